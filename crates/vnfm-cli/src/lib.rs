@@ -1,0 +1,1 @@
+//! vnfmctl: a thin client; every command prints what it did.

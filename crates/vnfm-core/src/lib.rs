@@ -1,0 +1,1 @@
+//! The LCM engine: operations as journaled steps over ports.

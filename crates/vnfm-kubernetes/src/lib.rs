@@ -1,0 +1,1 @@
+//! InfraDriver for Kubernetes: manifests by server-side apply, waits by watch.

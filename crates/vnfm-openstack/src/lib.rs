@@ -1,0 +1,1 @@
+//! InfraDriver for OpenStack: Keystone, Heat, Nova, Neutron, Glance.

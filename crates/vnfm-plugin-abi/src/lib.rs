@@ -1,0 +1,1 @@
+//! The C ABI between vnfm and a MgmtDriver plugin.

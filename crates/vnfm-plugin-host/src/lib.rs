@@ -1,0 +1,1 @@
+//! Loads MgmtDriver plugins and runs their hooks.

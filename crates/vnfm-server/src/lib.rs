@@ -1,0 +1,1 @@
+//! The SOL003 facade: routes, ProblemDetails, composition root.

@@ -1,0 +1,1 @@
+//! The simulated world: OpenStack, Kubernetes API and SSH hosts over their real protocols.

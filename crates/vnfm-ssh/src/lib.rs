@@ -1,0 +1,1 @@
+//! SSH for hooks: connect, run, put, wait; host keys pinned.

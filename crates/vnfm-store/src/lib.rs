@@ -1,0 +1,1 @@
+//! Store port: SQLite with journal, leases, outbox, and sealed secrets.

@@ -1,0 +1,1 @@
+//! The vnfm engine for embedders: ports, drivers by feature.

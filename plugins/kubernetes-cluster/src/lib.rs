@@ -1,0 +1,1 @@
+//! MgmtDriver that installs a Kubernetes cluster over SSH.
