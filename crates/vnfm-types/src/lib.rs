@@ -1,1 +1,44 @@
-//! SOL data model: names as the standard spells them, and the operation-state table.
+//! SOL data model: what crosses the SOL003 and SOL005 interfaces, spelt as the standard spells it.
+//!
+//! | module | clause of SOL003 V3.7.1 | what |
+//! |---|---|---|
+//! | [`state`] | 5.5.4.3, 5.6.2.2 | states of an operation occurrence and the one table of legal moves |
+//! | [`instance`] | 5.5.2.2, 5.5.3 | `VnfInstance` and what is inside `instantiatedVnfInfo` |
+//! | [`op_occ`] | 5.5.2.13 | `VnfLcmOpOcc` with `resourceChanges` |
+//! | [`request`] | 5.5.2.3 … | request bodies of the tasks |
+//! | [`vim`] | 4.4.1.6 | `VimConnectionInfo`, the VIM types, and our registry's record |
+//! | [`package`] | 10.5.2.2 / SOL005 9.5.2.5 | `VnfPkgInfo` |
+//! | [`problem`] | SOL013 6.3 | `ProblemDetails` with our extension members |
+//! | [`progress`] | – | our own API: what an operation does, and why it waits |
+//!
+//! There is no I/O here, and no logic beyond the state table.
+
+pub mod instance;
+pub mod op_occ;
+pub mod package;
+pub mod problem;
+pub mod progress;
+pub mod request;
+pub mod secret;
+pub mod state;
+pub mod vim;
+
+pub use instance::*;
+pub use op_occ::*;
+pub use package::*;
+pub use problem::*;
+pub use progress::*;
+pub use request::*;
+pub use secret::Secret;
+pub use state::*;
+pub use vim::*;
+
+/// `KeyValuePairs`: a free JSON object. It holds no nulls (a null means "delete" in a merge patch).
+pub type KeyValuePairs = serde_json::Map<String, serde_json::Value>;
+
+/// `Link` (SOL013 5.4.1): where another resource is.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Link {
+    /// The absolute URI.
+    pub href: String,
+}

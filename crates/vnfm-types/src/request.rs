@@ -1,0 +1,84 @@
+//! Request bodies of the tasks that exist (SOL003 5.5.2).
+
+use crate::{CancelMode, ExtVirtualLinkData, KeyValuePairs, VimConnectionInfo};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// `CreateVnfRequest` (5.5.2.3).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreateVnfRequest {
+    /// The VNFD to make an instance of.
+    pub vnfd_id: String,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_instance_name: Option<String>,
+    /// A description for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_instance_description: Option<String>,
+    /// Free metadata.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub metadata: KeyValuePairs,
+}
+
+/// `InstantiateVnfRequest` (5.5.2.4).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InstantiateVnfRequest {
+    /// Deployment flavour of the VNFD.
+    pub flavour_id: String,
+    /// Instantiation level of the flavour; its default where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instantiation_level_id: Option<String>,
+    /// External virtual links and the CPs to connect to them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ext_virtual_links: Vec<ExtVirtualLinkData>,
+    /// VIMs by a key that the rest of the request refers to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vim_connection_info: BTreeMap<String, VimConnectionInfo>,
+    /// Language of the VNF.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub localization_language: Option<String>,
+    /// Parameters for hooks and for the driver.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub additional_params: KeyValuePairs,
+    /// Values of modifiable extensions.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub extensions: KeyValuePairs,
+    /// Values of configurable properties.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub vnf_configurable_properties: KeyValuePairs,
+}
+
+/// How a VNF is shut down before its resources go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum TerminationType {
+    /// At once.
+    #[default]
+    Forceful,
+    /// After it was taken out of service, or after the time-out.
+    Graceful,
+}
+
+/// `TerminateVnfRequest` (5.5.2.8).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TerminateVnfRequest {
+    /// Forceful or graceful.
+    pub termination_type: TerminationType,
+    /// Seconds to wait for a graceful shutdown; absent means without limit. Only with `GRACEFUL`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graceful_termination_timeout: Option<u32>,
+    /// Parameters for hooks and for the driver.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub additional_params: KeyValuePairs,
+}
+
+/// `CancelMode` (5.5.2.14), the body of the cancel task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelRequest {
+    /// Let the running step finish, or drop it.
+    pub cancel_mode: CancelMode,
+}

@@ -1,0 +1,191 @@
+//! States of an operation occurrence (SOL003 5.6.2.2) and the one table of legal moves.
+//!
+//! ```text
+//! STARTING ──► PROCESSING ──► COMPLETED
+//!    │             │ ▲ retry
+//!    ▼             ▼ │
+//! ROLLED_BACK   FAILED_TEMP ──fail──► FAILED
+//!    ▲             │ ▲
+//!    │             ▼ │ undo failed, or cancelled
+//!    └───────── ROLLING_BACK
+//! ```
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// `LcmOperationStateType`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum LcmOperationState {
+    /// Being prepared: what only the VIM and the NFVO know is asked here; nothing is changed.
+    Starting,
+    /// Resources are being changed.
+    Processing,
+    /// Done: resources and record agree.
+    Completed,
+    /// Stopped half-way; retry, rollback or fail are the ways on.
+    FailedTemp,
+    /// Given up; resources may remain.
+    Failed,
+    /// Being undone.
+    RollingBack,
+    /// Undone; nothing of the operation remains.
+    RolledBack,
+}
+
+impl LcmOperationState {
+    /// All states, in the order of the standard.
+    pub const ALL: [Self; 7] = [
+        Self::Starting,
+        Self::Processing,
+        Self::Completed,
+        Self::FailedTemp,
+        Self::Failed,
+        Self::RollingBack,
+        Self::RolledBack,
+    ];
+
+    /// The states in which somebody has to drive the operation.
+    pub const DRIVEN: [Self; 3] = [Self::Starting, Self::Processing, Self::RollingBack];
+
+    /// The one table of legal moves.
+    pub fn can_become(self, next: Self) -> bool {
+        use LcmOperationState::{
+            Completed, Failed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
+        };
+        matches!(
+            (self, next),
+            (Starting, Processing | RolledBack)
+                | (Processing, Completed | FailedTemp)
+                | (FailedTemp, Processing | RollingBack | Failed)
+                | (RollingBack, RolledBack | FailedTemp)
+        )
+    }
+
+    /// True where the operation has ended for good and the instance is free again.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::RolledBack)
+    }
+
+    /// True where a process has to drive the operation (see [`Self::DRIVEN`]).
+    pub fn is_driven(self) -> bool {
+        Self::DRIVEN.contains(&self)
+    }
+
+    /// The spelling of the standard, such as `FAILED_TEMP`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "STARTING",
+            Self::Processing => "PROCESSING",
+            Self::Completed => "COMPLETED",
+            Self::FailedTemp => "FAILED_TEMP",
+            Self::Failed => "FAILED",
+            Self::RollingBack => "ROLLING_BACK",
+            Self::RolledBack => "ROLLED_BACK",
+        }
+    }
+}
+
+impl fmt::Display for LcmOperationState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// `LcmOperationType` (SOL003 5.5.4.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum LcmOperationType {
+    /// `instantiate`
+    Instantiate,
+    /// `scale`
+    Scale,
+    /// `scale_to_level`
+    ScaleToLevel,
+    /// `change_flavour`
+    ChangeFlavour,
+    /// `terminate`
+    Terminate,
+    /// `heal`
+    Heal,
+    /// `operate`
+    Operate,
+    /// `change_ext_conn`
+    ChangeExtConn,
+    /// PATCH of the instance
+    ModifyInfo,
+    /// `create_snapshot`
+    CreateSnapshot,
+    /// `revert_to_snapshot`
+    RevertToSnapshot,
+    /// `change_vnfpkg`
+    ChangeVnfpkg,
+}
+
+impl LcmOperationType {
+    /// The spelling of the standard, such as `INSTANTIATE`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Instantiate => "INSTANTIATE",
+            Self::Scale => "SCALE",
+            Self::ScaleToLevel => "SCALE_TO_LEVEL",
+            Self::ChangeFlavour => "CHANGE_FLAVOUR",
+            Self::Terminate => "TERMINATE",
+            Self::Heal => "HEAL",
+            Self::Operate => "OPERATE",
+            Self::ChangeExtConn => "CHANGE_EXT_CONN",
+            Self::ModifyInfo => "MODIFY_INFO",
+            Self::CreateSnapshot => "CREATE_SNAPSHOT",
+            Self::RevertToSnapshot => "REVERT_TO_SNAPSHOT",
+            Self::ChangeVnfpkg => "CHANGE_VNFPKG",
+        }
+    }
+}
+
+impl fmt::Display for LcmOperationType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// `CancelModeType` (SOL003 5.5.4.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum CancelMode {
+    /// The step that runs is let finish, no further one is begun.
+    Graceful,
+    /// The step that runs is dropped at once.
+    Forceful,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LcmOperationState as S;
+
+    #[test]
+    fn the_transition_table_is_the_one_of_the_standard() {
+        let legal = [
+            (S::Starting, S::Processing),
+            (S::Starting, S::RolledBack),
+            (S::Processing, S::Completed),
+            (S::Processing, S::FailedTemp),
+            (S::FailedTemp, S::Processing),
+            (S::FailedTemp, S::RollingBack),
+            (S::FailedTemp, S::Failed),
+            (S::RollingBack, S::RolledBack),
+            (S::RollingBack, S::FailedTemp),
+        ];
+        for from in S::ALL {
+            for to in S::ALL {
+                assert_eq!(from.can_become(to), legal.contains(&(from, to)), "{from} -> {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_final_state_has_no_way_out() {
+        for from in S::ALL.into_iter().filter(|s| s.is_final()) {
+            assert!(S::ALL.iter().all(|to| !from.can_become(*to)));
+        }
+    }
+}

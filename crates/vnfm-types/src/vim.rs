@@ -1,0 +1,70 @@
+//! VIM connections (SOL003 4.4.1.6) and the record of our VIM registry.
+
+use crate::KeyValuePairs;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// The registered spelling of OpenStack's VIM type.
+pub const OPENSTACK: &str = "ETSINFV.OPENSTACK_KEYSTONE.V_3";
+/// The registered spelling of Kubernetes' VIM type.
+pub const KUBERNETES: &str = "ETSINFV.KUBERNETES.V_1";
+/// The registered spelling of Helm's VIM type.
+pub const HELM: &str = "ETSINFV.HELM.V_3";
+
+/// `VimConnectionInfo`. In a request, `vimId` alone names a registered VIM.
+///
+/// OpenStack: `interfaceInfo {endpoint, trustedCertificates[], skipCertificateVerification}`,
+/// `accessInfo {username, password, project, projectDomain, userDomain, region, interface}` or
+/// `{applicationCredentialId, applicationCredentialSecret}`. Kubernetes: `interfaceInfo {endpoint,
+/// ssl_ca_cert}`, `accessInfo {bearer_token | client_certificate + client_key}`,
+/// `extra {namespace, ssl_ca_cert_hash}`; `certificate_key` is a secret and lies in `accessInfo`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VimConnectionInfo {
+    /// Identifier of the VIM in our registry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vim_id: Option<String>,
+    /// Which kind of VIM, such as [`OPENSTACK`].
+    #[serde(default)]
+    pub vim_type: String,
+    /// Where and how to reach it; no secrets.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub interface_info: KeyValuePairs,
+    /// Who we are there; secrets. Sealed when accepted, never returned.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub access_info: KeyValuePairs,
+    /// What else the driver should know; no secrets.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub extra: KeyValuePairs,
+}
+
+/// A VIM in our registry, as our own API shows it: without secrets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Vim {
+    /// Identifier; `UUIDv5(instance id, name)` where a hook registered it.
+    pub id: String,
+    /// Name, unique per tenant.
+    pub name: String,
+    /// Kind of VIM.
+    pub vim_type: String,
+    /// Where and how to reach it.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub interface_info: KeyValuePairs,
+    /// What else the driver should know.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub extra: KeyValuePairs,
+    /// The instance whose hook registered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registered_by: Option<String>,
+    /// What identifies the VIM behind all its addresses: for Kubernetes the UID of `kube-system`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// When the credential or the certificate that ends first ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// When it was registered.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
