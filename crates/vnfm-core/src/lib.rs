@@ -1,1 +1,3 @@
-//! The LCM engine: operations as journaled steps over ports.
+//! The LCM engine of vnfm. Start reading at `lcm::instantiate`, then `lcm::runner`, then [`ports`].
+
+pub mod ports;

@@ -1,0 +1,56 @@
+//! Time as a port, and the one function that waits.
+
+use super::PortError;
+use futures::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+
+/// Tells the time and lets it pass. Tests hurry it; nothing else in the core knows time.
+pub trait Clock: Send + Sync {
+    /// Now, in UTC.
+    fn now(&self) -> Timestamp;
+    /// Completes after `duration`.
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()>;
+}
+
+/// What one look at the thing that is waited for says.
+#[derive(Debug)]
+pub enum Waited<T> {
+    /// It is as wanted.
+    Done(T),
+    /// Not yet; the text says what is missing, for the operator.
+    NotYet(String),
+}
+
+/// Looks with `look` until it says [`Waited::Done`], with pauses that grow from `first` to eight times that.
+/// `seen` hears every reason for waiting. `None` where `deadline` passed first; the last reason is then
+/// what `seen` heard last.
+///
+/// # Errors
+///
+/// The first error of `look`: whoever wants to tolerate one answers `NotYet` instead.
+pub async fn wait<T, F, Fut>(
+    clock: &dyn Clock,
+    deadline: Timestamp,
+    first: Duration,
+    seen: impl Fn(&str),
+    mut look: F,
+) -> Result<Option<T>, PortError>
+where
+    F: FnMut() -> Fut,
+    Fut: Future<Output = Result<Waited<T>, PortError>>,
+{
+    let mut pause = first;
+    loop {
+        match look().await? {
+            Waited::Done(value) => return Ok(Some(value)),
+            Waited::NotYet(reason) => seen(&reason),
+        }
+        let left = deadline.duration_since(clock.now());
+        if left <= SignedDuration::ZERO {
+            return Ok(None);
+        }
+        clock.sleep(pause.min(left.unsigned_abs())).await;
+        pause = (pause * 5 / 4).min(first * 8);
+    }
+}

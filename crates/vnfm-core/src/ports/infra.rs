@@ -1,0 +1,264 @@
+//! The driver of one kind of VIM.
+//!
+//! | rule | mandatory |
+//! |---|---|
+//! | `check` logs in and changes nothing | yes |
+//! | `prepare` looks up what only the VIM knows (image, flavor, quota) and changes nothing | yes |
+//! | `allocate` twice is `allocate` once: it adopts what an earlier, interrupted call made | yes |
+//! | what it makes is named by the instance and tagged by installation and operation | yes |
+//! | a thing with our name but not our tag is never touched | yes |
+//! | `release` of what is not there succeeds; it returns when it is gone | yes |
+//! | the connection is asked from [`Vim::connection`] at each login, never kept | yes |
+//! | waits end at [`VimCall::deadline`] and say what for through [`Watcher::waiting`] | yes |
+
+use super::{Clock, PortError};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+use vnfm_descriptor::Package;
+use vnfm_types::{
+    ExtVirtualLinkInfo, InstantiateVnfRequest, KeyValuePairs, VimConnectionInfo,
+    VirtualStorageResourceInfo, VnfExtCpInfo, VnfVirtualLinkResourceInfo, VnfcResourceInfo,
+};
+
+/// A VIM as a driver sees it: a place to ask for the connection that is valid now.
+#[async_trait]
+pub trait Vim: Send + Sync {
+    /// What names it in errors: the registry's name, or the key in the request.
+    fn name(&self) -> &str;
+    /// Its key in the instance's `vimConnectionInfo`, which resource handles carry.
+    fn connection_id(&self) -> &str;
+    /// The connection with its secrets, as the registry has it now: a `vim update` shows at the next call.
+    ///
+    /// # Errors
+    ///
+    /// Where the registry cannot be read, or the VIM is no longer in it.
+    async fn connection(&self) -> Result<VimLogin, PortError>;
+}
+
+/// A connection with its secrets, numbered so that a driver sees when it was changed.
+#[derive(Debug, Clone)]
+pub struct VimLogin {
+    /// Where and who. Its `accessInfo` holds secrets: it is not to be printed or stored.
+    pub info: SecretConnection,
+    /// Raised by each change.
+    pub version: u64,
+}
+
+/// [`VimConnectionInfo`] whose `Debug` hides `accessInfo`.
+#[derive(Clone, Default, PartialEq)]
+pub struct SecretConnection(pub VimConnectionInfo);
+
+impl std::fmt::Debug for SecretConnection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "SecretConnection({} {:?})", self.0.vim_type, self.0.vim_id)
+    }
+}
+
+impl std::ops::Deref for SecretConnection {
+    type Target = VimConnectionInfo;
+    fn deref(&self) -> &VimConnectionInfo {
+        &self.0
+    }
+}
+
+/// Hears what a driver or a hook is doing; shown to the operator and kept in the operation's log.
+pub trait Watcher: Send + Sync {
+    /// It waits for `what`, at most until the deadline of the step.
+    fn waiting(&self, what: &str);
+    /// It got on: 0 to 100 within the step, and a sentence.
+    fn progress(&self, percent: u8, message: &str);
+    /// A line for the log: level `error`, `warn`, `info` or `debug`, who said it, and what.
+    fn log(&self, level: &str, source: &str, text: &str);
+}
+
+/// Whose resources these are; drivers write it onto everything that they make.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ownership {
+    /// Made with the database.
+    pub installation_id: String,
+    /// Whose instance.
+    pub tenant: String,
+    /// `VnfInstance.id`.
+    pub instance_id: String,
+    /// `VnfLcmOpOcc.id`.
+    pub op_id: String,
+}
+
+/// What every call on a VIM carries.
+pub struct VimCall<'a> {
+    /// Which VIM.
+    pub vim: &'a dyn Vim,
+    /// Whose resources.
+    pub ownership: &'a Ownership,
+    /// Time.
+    pub clock: &'a dyn Clock,
+    /// Who hears of waits and progress.
+    pub watcher: &'a dyn Watcher,
+    /// When the call is given up; drivers end their waits by then with an error that says what for.
+    pub deadline: Timestamp,
+}
+
+/// What an instance is to be made of. The same for `prepare`, `allocate` and `release`.
+#[derive(Clone)]
+pub struct Allocation {
+    /// The VNF package: descriptor and files.
+    pub package: Arc<Package>,
+    /// The request, with secrets.
+    pub request: InstantiateVnfRequest,
+    /// Name of the instance, for people.
+    pub instance_name: Option<String>,
+}
+
+/// Resources as SOL003 shows them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Inventory {
+    /// VNFCs: one per server or pod.
+    pub vnfc_resource_info: Vec<VnfcResourceInfo>,
+    /// External connection points.
+    pub ext_cp_info: Vec<VnfExtCpInfo>,
+    /// External virtual links.
+    pub ext_virtual_link_info: Vec<ExtVirtualLinkInfo>,
+    /// Internal virtual links.
+    pub vnf_virtual_link_resource_info: Vec<VnfVirtualLinkResourceInfo>,
+    /// Volumes.
+    pub virtual_storage_resource_info: Vec<VirtualStorageResourceInfo>,
+}
+
+/// What `allocate` made.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Allocated {
+    /// What the driver wants back at `release`: stack id, namespace, objects. No secrets.
+    pub handle: Value,
+    /// What it is, as SOL003 shows it.
+    pub inventory: Inventory,
+    /// Shown in `instantiatedVnfInfo.metadata`.
+    pub metadata: KeyValuePairs,
+}
+
+/// How resources are to be released.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Release {
+    /// What `allocate` returned; null where it was interrupted before it could.
+    pub handle: Value,
+    /// Seconds that workloads may take to end by themselves; `None`: the VIM's default.
+    pub grace_seconds: Option<u32>,
+}
+
+/// What `check` found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct VimReport {
+    /// What identifies the VIM behind all its addresses: for Kubernetes the UID of `kube-system`.
+    pub identity: Option<String>,
+    /// When the credential or the certificate that ends first ends.
+    pub expires_at: Option<Timestamp>,
+    /// Version and what else an operator likes to see.
+    pub detail: KeyValuePairs,
+}
+
+/// Something on a VIM that says it is ours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnedResource {
+    /// Such as `OS::Heat::Stack` or `Namespace`.
+    pub kind: String,
+    /// Identifier on the VIM.
+    pub id: String,
+    /// Name on the VIM.
+    pub name: String,
+    /// The instance that it says it belongs to.
+    pub instance_id: Option<String>,
+}
+
+/// Creates and destroys the resources of an instance on one kind of VIM. The rules are at the top of the file.
+#[async_trait]
+pub trait InfraDriver: Send + Sync {
+    /// VIM types that it serves, the registered spelling first.
+    fn vim_types(&self) -> &'static [&'static str];
+
+    /// Says what is wrong with a connection before anybody calls it: missing or unknown members.
+    ///
+    /// # Errors
+    ///
+    /// `Refused`, naming the member.
+    fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError>;
+
+    /// Says what is wrong with a request as far as the VNFD tells; nothing is called.
+    ///
+    /// # Errors
+    ///
+    /// `Refused`, naming the member of the request or the place in the package.
+    fn validate_request(&self, allocation: &Allocation) -> Result<(), PortError>;
+
+    /// Logs in and looks who is there.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where nobody answers, `Refused` where the login is.
+    async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError>;
+
+    /// Looks up what only the VIM knows. The value is journaled and given to `allocate`.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` with the VIM's words where image, flavor, network or quota are not there.
+    async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError>;
+
+    /// Makes it so; returns when the resources work.
+    ///
+    /// # Errors
+    ///
+    /// With the VIM's words; what was made until then stays for a retry or for `release`.
+    async fn allocate(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        prepared: &Value,
+    ) -> Result<Allocated, PortError>;
+
+    /// Makes it not so; returns when the resources are gone. Absent resources are a success.
+    ///
+    /// # Errors
+    ///
+    /// With the VIM's words; the same call again goes on.
+    async fn release(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        how: &Release,
+    ) -> Result<(), PortError>;
+
+    /// True where a resource with the instance's name and our mark exists: asked when a crash left `allocate` in doubt.
+    ///
+    /// # Errors
+    ///
+    /// Where the VIM cannot be asked.
+    async fn exists(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<bool, PortError>;
+
+    /// Everything on the VIM that carries the installation id.
+    ///
+    /// # Errors
+    ///
+    /// Where the VIM cannot be asked.
+    async fn owned(
+        &self,
+        vim: &dyn Vim,
+        installation_id: &str,
+    ) -> Result<Vec<OwnedResource>, PortError>;
+
+    /// The server's SSH host public keys (`ssh-ed25519 AAAA…`), where the VIM can tell (console log).
+    ///
+    /// # Errors
+    ///
+    /// Where the VIM cannot be asked; "it does not know" is an empty list.
+    async fn host_keys(&self, vim: &dyn Vim, server_id: &str) -> Result<Vec<String>, PortError> {
+        let _ = (vim, server_id);
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,187 @@
+//! The VNF vendor's hooks. The messages are the JSON that crosses the plugin boundary, `schemaVersion` 1.
+
+use super::{Inventory, PortError};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vnfm_types::{KeyValuePairs, LcmOperationType};
+
+/// What a plugin says of itself, before anything of it runs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Declaration {
+    /// Name, unique with the version.
+    pub name: String,
+    /// Version, `MAJOR.MINOR.PATCH`.
+    pub version: String,
+    /// The hooks that it implements, by name; no other is ever called.
+    pub hooks: BTreeMap<String, HookDeclaration>,
+    /// JSON Schema of its configuration.
+    pub config_schema: Option<Value>,
+}
+
+/// What a plugin says of one hook.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HookDeclaration {
+    /// JSON Schema of `additionalParams`; members that are secrets are `writeOnly`.
+    pub parameters: Option<Value>,
+}
+
+/// What a hook is told.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookRequest {
+    /// 1.
+    pub schema_version: u32,
+    /// Which operation.
+    pub operation: LcmOperationType,
+    /// Such as `instantiate_end`.
+    pub hook: String,
+    /// The instance.
+    pub instance: HookInstance,
+    /// Its resources.
+    pub inventory: Inventory,
+    /// Of the request, secrets in clear.
+    pub additional_params: KeyValuePairs,
+    /// Inputs that the VNFD gives to the operation.
+    pub inputs: KeyValuePairs,
+    /// VIMs that this instance registered.
+    pub vims: Vec<HookVim>,
+    /// Artifacts of the VNF node.
+    pub artifacts: Vec<Value>,
+    /// When the hook is dropped.
+    pub deadline: Timestamp,
+    /// How often it was begun, from 1.
+    pub attempt: u32,
+}
+
+impl std::fmt::Debug for HookRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HookRequest({} of {})", self.hook, self.instance.id)
+    }
+}
+
+/// The instance, as a hook sees it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookInstance {
+    /// `VnfInstance.id`.
+    pub id: String,
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_instance_name: Option<String>,
+    /// The VNFD.
+    pub vnfd_id: String,
+    /// Provider.
+    pub vnf_provider: String,
+    /// Product name.
+    pub vnf_product_name: String,
+    /// Software version.
+    pub vnf_software_version: String,
+    /// Version of the VNFD.
+    pub vnfd_version: String,
+    /// Metadata.
+    pub metadata: KeyValuePairs,
+}
+
+/// A VIM that the instance registered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookVim {
+    /// Its id in the registry.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub vim_type: String,
+}
+
+/// What a hook asks the engine to do; applied, journaled and undone by the engine.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Effects {
+    /// 1.
+    pub schema_version: u32,
+    /// VIMs to register.
+    pub register_vims: Vec<NewVim>,
+    /// VIMs of this instance to unregister, by name.
+    pub unregister_vims: Vec<String>,
+    /// Merged into the instance's metadata.
+    pub metadata: KeyValuePairs,
+    /// A sentence for the operator.
+    pub message: Option<String>,
+}
+
+impl std::fmt::Debug for Effects {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = self.register_vims.iter().map(|vim| vim.name.as_str()).collect();
+        write!(f, "Effects(register {names:?}, unregister {:?})", self.unregister_vims)
+    }
+}
+
+/// A VIM that a hook asks to register; its `accessInfo` holds secrets.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NewVim {
+    /// Name, unique per tenant.
+    pub name: String,
+    /// Kind of VIM.
+    pub vim_type: String,
+    /// Where and how to reach it.
+    pub interface_info: KeyValuePairs,
+    /// Who we are there.
+    pub access_info: KeyValuePairs,
+    /// What else the driver should know.
+    pub extra: KeyValuePairs,
+}
+
+/// The engine's side of one running hook: services by name, with the JSON that crosses the plugin boundary.
+#[async_trait]
+pub trait HookHost: Send + Sync {
+    /// Serves one call, such as `ssh.run`.
+    ///
+    /// # Errors
+    ///
+    /// As the service says; an unknown service and a request of the wrong shape are `Refused`.
+    async fn call(&self, service: &str, request: Value) -> Result<Value, PortError>;
+    /// A line for the operation's log: level `error`, `warn`, `info` or `debug`.
+    fn log(&self, level: &str, text: &str);
+}
+
+/// One loaded MgmtDriver.
+#[async_trait]
+pub trait MgmtDriver: Send + Sync {
+    /// What it says of itself.
+    fn declaration(&self) -> &Declaration;
+    /// Runs one hook; dropped at its deadline or by a forceful cancel.
+    ///
+    /// # Errors
+    ///
+    /// What the hook says, or what kept it from running: a panic, an answer of the wrong shape.
+    async fn call(
+        &self,
+        request: HookRequest,
+        host: Arc<dyn HookHost>,
+    ) -> Result<Effects, PortError>;
+}
+
+/// The MgmtDrivers that are there.
+pub trait MgmtDrivers: Send + Sync {
+    /// The driver for a VNFD's hook: `plugin` where the artifact names one, else by the spelling in
+    /// `implementation`.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where there is none, naming what was looked for and what is there.
+    fn find(
+        &self,
+        implementation: &str,
+        plugin: Option<&str>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError>;
+    /// All of them.
+    fn list(&self) -> Vec<Declaration>;
+}

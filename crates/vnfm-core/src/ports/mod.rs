@@ -1,0 +1,39 @@
+//! What the engine needs from the outside world: one small trait per neighbour.
+//!
+//! | port | neighbour | adapter |
+//! |---|---|---|
+//! | [`InfraDriver`] | a VIM | `vnfm-openstack`, `vnfm-kubernetes` |
+//! | [`MgmtDriver`], [`MgmtDrivers`] | the VNF vendor's hooks | `vnfm-plugin-host` |
+//! | [`HostServices`] | what a hook may ask for: SSH, HTTP | `vnfm-ssh` and an HTTP client, at the composition root |
+//! | [`Store`] | the database | `vnfm-store` |
+//! | [`Packages`] | onboarded VNF packages | `vnfm-store` |
+//! | [`Clock`] | time | the composition root; simulated in tests |
+//!
+//! No trait here knows HTTP, SQL or a runtime; every error is a [`PortError`].
+
+mod clock;
+mod error;
+mod host;
+mod infra;
+mod mgmt;
+mod packages;
+mod store;
+
+pub use clock::{Clock, Waited, wait};
+pub use error::{Code, ErrorKind, PortError};
+pub use host::{
+    CommandOutput, HostServices, HttpRequest, HttpResponse, RemoteFile, SshCommand, SshTarget,
+};
+pub use infra::{
+    Allocated, Allocation, InfraDriver, Inventory, OwnedResource, Ownership, Release,
+    SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
+};
+pub use mgmt::{
+    Declaration, Effects, HookDeclaration, HookHost, HookInstance, HookRequest, HookVim,
+    MgmtDriver, MgmtDrivers, NewVim,
+};
+pub use packages::Packages;
+pub use store::{
+    Change, Claim, Fence, InstanceFilter, InstanceRecord, JournalRow, OpRecord, OutboxRow,
+    PackageRecord, SecretJson, StepStatus, Store, StoreError, Use, VimRecord,
+};

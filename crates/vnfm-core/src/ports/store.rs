@@ -1,0 +1,561 @@
+//! The database. One call writes: a list of [`Change`]s, all or none, in one durable transaction, each
+//! with the condition under which it holds. So a rule that must survive races (one active operation per
+//! instance, no new VNF on a cluster that is being taken away) is a condition here and not a lock elsewhere.
+//!
+//! What is a [`SecretJson`] is sealed by the adapter before it is written, and nowhere else.
+
+use super::PortError;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::time::Duration;
+use vnfm_types::{
+    KeyValuePairs, LcmOperationState, LogLine, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
+};
+
+/// JSON that holds secrets: hidden from `Debug`, sealed by the store.
+#[derive(Clone, Default, PartialEq)]
+pub struct SecretJson(pub Value);
+
+impl std::fmt::Debug for SecretJson {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+/// A VNF instance with what SOL003 does not show of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct InstanceRecord {
+    /// Whose.
+    pub tenant: String,
+    /// Raised by each write; the `ETag`. A write with another one than the stored is refused.
+    pub version: u64,
+    /// The package that it was made from.
+    pub vnf_pkg_id: String,
+    /// The operation that is not ended; set and cleared by [`Change::AddOp`] and [`Change::PutOp`] alone.
+    pub active_op: Option<String>,
+    /// As SOL003 shows it, without secrets.
+    pub vnf: VnfInstance,
+    /// The `InstantiateVnfRequest` with its secrets, once accepted.
+    pub request: SecretJson,
+    /// What the driver wants back at release; null before `allocate`.
+    pub handle: Value,
+    /// When it was created.
+    pub created_at: Option<Timestamp>,
+}
+
+/// An operation occurrence with what SOL003 does not show of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpRecord {
+    /// Whose.
+    pub tenant: String,
+    /// As SOL003 shows it, without secrets.
+    pub op: VnfLcmOpOcc,
+    /// The request body with its secrets.
+    pub request: SecretJson,
+    /// The first step begun that cannot be undone: from then on there is no rollback.
+    pub point_of_no_return: Option<String>,
+    /// Raised by each claim; written rows carry it.
+    pub epoch: u64,
+}
+
+/// What the journal says of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StepStatus {
+    /// Begun; it may have had effects.
+    Started,
+    /// Succeeded.
+    Done,
+    /// Not needed here.
+    Skipped,
+    /// Its opposite is running; it may be half undone.
+    Undoing,
+    /// Undone.
+    Undone,
+}
+
+/// A row of the journal: one step of one operation, by name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JournalRow {
+    /// The operation.
+    pub op_id: String,
+    /// The step's name; never an index.
+    pub step: String,
+    /// What is known of it.
+    pub status: StepStatus,
+    /// How often it was begun, from 1.
+    pub attempt: u32,
+    /// What it produced: `{"v": version, "data": …}`; may hold secrets.
+    pub output: SecretJson,
+    /// When it was last begun.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A VIM in the registry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VimRecord {
+    /// Whose.
+    pub tenant: String,
+    /// Raised by each write.
+    pub version: u64,
+    /// As our API shows it, without secrets.
+    pub vim: Vim,
+    /// `accessInfo`.
+    pub access_info: SecretJson,
+}
+
+/// A VNF package.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PackageRecord {
+    /// Whose.
+    pub tenant: String,
+    /// As SOL005 shows it.
+    pub info: VnfPkgInfo,
+}
+
+/// That an instance lives on a VIM, and on the cluster behind it where that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Use {
+    /// Whose.
+    pub tenant: String,
+    /// The instance.
+    pub instance_id: String,
+    /// Id of the registered VIM; `None` where the connection came inline.
+    pub vim_id: Option<String>,
+    /// [`super::VimReport::identity`] of the VIM.
+    pub identity: Option<String>,
+}
+
+/// A notification to send, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutboxRow {
+    /// Given by the store, rising.
+    pub seq: u64,
+    /// Whose.
+    pub tenant: String,
+    /// The instance that it is about.
+    pub instance_id: String,
+    /// `VnfLcmOperationOccurrenceNotification`, `VnfIdentifierCreationNotification` or
+    /// `VnfIdentifierDeletionNotification`.
+    pub kind: String,
+    /// Its body, without what depends on the subscription.
+    pub body: Value,
+    /// When it was written.
+    pub at: Timestamp,
+}
+
+/// One conditional write. The first whose condition fails undoes the whole list.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Change {
+    /// A new instance.
+    AddInstance(Box<InstanceRecord>),
+    /// An instance as it is now; refused where its version is no longer `version`. `active_op` is not written.
+    PutInstance(Box<InstanceRecord>),
+    /// Removes an instance; refused while it is `INSTANTIATED` or has an active operation.
+    RemoveInstance {
+        /// Whose.
+        tenant: String,
+        /// Which.
+        id: String,
+    },
+    /// A new operation that becomes the instance's active one; refused while there is another.
+    AddOp(Box<OpRecord>),
+    /// An operation as it is now; refused where its state is no longer `from`. A final state frees the instance.
+    PutOp {
+        /// As it is to be. `epoch` is not written.
+        record: Box<OpRecord>,
+        /// As it has to be until now.
+        from: LcmOperationState,
+    },
+    /// Asks the driving process to stop; refused where the operation is not driven.
+    Cancel {
+        /// Which operation.
+        op_id: String,
+        /// How.
+        mode: vnfm_types::CancelMode,
+    },
+    /// What the journal says of a step now.
+    Journal(Box<JournalRow>),
+    /// What a hook remembers across a crash; sealed.
+    Checkpoint {
+        /// The operation.
+        op_id: String,
+        /// The step that the hook runs in.
+        step: String,
+        /// The hook's own key.
+        key: String,
+        /// Its value.
+        value: SecretJson,
+    },
+    /// That an instance lives on a VIM; refused where something is taking the cluster behind it away.
+    AddUse(Use),
+    /// That it no longer does.
+    RemoveUses {
+        /// The instance.
+        instance_id: String,
+    },
+    /// That `op_id` takes away what `instance_id` registered; refused while live instances use it.
+    Retire {
+        /// Whose.
+        tenant: String,
+        /// The instance whose registered VIMs go.
+        instance_id: String,
+        /// The operation that takes them away.
+        op_id: String,
+    },
+    /// That it no longer does.
+    Unretire {
+        /// The operation.
+        op_id: String,
+    },
+    /// A new VIM; refused where the name or the id is taken.
+    AddVim(Box<VimRecord>),
+    /// A VIM as it is now; refused where its version is no longer `version`.
+    PutVim(Box<VimRecord>),
+    /// Removes a VIM; refused while instances use it. An absent one is a success.
+    RemoveVim {
+        /// Whose.
+        tenant: String,
+        /// Which.
+        id: String,
+        /// Removes it although instances use it.
+        force: bool,
+    },
+    /// A new package.
+    AddPackage(Box<PackageRecord>),
+    /// A package as it is now; refused where its `vnfdId` belongs to another one.
+    PutPackage(Box<PackageRecord>),
+    /// Removes a package; refused while instances were made from it.
+    RemovePackage {
+        /// Whose.
+        tenant: String,
+        /// Which.
+        id: String,
+    },
+    /// A notification; `seq` is given by the store.
+    Outbox(Box<OutboxRow>),
+    /// The host key of a server, kept until the instance is gone.
+    PinHostKey {
+        /// The instance.
+        instance_id: String,
+        /// The server on the VIM.
+        server_id: String,
+        /// The key, `ssh-ed25519 AAAA…`.
+        key: String,
+    },
+}
+
+/// That this process drives an operation: writes under it fail once somebody else does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// The operation.
+    pub op_id: String,
+    /// Of the claim.
+    pub epoch: u64,
+}
+
+/// What a claim gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Whose.
+    pub tenant: String,
+    /// To write under.
+    pub fence: Fence,
+}
+
+/// Which rows a list is to hold. Everything else of SOL013 (selectors, any attribute) comes with the facade.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct InstanceFilter {
+    /// Only rows after this id, in order of id.
+    pub after: Option<String>,
+    /// At most so many; 0: all.
+    pub limit: usize,
+    /// Only operations of this instance.
+    pub instance_id: Option<String>,
+}
+
+/// Why a store call failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no such row.
+    #[error("there is no {what} `{id}`")]
+    NotFound {
+        /// Kind of row.
+        what: &'static str,
+        /// Its id.
+        id: String,
+    },
+    /// Its id or name is taken.
+    #[error("there is a {what} `{id}` already")]
+    Exists {
+        /// Kind of row.
+        what: &'static str,
+        /// Its id or name.
+        id: String,
+    },
+    /// The instance has an operation that is not ended.
+    #[error("VNF instance `{instance_id}` has the operation `{op_id}` that is not ended")]
+    Busy {
+        /// The instance.
+        instance_id: String,
+        /// Its operation.
+        op_id: String,
+    },
+    /// The row is not in the state that the change starts from.
+    #[error("{what} `{id}` is {found}")]
+    WrongState {
+        /// Kind of row.
+        what: &'static str,
+        /// Its id.
+        id: String,
+        /// Its state.
+        found: String,
+    },
+    /// Somebody else changed the row.
+    #[error("{what} `{id}` was changed by somebody else")]
+    Changed {
+        /// Kind of row.
+        what: &'static str,
+        /// Its id.
+        id: String,
+    },
+    /// Others need it.
+    #[error("{what} `{id}` is used by {}", by.join(", "))]
+    InUse {
+        /// Kind of row.
+        what: &'static str,
+        /// Its id.
+        id: String,
+        /// Instances that use it.
+        by: Vec<String>,
+    },
+    /// Operation `op_id` is taking it away.
+    #[error("the cluster behind VIM `{vim}` is being taken away by operation `{op_id}`")]
+    Retiring {
+        /// The VIM.
+        vim: String,
+        /// The operation.
+        op_id: String,
+    },
+    /// Another process drives the operation now: this one must stop.
+    #[error("operation `{op_id}` is driven by another process now")]
+    LeaseLost {
+        /// The operation.
+        op_id: String,
+    },
+    /// The database does not answer; trying again may help.
+    #[error("the database does not answer: {0}")]
+    Unavailable(String),
+    /// What it holds makes no sense, or cannot be unsealed.
+    #[error("the database is not as it should be: {0}")]
+    Broken(String),
+}
+
+/// The database.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Identifies this installation, made with the database.
+    fn installation_id(&self) -> &str;
+
+    /// Writes all of `changes` or none; durable once this returns. Under a fence, also none where the lease is lost.
+    ///
+    /// # Errors
+    ///
+    /// The condition that failed, or that the database does not answer.
+    async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError>;
+
+    /// Takes an operation that has to be driven and that nobody drives: `op_id`, or any. `None`: there is none.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn claim(
+        &self,
+        owner: &str,
+        lease: Duration,
+        op_id: Option<&str>,
+    ) -> Result<Option<Claim>, StoreError>;
+
+    /// Keeps an operation for another `lease`, and says how it is to be cancelled, if so.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::LeaseLost`] where somebody else has it.
+    async fn renew(
+        &self,
+        fence: &Fence,
+        lease: Duration,
+    ) -> Result<Option<vnfm_types::CancelMode>, StoreError>;
+
+    /// Gives an operation back.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn release(&self, fence: &Fence) -> Result<(), StoreError>;
+
+    /// One instance.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`]; also for another tenant's.
+    async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError>;
+
+    /// Instances in order of id.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn instances(
+        &self,
+        tenant: &str,
+        filter: &InstanceFilter,
+    ) -> Result<Vec<InstanceRecord>, StoreError>;
+
+    /// One operation occurrence.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`]; also for another tenant's.
+    async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError>;
+
+    /// Operation occurrences in order of id.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn ops(&self, tenant: &str, filter: &InstanceFilter)
+    -> Result<Vec<OpRecord>, StoreError>;
+
+    /// All rows of an operation's journal, in the order in which they were first written.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError>;
+
+    /// What a hook remembers under `key`.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn checkpoint(
+        &self,
+        op_id: &str,
+        step: &str,
+        key: &str,
+    ) -> Result<Option<SecretJson>, StoreError>;
+
+    /// One VIM, by id or by name.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`].
+    async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError>;
+
+    /// VIMs in order of name.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError>;
+
+    /// Who uses a VIM, or the cluster behind it.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<Use>, StoreError>;
+
+    /// One package.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`].
+    async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError>;
+
+    /// Packages in order of id.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn package_records(&self, tenant: &str) -> Result<Vec<PackageRecord>, StoreError>;
+
+    /// Appends to an operation's log; the oldest lines go where it grows beyond its bound.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError>;
+
+    /// Lines of an operation's log with a `seq` above `after`, in order.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError>;
+
+    /// Notifications with a `seq` above `after`, in order, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError>;
+
+    /// The pinned host key of a server.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError>;
+}
+
+impl From<StoreError> for PortError {
+    fn from(error: StoreError) -> Self {
+        use super::{Code, ErrorKind};
+        const UNAVAILABLE: Code = Code {
+            name: "store.unavailable",
+            kind: ErrorKind::Unavailable,
+            means: "the database does not answer",
+            next: "look at the database's disk and its owner; the operation goes on by itself",
+        };
+        const CONFLICT: Code = Code {
+            name: "store.conflict",
+            kind: ErrorKind::Refused,
+            means: "the record is not as the change needs it",
+            next: "read it again and decide anew",
+        };
+        const BROKEN: Code = Code {
+            name: "store.broken",
+            kind: ErrorKind::Broken,
+            means: "what the database holds makes no sense, or was sealed with a key that is not there",
+            next: "check that `secrets.key` belongs to this database, and report it otherwise",
+        };
+        let code = match &error {
+            StoreError::Unavailable(_) => &UNAVAILABLE,
+            StoreError::Broken(_) => &BROKEN,
+            _ => &CONFLICT,
+        };
+        PortError::new(code, "use the database", error.to_string())
+    }
+}
+
+/// Metadata merged into an instance: a null deletes a member (RFC 7396).
+pub(crate) fn merge(into: &mut KeyValuePairs, from: &KeyValuePairs) {
+    for (key, value) in from {
+        match value {
+            Value::Null => {
+                into.remove(key);
+            }
+            _ => {
+                into.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
