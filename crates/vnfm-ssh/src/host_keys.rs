@@ -1,0 +1,75 @@
+//! Whom to trust: the host keys that are pinned to servers.
+
+use async_trait::async_trait;
+use russh::keys::{HashAlg, PublicKey};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use vnfm_core::ports::PortError;
+
+/// The memory of host keys, by the VIM's id of the server.
+#[async_trait]
+pub trait HostKeys: Send + Sync {
+    /// The keys of the server, one OpenSSH public key (`ssh-ed25519 AAAA…`) a line; `None` where none is known.
+    ///
+    /// # Errors
+    ///
+    /// Where the memory cannot be read.
+    async fn known(&self, server_id: &str) -> Result<Option<String>, PortError>;
+
+    /// Pins `key` to the server; called after the first login that worked.
+    ///
+    /// # Errors
+    ///
+    /// Where the memory cannot be written.
+    async fn learn(&self, server_id: &str, key: &str) -> Result<(), PortError>;
+}
+
+/// Host keys in memory, for tests and embedders that keep none.
+#[derive(Debug, Default)]
+pub struct RememberedHostKeys(Mutex<BTreeMap<String, String>>);
+
+#[async_trait]
+impl HostKeys for RememberedHostKeys {
+    async fn known(&self, server_id: &str) -> Result<Option<String>, PortError> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(server_id).cloned())
+    }
+
+    async fn learn(&self, server_id: &str, key: &str) -> Result<(), PortError> {
+        let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.entry(server_id.to_owned()).or_insert_with(|| key.to_owned());
+        Ok(())
+    }
+}
+
+/// The keys that [`HostKeys::known`] told; lines that are no keys are left out.
+pub(crate) fn parse(lines: &str) -> Vec<PublicKey> {
+    lines.lines().filter_map(|line| PublicKey::from_openssh(line.trim()).ok()).collect()
+}
+
+/// A key as it is remembered.
+pub(crate) fn remembered(key: &PublicKey) -> String {
+    let mut key = key.clone();
+    key.set_comment("");
+    key.to_openssh().unwrap_or_default()
+}
+
+/// A key as people compare it.
+pub(crate) fn fingerprint(key: &PublicKey) -> String {
+    format!("{} ({})", key.fingerprint(HashAlg::Sha256), key.algorithm())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{fingerprint, parse, remembered};
+
+    const KEY: &str =
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
+
+    #[test]
+    fn keys_are_compared_without_their_comments() {
+        let keys = parse(&format!("# a console log\n{KEY} root@host\n\n"));
+        assert_eq!(keys.len(), 1);
+        assert_eq!(remembered(&keys[0]), KEY);
+        assert!(fingerprint(&keys[0]).starts_with("SHA256:"));
+    }
+}

@@ -1,0 +1,240 @@
+//! The client against OpenSSH.
+
+use crate::sshd::Sshd;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::{Instant, interval};
+use vnfm_core::ports::{CommandOutput, ErrorKind, PortError, RemoteFile, SshCommand, SshTarget};
+use vnfm_ssh::{RememberedHostKeys, Ssh};
+use vnfm_types::Secret;
+
+fn client() -> Ssh {
+    Ssh::new(Arc::new(RememberedHostKeys::default()))
+}
+
+fn command(line: &str) -> SshCommand {
+    SshCommand { command: line.into(), stdin: Secret::default(), sudo: false, deadline_seconds: 20 }
+}
+
+async fn run(ssh: &Ssh, target: &SshTarget, line: &str) -> Result<CommandOutput, PortError> {
+    ssh.run(target, &command(line)).await
+}
+
+/// Looks until `done`, for ten seconds at most.
+async fn eventually(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    let mut pace = interval(Duration::from_millis(10));
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
+        pace.tick().await;
+    }
+}
+
+#[tokio::test]
+async fn output_is_kept_apart_and_the_exit_code_is_no_error() {
+    let Some(sshd) = Sshd::start() else { return };
+    let (ssh, target) = (client(), sshd.target());
+    let output = run(&ssh, &target, "echo out; echo err >&2; exit 3").await.unwrap();
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
+    assert_eq!((output.exit_code, output.truncated), (3, false));
+    let killed = run(&ssh, &target, "kill -9 $$").await.unwrap();
+    assert_eq!(killed.exit_code, 137);
+}
+
+#[tokio::test]
+async fn input_arrives_whole_and_may_be_left_unread() {
+    let Some(sshd) = Sshd::start() else { return };
+    let (ssh, target) = (client(), sshd.target());
+    let much = SshCommand { stdin: Secret::new("x".repeat(5_000_000)), ..command("wc -c") };
+    assert_eq!(ssh.run(&target, &much).await.unwrap().stdout.trim(), "5000000");
+    let unread = SshCommand { command: "echo done".into(), ..much };
+    assert_eq!(ssh.run(&target, &unread).await.unwrap().stdout, "done\n");
+}
+
+#[tokio::test]
+async fn much_output_is_cut_in_the_middle() {
+    let Some(sshd) = Sshd::start() else { return };
+    let output = run(&client(), &sshd.target(), "seq 1 600000").await.unwrap();
+    assert!(output.truncated);
+    assert!(output.stdout.starts_with("1\n2\n") && output.stdout.ends_with("\n600000\n"));
+}
+
+#[tokio::test]
+async fn a_command_past_its_deadline_is_told_to_end() {
+    let Some(sshd) = Sshd::start() else { return };
+    let mark = sshd.folder.path().join("ended");
+    // OpenSSH hands signals on for ordinary users only; for root the broken output has to do.
+    let end = format!("touch {}; exit", mark.display());
+    let line = format!("trap '{end}' TERM; trap '' PIPE; while echo on; do sleep 0.1; done; {end}");
+    let slow = SshCommand { deadline_seconds: 1, ..command(&line) };
+    let error = client().run(&sshd.target(), &slow).await.unwrap_err();
+    assert_eq!((error.kind(), error.name()), (ErrorKind::Unavailable, "ssh.deadline"));
+    eventually("the command hears that it is over", || mark.exists()).await;
+}
+
+#[tokio::test]
+async fn a_file_is_there_whole_with_its_mode() {
+    let Some(sshd) = Sshd::start() else { return };
+    let (ssh, target) = (client(), sshd.target());
+    let path = sshd.folder.path().join("a folder").join("it's a file");
+    let content: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
+    let mut file = RemoteFile {
+        path: path.display().to_string(),
+        mode: "0640".into(),
+        sudo: false,
+        content: content.clone(),
+    };
+    ssh.put(&target, &file).await.unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), content);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o640);
+    file.content = b"short".to_vec();
+    ssh.put(&target, &file).await.unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"short");
+    assert_eq!(
+        std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+        1,
+        "nothing is left beside it"
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_refused_with_the_hosts_words() {
+    let Some(sshd) = Sshd::start() else { return };
+    let (ssh, target) = (client(), sshd.target());
+    for (path, mode, words) in [
+        ("/dev/null/x", "0600", "exit code"),
+        ("relative", "0600", "no absolute path"),
+        ("/tmp/x", "rw", "no octal mode"),
+    ] {
+        let file = RemoteFile {
+            path: path.into(),
+            mode: mode.into(),
+            sudo: false,
+            content: b"x".to_vec(),
+        };
+        let error = ssh.put(&target, &file).await.unwrap_err();
+        assert_eq!((error.kind(), error.name()), (ErrorKind::Refused, "ssh.not-written"));
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn another_host_key_is_refused_with_both_fingerprints() {
+    let Some(sshd) = Sshd::start() else { return };
+    let memory = Arc::new(RememberedHostKeys::default());
+    let target = sshd.target();
+    run(&Ssh::new(memory.clone()), &target, "true").await.unwrap();
+    sshd.rebuild();
+    let error = run(&Ssh::new(memory.clone()), &target, "true").await.unwrap_err();
+    assert_eq!((error.kind(), error.name()), (ErrorKind::Refused, "ssh.host-key-changed"));
+    assert_eq!(error.to_string().matches("SHA256:").count(), 2, "{error}");
+    let waited = Ssh::new(memory).wait(&target, 20).await.unwrap_err();
+    assert_eq!(waited.name(), "ssh.host-key-changed", "waiting does not help");
+}
+
+#[tokio::test]
+async fn keys_of_every_usual_kind_log_in() {
+    let Some(sshd) = Sshd::start() else { return };
+    for (name, kind) in [
+        ("ed25519", &["-t", "ed25519"][..]),
+        ("ecdsa", &["-t", "ecdsa"]),
+        ("rsa", &["-t", "rsa", "-b", "2048"]),
+        ("rsa-pkcs8", &["-t", "rsa", "-b", "2048", "-m", "PKCS8"]),
+        ("rsa-pem", &["-t", "rsa", "-b", "2048", "-m", "PEM"]),
+        ("ecdsa-pkcs8", &["-t", "ecdsa", "-m", "PKCS8"]),
+    ] {
+        let target = sshd.target_with(sshd.login_key(name, kind));
+        let output = run(&client(), &target, "echo in").await;
+        assert_eq!(output.unwrap_or_else(|e| panic!("{name}: {e}")).stdout, "in\n");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_login_says_what_was_tried_and_no_secret() {
+    let Some(sshd) = Sshd::start() else { return };
+    let stranger = Sshd::start().unwrap().login_key("login", &["-t", "ed25519"]);
+    let target =
+        SshTarget { password: Some(Secret::new("planted-password")), ..sshd.target_with(stranger) };
+    let error = run(&client(), &target, "true").await.unwrap_err();
+    assert_eq!((error.kind(), error.name()), (ErrorKind::Refused, "ssh.login-refused"));
+    assert!(error.to_string().contains("refused publickey, password"), "{error}");
+    let shown = format!("{error:?} {target:?}");
+    assert!(!shown.contains("planted-password") && !shown.contains("PRIVATE KEY"), "{shown}");
+    let unreadable = sshd.target_with("-----BEGIN NONSENSE-----".into());
+    let error = run(&client(), &unreadable, "true").await.unwrap_err();
+    assert_eq!(error.name(), "ssh.bad-private-key");
+}
+
+#[tokio::test]
+async fn many_commands_share_one_login() {
+    let Some(sshd) = Sshd::start() else { return };
+    let (ssh, target) = (client(), sshd.target());
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..8 {
+        let (ssh, target) = (ssh.clone(), target.clone());
+        tasks.spawn(async move { (n, run(&ssh, &target, &format!("echo {n}")).await.unwrap()) });
+    }
+    for (n, output) in tasks.join_all().await {
+        assert_eq!(output.stdout, format!("{n}\n"));
+    }
+    assert_eq!(sshd.connections.load(Ordering::SeqCst), 1);
+    ssh.close_idle();
+    run(&ssh, &target, "true").await.unwrap();
+    assert_eq!(sshd.connections.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_jump_host_carries_the_connection() {
+    let (Some(jump), Some(inner)) = (Sshd::start(), Sshd::start()) else { return };
+    let target = SshTarget { jump: Some(Box::new(jump.target())), ..inner.target() };
+    let ssh = client();
+    let output = run(&ssh, &target, "echo inside").await.unwrap();
+    assert_eq!(output.stdout, "inside\n");
+    let counts = [&jump, &inner].map(|host| host.connections.load(Ordering::SeqCst));
+    assert_eq!(counts, [1, 1]);
+}
+
+#[tokio::test]
+async fn waiting_ends_when_the_host_is_up() {
+    let Some(sshd) = Sshd::start() else { return };
+    let (ssh, target) = (client(), sshd.target());
+    sshd.booting.store(true, Ordering::SeqCst);
+    let error = ssh.wait(&target, 1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    let waiting = tokio::spawn({
+        let (ssh, target) = (ssh.clone(), target.clone());
+        async move { ssh.wait(&target, 20).await }
+    });
+    sshd.booting.store(false, Ordering::SeqCst);
+    waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_said_and_then_replaced() {
+    let Some(sshd) = Sshd::start() else { return };
+    let (ssh, target) = (client(), sshd.target());
+    let mark = sshd.folder.path().join("began");
+    let line = format!("touch {}; sleep 20", mark.display());
+    let lost = tokio::spawn({
+        let (ssh, target) = (ssh.clone(), target.clone());
+        async move { run(&ssh, &target, &line).await }
+    });
+    eventually("the command begins", || mark.exists()).await;
+    // The connection's own sshd has children of its own; all of them hold the socket.
+    let sshd_id = sshd.children.lock().unwrap()[0].id().to_string();
+    let ended = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "for c in $(ps -o pid= --ppid $1); do kill -9 $c; done; kill -9 $1",
+            "sh",
+            &sshd_id,
+        ])
+        .status()
+        .unwrap();
+    assert!(ended.success());
+    let error = lost.await.unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.name()), (ErrorKind::Unavailable, "ssh.connection-lost"));
+    assert_eq!(run(&ssh, &target, "echo again").await.unwrap().stdout, "again\n");
+}

@@ -1,0 +1,140 @@
+//! A real OpenSSH server per test: we accept, and hand each connection to an `sshd -i` of its own.
+
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+use vnfm_core::ports::SshTarget;
+use vnfm_types::Secret;
+
+const SSHD: &str = "/usr/sbin/sshd";
+
+/// The server; its folder goes when it is dropped.
+pub(crate) struct Sshd {
+    pub(crate) port: u16,
+    pub(crate) folder: TempDir,
+    pub(crate) connections: Arc<AtomicUsize>,
+    pub(crate) children: Arc<Mutex<Vec<Child>>>,
+    /// While set, connections are cut at once, as by a host that still boots.
+    pub(crate) booting: Arc<AtomicBool>,
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        for child in self.children.lock().unwrap().iter_mut() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Sshd {
+    /// Starts one; `None`, loudly, where the machine has no OpenSSH server.
+    pub(crate) fn start() -> Option<Self> {
+        if !Path::new(SSHD).exists() {
+            eprintln!("skipped: no `{SSHD}` (Debian: apt-get install openssh-server)");
+            assert!(std::env::var_os("VNFM_REQUIRE_LIVE").is_none(), "`{SSHD}` is required here");
+            return None;
+        }
+        let folder = TempDir::new().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        keygen(&at("host"), &["-t", "ed25519"]);
+        std::fs::write(at("authorized"), "").unwrap();
+        let config = format!(
+            "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n\
+             PasswordAuthentication no\nKbdInteractiveAuthentication no\nAllowTcpForwarding yes\n",
+            at("host").display(),
+            at("authorized").display(),
+        );
+        std::fs::write(at("config"), config).unwrap();
+        let _ = std::fs::create_dir_all("/run/sshd");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Self {
+            port: listener.local_addr().unwrap().port(),
+            connections: Arc::default(),
+            children: Arc::default(),
+            booting: Arc::default(),
+            folder,
+        };
+        server.serve(listener);
+        Some(server)
+    }
+
+    fn serve(&self, listener: TcpListener) {
+        let (connections, children) = (self.connections.clone(), self.children.clone());
+        let (booting, config) = (self.booting.clone(), self.folder.path().join("config"));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                if booting.load(Ordering::SeqCst) {
+                    continue;
+                }
+                connections.fetch_add(1, Ordering::SeqCst);
+                let child = Command::new(SSHD)
+                    .arg("-i")
+                    .arg("-f")
+                    .arg(&config)
+                    .stdin(OwnedFd::from(stream.try_clone().unwrap()))
+                    .stdout(OwnedFd::from(stream))
+                    .stderr(Stdio::null())
+                    .spawn()
+                    .unwrap();
+                children.lock().unwrap().push(child);
+            }
+        });
+    }
+
+    /// Makes a key of the given kind that may log in, and returns it as PEM.
+    pub(crate) fn login_key(&self, name: &str, kind: &[&str]) -> String {
+        let path = self.folder.path().join(name);
+        keygen(&path, kind);
+        let public = std::fs::read_to_string(path.with_extension("pub")).unwrap();
+        let authorized = self.folder.path().join("authorized");
+        let old = std::fs::read_to_string(&authorized).unwrap();
+        std::fs::write(authorized, old + &public).unwrap();
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    /// Gives the server another host key.
+    pub(crate) fn rebuild(&self) {
+        let host = self.folder.path().join("host");
+        std::fs::remove_file(&host).unwrap();
+        keygen(&host, &["-t", "ed25519"]);
+    }
+
+    /// A target with a fresh key.
+    pub(crate) fn target(&self) -> SshTarget {
+        self.target_with(self.login_key("login", &["-t", "ed25519"]))
+    }
+
+    /// A target with the given key.
+    pub(crate) fn target_with(&self, pem: String) -> SshTarget {
+        SshTarget {
+            server_id: format!("server-{}", self.port),
+            address: "127.0.0.1".into(),
+            port: self.port,
+            username: whoami(),
+            password: None,
+            private_key: Some(Secret::new(pem)),
+            jump: None,
+        }
+    }
+}
+
+fn whoami() -> String {
+    let output = Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn keygen(path: &Path, kind: &[&str]) {
+    let made = Command::new("ssh-keygen")
+        .args(kind)
+        .args(["-q", "-N", "", "-C", "a test", "-f"])
+        .arg(path)
+        .status()
+        .unwrap();
+    assert!(made.success());
+}
