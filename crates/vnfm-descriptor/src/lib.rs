@@ -1,1 +1,45 @@
 //! CSAR and TOSCA: bytes to a typed descriptor, or findings with file:line:column.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), vnfm_descriptor::Findings> {
+//! use vnfm_descriptor::{Limits, Package};
+//! let package = Package::open("vnf-a.csar".as_ref(), &Limits::default())?;
+//! for warning in package.warnings() {
+//!     eprintln!("{warning}");
+//! }
+//! let flavour = &package.vnfd().flavours["cluster_install"];
+//! assert_eq!(flavour.instances_of("workerNode", None), Ok(2));
+//! # Ok(()) }
+//! ```
+//! [`Package::open`] leads through everything: `archive` → `meta` → `tosca` → `order`, `hot`.
+//! What is not here: signatures, and the evaluation of what only a request or a VIM knows.
+
+mod archive;
+mod finding;
+mod hot;
+mod limits;
+mod meta;
+mod model;
+mod order;
+mod package;
+mod path;
+mod shape;
+mod suggest;
+mod tosca;
+mod variables;
+mod yaml;
+
+pub use archive::{ReadError, pack};
+pub use finding::{CODES, Code, Finding, Findings, Severity, Span, codes};
+pub use hot::{BaseHot, HotBinding, HotExpression, HotParameter, HotParameters, PARAMETERS_FILE};
+pub use limits::Limits;
+pub use meta::{Manifest, ManifestSource};
+pub use model::{
+    AffinityRule, Artifact, Checksum, ConnectivityKind, Cp, CpKind, ExternalCp, Flavour, Hook,
+    InstantiationLevel, IpPool, LevelError, Mcio, ScalingAspect, Storage, StorageKind, SwImage,
+    Vdu, VduKind, VirtualCompute, VirtualLink, Vnfd,
+};
+pub use order::{Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable};
+pub use package::Package;
+pub use path::{PathError, normalise};
+pub use variables::{MissingVariable, Variables, substitute};

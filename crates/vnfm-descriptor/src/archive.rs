@@ -1,0 +1,502 @@
+//! The archive under a package: names, sizes and bytes, with everything hostile refused by name.
+//!
+//! A folder is packed first (deterministically, so that its hash is stable), then all three
+//! forms (folder, file, bytes) are read by the same code. The real bytes are counted while they are read: what
+//! an archive says about itself is never trusted.
+
+use crate::finding::{Finding, Findings, Sink, Span, codes};
+use crate::limits::Limits;
+use crate::path::{PathError, normalise};
+use sha2::{Digest, Sha256, Sha512};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Cursor, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+/// Why a file of a package cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The path cannot name a file in a package.
+    #[error("cannot read `{path}` from the package: {source}")]
+    Path {
+        /// The path that was asked for.
+        path: String,
+        /// What is wrong with it.
+        source: PathError,
+    },
+    /// There is no such file.
+    #[error("the package has no file `{path}`")]
+    NotFound {
+        /// The path that was asked for.
+        path: String,
+    },
+    /// The file is larger than what is read into memory.
+    #[error("`{path}` is larger than the {limit} bytes that are read at once")]
+    TooLarge {
+        /// The path that was asked for.
+        path: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// Reading failed.
+    #[error("cannot read `{path}` from the package: {reason}")]
+    Io {
+        /// The path that was asked for.
+        path: String,
+        /// The reader's words.
+        reason: String,
+    },
+}
+
+/// The hash that a manifest states for a file.
+pub(crate) struct Expected {
+    pub(crate) sha512: bool,
+    pub(crate) hash: String,
+    pub(crate) span: Span,
+}
+
+/// Where the bytes are.
+#[derive(Debug, Clone)]
+enum Source {
+    Bytes(Arc<[u8]>),
+    File(PathBuf),
+}
+
+trait ReadSeek: Read + Seek {}
+impl<T: Read + Seek> ReadSeek for T {}
+type Zip = ZipArchive<Box<dyn ReadSeek>>;
+
+/// The files of a package.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    source: Source,
+    entries: BTreeMap<String, usize>,
+    sha256: String,
+}
+
+impl Archive {
+    /// Opens a folder, a zip file, or bytes.
+    pub(crate) fn open(path: &Path, limits: &Limits, sink: &mut Sink) -> Option<Self> {
+        if !path.is_dir() {
+            return Archive::index(Source::File(path.to_owned()), limits, sink);
+        }
+        match pack(path, limits) {
+            Ok(bytes) => Archive::bytes(bytes.into(), limits, sink),
+            Err(findings) => {
+                findings.as_slice().iter().for_each(|finding| sink.add(finding.clone()));
+                None
+            }
+        }
+    }
+
+    /// Opens bytes.
+    pub(crate) fn bytes(bytes: Arc<[u8]>, limits: &Limits, sink: &mut Sink) -> Option<Self> {
+        Archive::index(Source::Bytes(bytes), limits, sink)
+    }
+
+    /// The SHA-256 of the archive's bytes, in hexadecimal.
+    pub(crate) fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// The files, sorted.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// Whether there is such a file; the path is normal.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.entries.contains_key(path)
+    }
+
+    /// A file's bytes.
+    pub(crate) fn read(&self, path: &str, limit: u64) -> Result<Vec<u8>, ReadError> {
+        let mut bytes = Vec::new();
+        let taken = self.with(path, |file| file.take(limit + 1).read_to_end(&mut bytes))?;
+        if taken as u64 > limit {
+            Err(ReadError::TooLarge { path: path.to_owned(), limit })
+        } else {
+            Ok(bytes)
+        }
+    }
+
+    /// Copies a file, however large.
+    pub(crate) fn copy(&self, path: &str, to: &mut dyn Write) -> Result<u64, ReadError> {
+        self.with(path, |file| io::copy(file, to))
+    }
+
+    fn with<T>(
+        &self,
+        path: &str,
+        act: impl FnOnce(&mut dyn Read) -> io::Result<T>,
+    ) -> Result<T, ReadError> {
+        let normal =
+            normalise(path).map_err(|source| ReadError::Path { path: path.to_owned(), source })?;
+        let index = *self
+            .entries
+            .get(&normal)
+            .ok_or_else(|| ReadError::NotFound { path: path.to_owned() })?;
+        let failed = |reason: String| ReadError::Io { path: path.to_owned(), reason };
+        let mut zip = self.zip().map_err(failed)?;
+        let mut file = zip.by_index(index).map_err(|error| failed(error.to_string()))?;
+        act(&mut file).map_err(|error| failed(error.to_string()))
+    }
+
+    fn zip(&self) -> Result<Zip, String> {
+        open_zip(&self.source).map_err(|finding| finding.message)
+    }
+
+    fn index(source: Source, limits: &Limits, sink: &mut Sink) -> Option<Self> {
+        let opened = hash(&source).and_then(|sha256| Ok((sha256, open_zip(&source)?)));
+        let (sha256, mut zip) = match opened {
+            Ok(opened) => opened,
+            Err(finding) => {
+                sink.add(finding);
+                return None;
+            }
+        };
+        if zip.len() > limits.entries {
+            let message = format!(
+                "the archive has {} entries, more than the {} that are read",
+                zip.len(),
+                limits.entries
+            );
+            sink.add(Finding::new(codes::ZIP_BOMB, None, message));
+            return None;
+        }
+        if zip.has_duplicate_names() {
+            sink.add(Finding::new(
+                codes::ZIP_DUPLICATE,
+                None,
+                "two entries of the archive have the same name",
+            ));
+        }
+        if zip.has_overlapping_entries().unwrap_or(true) {
+            sink.add(
+                Finding::new(codes::ZIP_BOMB, None, "entries of the archive overlap")
+                    .hint("pack it again with an ordinary tool"),
+            );
+        }
+        let entries = names(&mut zip, limits, sink);
+        (!sink.failed()).then_some(Archive { source, entries, sha256 })
+    }
+
+    /// Reads every file once: real sizes, CRCs, and the hashes that the manifest states.
+    pub(crate) fn verify(
+        &self,
+        expected: &BTreeMap<String, Expected>,
+        limits: &Limits,
+        sink: &mut Sink,
+    ) {
+        let mut zip = match self.zip() {
+            Ok(zip) => zip,
+            Err(reason) => return sink.add(Finding::new(codes::ZIP, None, reason)),
+        };
+        let mut left = limits.total_bytes;
+        for (path, &index) in &self.entries {
+            match verify_one(&mut zip, index, path, (expected.get(path), limits, left)) {
+                Ok(bytes) => left = left.saturating_sub(bytes),
+                Err(finding) => {
+                    let bomb = finding.code == codes::ZIP_BOMB;
+                    sink.add(finding);
+                    if bomb {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Reads one entry to its end; gives the bytes that it became.
+fn verify_one(
+    zip: &mut Zip,
+    index: usize,
+    path: &str,
+    (expected, limits, left): (Option<&Expected>, &Limits, u64),
+) -> Result<u64, Finding> {
+    let broken = |reason: String| {
+        Finding::new(codes::ZIP, Span::file(path), format!("the entry cannot be read: {reason}"))
+    };
+    let mut file = zip.by_index(index).map_err(|error| broken(error.to_string()))?;
+    let packed = file.compressed_size().max(1);
+    let mut hash = expected.map(|expected| {
+        if expected.sha512 { Hash::Sha512(Sha512::new()) } else { Hash::Sha256(Sha256::new()) }
+    });
+    let mut buffer = [0_u8; 64 * 1024];
+    let mut total = 0_u64;
+    loop {
+        let count = file.read(&mut buffer).map_err(|error| broken(error.to_string()))?;
+        if count == 0 {
+            break;
+        }
+        total += count as u64;
+        if total > left {
+            let message = format!("the package becomes larger than {} bytes", limits.total_bytes);
+            return Err(Finding::new(codes::ZIP_BOMB, Span::file(path), message));
+        }
+        if total > 1 << 20 && total / packed > limits.ratio {
+            let message = format!(
+                "the entry becomes more than {} times as large as it is packed",
+                limits.ratio
+            );
+            return Err(Finding::new(codes::ZIP_BOMB, Span::file(path), message));
+        }
+        if let Some(hash) = &mut hash {
+            hash.update(&buffer[..count]);
+        }
+    }
+    match (expected, hash.map(Hash::finish)) {
+        (Some(expected), Some(real)) if !expected.hash.eq_ignore_ascii_case(&real) => {
+            let message =
+                format!("`{path}` does not have the hash that the manifest states, but {real}");
+            Err(Finding::new(codes::MANIFEST_HASH, expected.span.clone(), message)
+                .hint("the file was changed after the manifest was written"))
+        }
+        _ => Ok(total),
+    }
+}
+
+enum Hash {
+    Sha256(Sha256),
+    Sha512(Sha512),
+}
+
+impl Hash {
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Hash::Sha256(hash) => hash.update(bytes),
+            Hash::Sha512(hash) => hash.update(bytes),
+        }
+    }
+
+    fn finish(self) -> String {
+        match self {
+            Hash::Sha256(hash) => hex(&hash.finalize()),
+            Hash::Sha512(hash) => hex(&hash.finalize()),
+        }
+    }
+}
+
+/// The files by normal path, with a finding for each entry that has no place in a package.
+fn names(zip: &mut Zip, limits: &Limits, sink: &mut Sink) -> BTreeMap<String, usize> {
+    let mut entries = BTreeMap::new();
+    let mut folded: BTreeMap<String, String> = BTreeMap::new();
+    for index in 0..zip.len() {
+        let entry = match zip.by_index_raw(index) {
+            Ok(entry) => entry,
+            Err(error) => {
+                sink.add(Finding::new(
+                    codes::ZIP,
+                    None,
+                    format!("entry {index} of the archive cannot be read: {error}"),
+                ));
+                continue;
+            }
+        };
+        let Ok(name) = entry.name().map(std::borrow::Cow::into_owned) else {
+            sink.add(Finding::new(
+                codes::ZIP_PATH,
+                None,
+                format!("the name of entry {index} is not UTF-8"),
+            ));
+            continue;
+        };
+        let refuse = |code, message: String| Finding::new(code, Span::file(&name), message);
+        let kind = entry.unix_mode().map_or(0, |mode| mode & 0o170_000);
+        if entry.is_symlink() || !matches!(kind, 0 | 0o100_000 | 0o040_000) {
+            sink.add(
+                refuse(
+                    codes::ZIP_SYMLINK,
+                    "the entry is a symbolic link or a special file".to_owned(),
+                )
+                .hint("put the file itself there"),
+            );
+        }
+        if entry.encrypted() {
+            sink.add(refuse(codes::ZIP_ENCRYPTED, "the entry is encrypted".to_owned()));
+        }
+        if name.len() > limits.path_bytes {
+            sink.add(refuse(
+                codes::ZIP_PATH,
+                format!("the name has more than {} bytes", limits.path_bytes),
+            ));
+        }
+        let normal = match normalise(&name) {
+            Ok(normal) => normal,
+            Err(why) => {
+                sink.add(
+                    refuse(codes::ZIP_PATH, why.to_string())
+                        .hint("names in an archive are relative and stay in it"),
+                );
+                continue;
+            }
+        };
+        if entry.is_dir() {
+            continue;
+        }
+        if let Some(other) = folded.insert(normal.to_lowercase(), name.clone()) {
+            sink.add(refuse(
+                codes::ZIP_DUPLICATE,
+                format!("`{other}` has the same name, but for case or spelling"),
+            ));
+        }
+        entries.insert(normal, index);
+    }
+    file_and_folder(&entries, sink);
+    entries
+}
+
+/// A name that is a file and a folder at once cannot be unpacked.
+fn file_and_folder(entries: &BTreeMap<String, usize>, sink: &mut Sink) {
+    for path in entries.keys() {
+        let mut parent = crate::path::folder(path);
+        while !parent.is_empty() {
+            if entries.contains_key(parent) {
+                sink.add(Finding::new(
+                    codes::ZIP_DUPLICATE,
+                    Span::file(parent),
+                    format!("the file is also the folder of `{path}`"),
+                ));
+            }
+            parent = crate::path::folder(parent);
+        }
+    }
+}
+
+fn open_zip(source: &Source) -> Result<Zip, Finding> {
+    let reader: Box<dyn ReadSeek> = match source {
+        Source::Bytes(bytes) => Box::new(Cursor::new(Arc::clone(bytes))),
+        Source::File(path) => Box::new(io::BufReader::new(
+            File::open(path).map_err(|error| cannot_read(path, &error))?,
+        )),
+    };
+    ZipArchive::new(reader).map_err(|error| {
+        Finding::new(
+            codes::ZIP,
+            None,
+            format!("the package is not a zip archive that can be read: {error}"),
+        )
+        .hint("a package is a folder, or a zip file ending in .csar or .zip")
+    })
+}
+
+fn hash(source: &Source) -> Result<String, Finding> {
+    let mut hash = Sha256::new();
+    match source {
+        Source::Bytes(bytes) => hash.update(bytes),
+        Source::File(path) => {
+            let copied = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hash));
+            copied.map_err(|error| cannot_read(path, &error))?;
+        }
+    }
+    Ok(hex(&hash.finalize()))
+}
+
+fn cannot_read(path: &Path, error: &io::Error) -> Finding {
+    Finding::new(codes::IO, None, format!("cannot read `{}`: {error}", path.display()))
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing into a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Packs a folder into a zip archive: sorted, without times, so that the same files give the
+/// same bytes.
+///
+/// # Errors
+/// The folder cannot be read, has symbolic links or special files, or is larger than `limits`.
+pub fn pack(folder: &Path, limits: &Limits) -> Result<Vec<u8>, Findings> {
+    let mut files = BTreeMap::new();
+    let mut sink = Sink::default();
+    walk(folder, "", &mut files, &mut sink);
+    let total: u64 = files.values().map(|(_, size)| size).sum();
+    if files.len() > limits.entries || total > limits.total_bytes {
+        let message =
+            format!("the folder has {} files and {total} bytes, more than are packed", files.len());
+        sink.add(Finding::new(codes::ZIP_BOMB, None, message));
+    }
+    sink.finish()?;
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Deflated)
+        .last_modified_time(zip::DateTime::default())
+        .unix_permissions(0o644);
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, (path, size)) in &files {
+        let add = || -> Result<(), String> {
+            zip.start_file(name, options.large_file(*size >= u64::from(u32::MAX)))
+                .map_err(|error| error.to_string())?;
+            let mut file = File::open(path).map_err(|error| error.to_string())?;
+            io::copy(&mut file, &mut zip).map_err(|error| error.to_string())?;
+            Ok(())
+        };
+        let mut add = add;
+        add().map_err(|reason| {
+            Findings::one(Finding::new(
+                codes::IO,
+                Span::file(name),
+                format!("the file cannot be packed: {reason}"),
+            ))
+        })?;
+    }
+    let packed = zip.finish().map_err(|error| {
+        Findings::one(Finding::new(codes::IO, None, format!("cannot finish the archive: {error}")))
+    })?;
+    Ok(packed.into_inner())
+}
+
+/// Collects the files of a folder; hidden ones of version control and editors are left out.
+fn walk(
+    folder: &Path,
+    prefix: &str,
+    files: &mut BTreeMap<String, (PathBuf, u64)>,
+    sink: &mut Sink,
+) {
+    let listed = match std::fs::read_dir(folder) {
+        Ok(listed) => listed,
+        Err(error) => return sink.add(cannot_read(folder, &error)),
+    };
+    for entry in listed {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => return sink.add(cannot_read(folder, &error)),
+        };
+        let raw = entry.file_name();
+        let Some(name) = raw.to_str().map(|name| {
+            if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") }
+        }) else {
+            sink.add(Finding::new(
+                codes::ZIP_PATH,
+                None,
+                format!("the name of `{}` is not UTF-8", entry.path().display()),
+            ));
+            continue;
+        };
+        if raw.to_str().is_some_and(|raw| raw.starts_with('.')) {
+            continue;
+        }
+        match std::fs::symlink_metadata(entry.path()) {
+            Ok(found) if found.is_dir() => walk(&entry.path(), &name, files, sink),
+            Ok(found) if found.is_file() => drop(files.insert(name, (entry.path(), found.len()))),
+            Ok(_) => sink.add(
+                Finding::new(
+                    codes::ZIP_SYMLINK,
+                    Span::file(&name),
+                    "this is a symbolic link or a special file",
+                )
+                .hint("put the file itself there"),
+            ),
+            Err(error) => sink.add(cannot_read(&entry.path(), &error)),
+        }
+    }
+}

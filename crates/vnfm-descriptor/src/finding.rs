@@ -1,0 +1,290 @@
+//! Findings: what is wrong or doubtful in a package, where, and what to do about it.
+//!
+//! ```text
+//! Definitions/vnfd.yaml:41:5: error[E-NODE-UNKNOWN]: no node template `workerNod` (hint: did you mean `workerNode`?)
+//! ```
+//! All findings of a package are collected before it is refused; errors refuse it, warnings do
+//! not. Every code is in [`CODES`] with one sentence.
+
+use serde::Serialize;
+use std::fmt;
+use std::sync::Arc;
+
+/// A place in a file of the package.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Span {
+    /// Path in the package; `builtin:…` for types that this crate brings.
+    pub file: Arc<str>,
+    /// Line, from 1; 0 means the file as a whole.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+}
+
+impl Span {
+    /// The file as a whole.
+    pub fn file(path: &str) -> Self {
+        Span { file: Arc::from(path), line: 0, column: 0 }
+    }
+
+    /// A line of a file that is not YAML.
+    pub fn line(path: &str, line: usize) -> Self {
+        Span { file: Arc::from(path), line, column: 1 }
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line == 0 {
+            f.write_str(&self.file)
+        } else {
+            write!(f, "{}:{}:{}", self.file, self.line, self.column)
+        }
+    }
+}
+
+/// Whether a finding refuses the package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The package is refused.
+    Error,
+    /// The package is taken; somebody should look.
+    Warning,
+}
+
+/// One thing that is wrong or doubtful.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// One of [`CODES`].
+    pub code: &'static str,
+    /// Whether it refuses the package.
+    pub severity: Severity,
+    /// Where it is, if it is at one place.
+    pub span: Option<Span>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Finding {
+    /// A finding with a code of [`codes`]; the code's first letter says how grave it is.
+    pub fn new(
+        code: &'static str,
+        span: impl Into<Option<Span>>,
+        message: impl Into<String>,
+    ) -> Self {
+        let severity = if code.starts_with('W') { Severity::Warning } else { Severity::Error };
+        Finding { code, severity, span: span.into(), message: message.into(), hint: None }
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds a "did you mean" if a known name is near.
+    #[must_use]
+    pub fn did_you_mean<'a>(self, name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        match crate::suggest::nearest(name, known) {
+            Some(near) => self.hint(format!("did you mean `{near}`?")),
+            None => self,
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(span) = &self.span {
+            write!(f, "{span}: ")?;
+        }
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        write!(f, "{severity}[{}]: {}", self.code, self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, " (hint: {hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// All findings of a package that was refused, errors and warnings, in the order of the files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Findings(Vec<Finding>);
+
+impl Findings {
+    /// One finding alone.
+    pub fn one(finding: Finding) -> Self {
+        Findings(vec![finding])
+    }
+
+    /// The findings.
+    pub fn as_slice(&self) -> &[Finding] {
+        &self.0
+    }
+
+    /// The findings that refuse the package.
+    pub fn errors(&self) -> impl Iterator<Item = &Finding> {
+        self.0.iter().filter(|finding| finding.severity == Severity::Error)
+    }
+}
+
+impl From<Vec<Finding>> for Findings {
+    fn from(mut findings: Vec<Finding>) -> Self {
+        sort(&mut findings);
+        Findings(findings)
+    }
+}
+
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, finding) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{finding}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Findings {}
+
+/// Orders findings by place and drops repeats: one file may be reached on two ways.
+pub(crate) fn sort(findings: &mut Vec<Finding>) {
+    findings.sort_by(|a, b| {
+        (&a.span, a.severity, a.code, &a.message).cmp(&(&b.span, b.severity, b.code, &b.message))
+    });
+    findings.dedup();
+}
+
+/// Where a parser puts its findings.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    findings: Vec<Finding>,
+}
+
+impl Sink {
+    /// Adds a finding.
+    pub(crate) fn add(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    /// Whether one of the findings refuses the package.
+    pub(crate) fn failed(&self) -> bool {
+        self.findings.iter().any(|finding| finding.severity == Severity::Error)
+    }
+
+    /// The warnings if nothing refuses the package, else everything.
+    pub(crate) fn finish(self) -> Result<Vec<Finding>, Findings> {
+        let failed = self.failed();
+        let Findings(findings) = Findings::from(self.findings);
+        if failed { Err(Findings(findings)) } else { Ok(findings) }
+    }
+}
+
+/// A code with its meaning; `docs/errors.md` is made of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Code {
+    /// The code, `E-…` or `W-…`.
+    pub code: &'static str,
+    /// One sentence.
+    pub meaning: &'static str,
+}
+
+macro_rules! codes {
+    ($($name:ident = $code:literal, $meaning:literal;)*) => {
+        /// The codes by name.
+        pub mod codes {
+            $(#[doc = $meaning] pub const $name: &str = $code;)*
+        }
+        /// Every code that a finding can carry.
+        pub const CODES: &[Code] = &[$(Code { code: $code, meaning: $meaning },)*];
+    };
+}
+
+codes! {
+    ZIP = "E-ZIP", "The archive is damaged or uses a part of the zip format that is not read.";
+    ZIP_PATH = "E-ZIP-PATH", "An entry's name is absolute, leaves the package or is written the Windows way.";
+    ZIP_SYMLINK = "E-ZIP-SYMLINK", "The package has a symbolic link or a special file.";
+    ZIP_DUPLICATE = "E-ZIP-DUPLICATE", "Two entries have the same name, or names that differ in case alone, or one is file and folder at once.";
+    ZIP_ENCRYPTED = "E-ZIP-ENCRYPTED", "An entry is encrypted.";
+    ZIP_BOMB = "E-ZIP-BOMB", "The archive has too many entries, becomes too large or too dense, or its entries overlap.";
+    IO = "E-IO", "The package cannot be read from where it lies.";
+    ENTRY = "E-ENTRY", "The package does not say which file describes the VNF, or that file is not there.";
+    META = "E-META", "TOSCA-Metadata/TOSCA.meta cannot be read.";
+    MANIFEST = "E-MANIFEST", "The manifest cannot be read or names a file that is not in the package.";
+    MANIFEST_HASH = "E-MANIFEST-HASH", "A file does not have the hash that the manifest states.";
+    MANIFEST_NONE = "W-MANIFEST-NONE", "The package has no manifest, so nothing proves that its files are whole.";
+    SIGNATURE = "W-SIGNATURE", "The manifest is signed; signatures are not verified, only hashes are.";
+    YAML = "E-YAML", "A file is not YAML.";
+    YAML_DUPLICATE = "E-YAML-DUPLICATE", "A key occurs twice in one mapping.";
+    YAML_BOMB = "E-YAML-BOMB", "A YAML file is too large, too deep, or grows too much by its aliases.";
+    YAML_11 = "W-YAML-11", "An unquoted scalar means something else to readers of YAML 1.1.";
+    YAML_MERGE = "W-YAML-MERGE", "A merge key `<<` is used; TOSCA's YAML 1.2 has none, it is merged all the same.";
+    YAML_NUMBER = "W-YAML-NUMBER", "A string is written as an unquoted number that other readers change.";
+    TOSCA_VERSION = "E-TOSCA-VERSION", "`tosca_definitions_version` is absent or not one that is read.";
+    SHAPE = "E-SHAPE", "A part of the file is not of the kind (mapping, list, text, number) that belongs there.";
+    KEY_UNKNOWN = "E-KEY-UNKNOWN", "A key is not one that TOSCA has at this place.";
+    IMPORT = "E-IMPORT", "An imported file is neither in the package nor among the built-in types.";
+    TYPE_UNKNOWN = "E-TYPE-UNKNOWN", "A type is not declared in any imported file.";
+    TYPE_CYCLE = "E-TYPE-CYCLE", "A type derives from itself.";
+    TYPE_REDEFINED = "W-TYPE-REDEFINED", "The package declares a type that is built in; the built-in one is used.";
+    PROPERTY_UNKNOWN = "E-PROPERTY-UNKNOWN", "A property is not declared by the type.";
+    PROPERTY_MISSING = "E-PROPERTY-MISSING", "A property that the type requires is not there.";
+    PROPERTY_TYPE = "E-PROPERTY-TYPE", "A property's value is not of the declared type.";
+    PROPERTY_CONSTRAINT = "E-PROPERTY-CONSTRAINT", "A property's value breaks a constraint of its declaration.";
+    INPUT_UNKNOWN = "E-INPUT-UNKNOWN", "`get_input` names an input that the topology does not declare.";
+    FUNCTION = "E-FUNCTION", "A TOSCA function cannot be evaluated when the package is onboarded.";
+    NODE_UNKNOWN = "E-NODE-UNKNOWN", "A requirement, policy or mapping names a node template that does not exist.";
+    NODE_KIND = "E-NODE-KIND", "A requirement, policy or mapping names a node template of the wrong kind.";
+    REQUIREMENT_UNKNOWN = "E-REQUIREMENT-UNKNOWN", "A requirement is not declared by the node's type.";
+    REQUIREMENT_UNDECLARED = "W-REQUIREMENT-UNDECLARED", "`substitution_mappings` maps a requirement that the VNF's type does not declare.";
+    SUBSTITUTION = "W-SUBSTITUTION", "`substitution_mappings.node_type` and the type of the VNF's node template are not related.";
+    OPERATION_UNKNOWN = "E-OPERATION-UNKNOWN", "An interface names an operation that its type does not have.";
+    INTERFACE_UNKNOWN = "E-INTERFACE-UNKNOWN", "A node template fills an interface that its type does not have.";
+    IMPLEMENTATION_UNKNOWN = "W-IMPLEMENTATION-UNKNOWN", "An operation's implementation is neither an artifact nor a file; the configuration must serve its name.";
+    ARTIFACT_MISSING = "E-ARTIFACT-MISSING", "An artifact's file is not in the package.";
+    ARTIFACT_ABSENT = "W-ARTIFACT-ABSENT", "An artifact's file is not in the package; a plugin or an image on the VIM takes its place.";
+    VNF_MISSING = "E-VNF-MISSING", "No node template is a VNF.";
+    VNF_PROPERTY = "E-VNF-PROPERTY", "A property that identifies the VNF is nowhere given.";
+    FLAVOUR = "E-FLAVOUR", "A deployment flavour has no identifier, or two have the same.";
+    POLICY = "E-POLICY", "A scaling or instantiation policy contradicts another one or the VDU's profile.";
+    ORDER_FILE = "E-ORDER-FILE", "Files/kubernetes/order.yaml cannot be used.";
+    ORDER_MANIFEST = "E-ORDER-MANIFEST", "The order file names a manifest that is not in the package.";
+    HOT = "E-HOT", "A Base HOT or Files/openstack/parameters.yaml cannot be used.";
+    HOT_PARAMETER = "E-HOT-PARAMETER", "The mapping fills a parameter that the Base HOT does not declare, or from something unknown.";
+    HOT_UNMAPPED = "W-HOT-UNMAPPED", "The Base HOT declares a parameter without default that nothing fills.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_reads_like_a_compilers() {
+        let span = Span { file: Arc::from("Definitions/vnfd.yaml"), line: 41, column: 5 };
+        let finding = Finding::new(codes::NODE_UNKNOWN, span, "no node template `workerNod`")
+            .did_you_mean("workerNod", ["workerNode", "masterNode"]);
+        assert_eq!(
+            finding.to_string(),
+            "Definitions/vnfd.yaml:41:5: error[E-NODE-UNKNOWN]: no node template `workerNod` (hint: did you mean `workerNode`?)"
+        );
+    }
+
+    #[test]
+    fn codes_are_unique_and_say_how_grave_they_are() {
+        let mut seen = std::collections::BTreeSet::new();
+        for code in CODES {
+            assert!(code.code.starts_with("E-") || code.code.starts_with("W-"), "{}", code.code);
+            assert!(seen.insert(code.code), "{} twice", code.code);
+            assert!(code.meaning.ends_with('.'), "{}", code.code);
+        }
+    }
+}

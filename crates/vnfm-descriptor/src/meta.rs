@@ -1,0 +1,281 @@
+//! SOL004's two text files: `TOSCA-Metadata/TOSCA.meta` and the manifest `*.mf`.
+//!
+//! Both are `Key: value` lines. Real packages differ in case, indentation, line ends and the
+//! `ETSI-` prefix; all of that is read. A CMS signature ends the manifest and is left alone.
+
+use crate::archive::{Archive, Expected};
+use crate::finding::{Finding, Sink, Span, codes};
+use crate::path::{folder, normalise};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What a package says about itself.
+#[derive(Debug)]
+pub(crate) struct Meta {
+    /// The file that describes the VNF.
+    pub(crate) entry: String,
+    /// The manifest.
+    pub(crate) manifest: Option<Manifest>,
+}
+
+/// The manifest of a package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Manifest {
+    /// Its path in the package.
+    pub path: String,
+    /// The `metadata:` section.
+    pub metadata: BTreeMap<String, String>,
+    /// The files that it names.
+    pub sources: Vec<ManifestSource>,
+    /// Whether a CMS signature follows; it is not verified.
+    pub signed: bool,
+}
+
+/// A file that the manifest names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ManifestSource {
+    /// Its path, or a URI.
+    pub source: String,
+    /// `SHA-256` or `SHA-512`.
+    pub algorithm: Option<String>,
+    /// In hexadecimal.
+    pub hash: Option<String>,
+    /// Where the manifest names it.
+    pub line: usize,
+}
+
+/// Finds the file that describes the VNF, and the manifest with the hashes that it states.
+pub(crate) fn read(
+    archive: &Archive,
+    limit: u64,
+    sink: &mut Sink,
+) -> Option<(Meta, BTreeMap<String, Expected>)> {
+    let (entry, named) = entry(archive, limit, sink)?;
+    let manifest = manifest_path(archive, &entry, named, sink);
+    if manifest.is_none() && !sink.failed() {
+        sink.add(
+            Finding::new(codes::MANIFEST_NONE, None, "the package has no manifest")
+                .hint("SOL004 wants one beside the descriptor, `*.mf`"),
+        );
+    }
+    let manifest = manifest.and_then(|path| {
+        Some(parse(&path, &text(archive, &path, limit, codes::MANIFEST, sink)?, sink))
+    });
+    let expected =
+        manifest.as_ref().map(|manifest| expected(manifest, archive, sink)).unwrap_or_default();
+    Some((Meta { entry, manifest }, expected))
+}
+
+/// The entry definitions, and the manifest if `TOSCA.meta` names one.
+fn entry(
+    archive: &Archive,
+    limit: u64,
+    sink: &mut Sink,
+) -> Option<(String, Option<(String, Span)>)> {
+    let Some(meta) = archive
+        .paths()
+        .find(|path| path.eq_ignore_ascii_case("TOSCA-Metadata/TOSCA.meta"))
+        .map(str::to_owned)
+    else {
+        return root_yaml(archive, sink).map(|entry| (entry, None));
+    };
+    let text = text(archive, &meta, limit, codes::META, sink)?;
+    let block = first_block(&text);
+    let find = |names: &[&str]| {
+        block.iter().find(|(key, _, _)| names.iter().any(|name| key.eq_ignore_ascii_case(name)))
+    };
+    let Some((_, value, line)) = find(&["Entry-Definitions"]) else {
+        sink.add(
+            Finding::new(codes::META, Span::file(&meta), "no `Entry-Definitions`")
+                .hint("name the file that describes the VNF"),
+        );
+        return None;
+    };
+    let path = normalise(value).ok().filter(|path| archive.has(path));
+    if path.is_none() {
+        let finding = Finding::new(
+            codes::ENTRY,
+            Span::line(&meta, *line),
+            format!("`Entry-Definitions` names `{value}`, which is not in the package"),
+        );
+        sink.add(finding.did_you_mean(value, archive.paths()));
+    }
+    let named = find(&["ETSI-Entry-Manifest", "Entry-Manifest"])
+        .map(|(_, value, line)| (value.clone(), Span::line(&meta, *line)));
+    Some((path?, named))
+}
+
+/// Without `TOSCA.meta`: the one YAML file at the root.
+fn root_yaml(archive: &Archive, sink: &mut Sink) -> Option<String> {
+    let yaml = |path: &&str| path.ends_with(".yaml") || path.ends_with(".yml");
+    let roots: Vec<&str> =
+        archive.paths().filter(|path| folder(path).is_empty()).filter(yaml).collect();
+    if let [only] = roots.as_slice() {
+        return Some((*only).to_owned());
+    }
+    let message = match roots.len() {
+        0 => "the package has neither `TOSCA-Metadata/TOSCA.meta` nor a YAML file at its root"
+            .to_owned(),
+        _ => format!(
+            "the package has no `TOSCA-Metadata/TOSCA.meta`, and several YAML files at its root: {}",
+            roots.join(", ")
+        ),
+    };
+    sink.add(
+        Finding::new(codes::ENTRY, None, message)
+            .hint("`Entry-Definitions` in `TOSCA-Metadata/TOSCA.meta` names the descriptor"),
+    );
+    None
+}
+
+fn manifest_path(
+    archive: &Archive,
+    entry: &str,
+    named: Option<(String, Span)>,
+    sink: &mut Sink,
+) -> Option<String> {
+    if let Some((value, span)) = named {
+        let path = normalise(&value).ok().filter(|path| archive.has(path));
+        if path.is_none() {
+            sink.add(
+                Finding::new(
+                    codes::MANIFEST,
+                    span,
+                    format!("the manifest `{value}` is not in the package"),
+                )
+                .did_you_mean(&value, archive.paths()),
+            );
+        }
+        return path;
+    }
+    let stem = entry.rsplit_once('.').map_or(entry, |(stem, _)| stem);
+    let beside = format!("{stem}.mf");
+    if archive.has(&beside) {
+        return Some(beside);
+    }
+    archive.paths().find(|path| folder(path).is_empty() && path.ends_with(".mf")).map(str::to_owned)
+}
+
+fn text(
+    archive: &Archive,
+    path: &str,
+    limit: u64,
+    code: &'static str,
+    sink: &mut Sink,
+) -> Option<String> {
+    let read = archive.read(path, limit).map_err(|error| error.to_string());
+    match read
+        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned()))
+    {
+        Ok(text) => Some(text),
+        Err(reason) => {
+            sink.add(Finding::new(code, Span::file(path), reason));
+            None
+        }
+    }
+}
+
+/// `Key: value` lines up to the first empty line after one.
+fn first_block(text: &str) -> Vec<(String, String, usize)> {
+    let lines = text
+        .trim_start_matches('\u{feff}')
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line.trim()));
+    lines
+        .skip_while(|(_, line)| line.is_empty())
+        .take_while(|(_, line)| !line.is_empty())
+        .filter_map(|(number, line)| {
+            line.split_once(':')
+                .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned(), number))
+        })
+        .collect()
+}
+
+fn parse(path: &str, text: &str, sink: &mut Sink) -> Manifest {
+    let mut manifest = Manifest {
+        path: path.to_owned(),
+        metadata: BTreeMap::new(),
+        sources: Vec::new(),
+        signed: false,
+    };
+    let mut in_metadata = false;
+    for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
+        let line = line.trim();
+        if line.starts_with("-----BEGIN CMS") {
+            manifest.signed = true;
+            let finding = Finding::new(
+                codes::SIGNATURE,
+                Span::line(path, index + 1),
+                "the manifest's signature is not verified",
+            );
+            sink.add(finding.hint("its hashes are"));
+            break;
+        }
+        let Some((key, value)) =
+            line.split_once(':').map(|(key, value)| (key.trim(), value.trim()))
+        else {
+            continue;
+        };
+        match (key.to_ascii_lowercase().as_str(), manifest.sources.last_mut()) {
+            ("metadata", _) if value.is_empty() => in_metadata = true,
+            ("source", _) => {
+                in_metadata = false;
+                manifest.sources.push(ManifestSource {
+                    source: value.to_owned(),
+                    algorithm: None,
+                    hash: None,
+                    line: index + 1,
+                });
+            }
+            ("algorithm", Some(source)) => source.algorithm = Some(value.to_owned()),
+            ("hash", Some(source)) => source.hash = Some(value.to_owned()),
+            _ if in_metadata => drop(manifest.metadata.insert(key.to_owned(), value.to_owned())),
+            _ => {}
+        }
+    }
+    manifest
+}
+
+fn expected(manifest: &Manifest, archive: &Archive, sink: &mut Sink) -> BTreeMap<String, Expected> {
+    let mut all = BTreeMap::new();
+    for source in &manifest.sources {
+        let span = Span::line(&manifest.path, source.line);
+        if source.source.contains("://") {
+            continue;
+        }
+        let Some(path) = normalise(&source.source).ok().filter(|path| archive.has(path)) else {
+            let finding = Finding::new(
+                codes::MANIFEST,
+                span,
+                format!("the manifest names `{}`, which is not in the package", source.source),
+            );
+            sink.add(finding.did_you_mean(&source.source, archive.paths()));
+            continue;
+        };
+        let (algorithm, hash) = match (&source.algorithm, &source.hash) {
+            (None, None) => continue,
+            (Some(algorithm), Some(hash)) => (algorithm, hash.clone()),
+            _ => {
+                let message = format!("`{}` needs both `Algorithm` and `Hash`", source.source);
+                sink.add(Finding::new(codes::MANIFEST, span, message));
+                continue;
+            }
+        };
+        let sha512 = match algorithm.to_ascii_uppercase().replace('-', "").as_str() {
+            "SHA256" => false,
+            "SHA512" => true,
+            _ => {
+                let message = format!("`{algorithm}` is not a hash that is known");
+                sink.add(
+                    Finding::new(codes::MANIFEST, span, message).hint("SHA-256 and SHA-512 are"),
+                );
+                continue;
+            }
+        };
+        all.insert(path, Expected { sha512, hash, span });
+    }
+    all
+}

@@ -1,0 +1,326 @@
+//! A deployment flavour: its resources, how many of each, and its hooks.
+//!
+//! The number of VNFCs of a VDU at a level is `initial + Σ aspects Σ steps delta(step)`; one
+//! entry in `step_deltas` repeats for every step ([`Flavour::instances_at`]).
+
+use super::resources::{Cp, ExternalCp, Storage, SwImage, Vdu, VirtualLink};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A deployment flavour.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Flavour {
+    /// `flavour_id`.
+    pub id: String,
+    /// `flavour_description`.
+    pub description: String,
+    /// The file that describes it, for messages.
+    pub file: String,
+    /// VDUs by name.
+    pub vdus: BTreeMap<String, Vdu>,
+    /// Connection points by name.
+    pub cps: BTreeMap<String, Cp>,
+    /// Connection points that the request binds, in the order of the file.
+    pub external_cps: Vec<ExternalCp>,
+    /// Internal links by name.
+    pub virtual_links: BTreeMap<String, VirtualLink>,
+    /// Storages by name.
+    pub storages: BTreeMap<String, Storage>,
+    /// Scaling aspects by name.
+    pub scaling_aspects: BTreeMap<String, ScalingAspect>,
+    /// Instantiation levels by name.
+    pub instantiation_levels: BTreeMap<String, InstantiationLevel>,
+    /// The level where the request names none.
+    pub default_level: Option<String>,
+    /// `VduInitialDelta` by VDU.
+    pub initial_deltas: BTreeMap<String, u32>,
+    /// Placement rules.
+    pub affinity_rules: Vec<AffinityRule>,
+    /// What `Vnflcm` implements, in the order of the file.
+    pub hooks: Vec<Hook>,
+    /// JSON Schemas of `additionalParams` by operation, where a derived data type is declared.
+    pub additional_params: BTreeMap<String, Value>,
+    /// `modifiable_attributes`: the extensions and metadata that the VNF's type declares, and
+    /// their defaults.
+    pub modifiable_attributes: Option<Value>,
+    /// `lcm_operations_configuration` as written.
+    pub lcm_operations_configuration: Option<Value>,
+}
+
+/// A scaling aspect with what each step adds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ScalingAspect {
+    /// Name for people.
+    pub name: String,
+    /// Description for people.
+    pub description: String,
+    /// Highest level.
+    pub max_scale_level: u32,
+    /// Names of the deltas of each step; one entry repeats.
+    pub step_deltas: Vec<String>,
+    /// By VDU: what a delta adds.
+    pub deltas: BTreeMap<String, BTreeMap<String, u32>>,
+}
+
+/// An instantiation level.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct InstantiationLevel {
+    /// Description for people.
+    pub description: String,
+    /// Scale level of each aspect.
+    pub scale_info: BTreeMap<String, u32>,
+    /// `VduInstantiationLevels`: instances by VDU.
+    pub number_of_instances: BTreeMap<String, u32>,
+}
+
+/// An affinity or anti-affinity rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AffinityRule {
+    /// The policy's name.
+    pub name: String,
+    /// Whether the targets are kept apart.
+    pub anti: bool,
+    /// `nfvi_node`, `zone`, …
+    pub scope: String,
+    /// Names of VDUs or links.
+    pub targets: Vec<String>,
+}
+
+/// An operation of `Vnflcm` that the descriptor implements.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Hook {
+    /// `instantiate_end`, …, or a base operation such as `heal`.
+    pub operation: String,
+    /// The name that the descriptor gives; configuration may map it to a plugin.
+    pub implementation: String,
+    /// The artifact of that name.
+    pub artifact: Option<Artifact>,
+    /// `inputs` of the assignment, functions resolved.
+    pub inputs: Value,
+    /// `implementation.timeout`.
+    #[serde(
+        rename = "timeoutSeconds",
+        serialize_with = "seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub timeout: Option<Duration>,
+}
+
+/// A TOSCA artifact.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Artifact {
+    /// Its name in the node template.
+    pub name: String,
+    /// Its type, such as `tosca.artifacts.Implementation.SharedLibrary`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The file in the package, normalised; absent if the package does not bring it.
+    pub file: Option<String>,
+    /// `properties`, such as `plugin: kubernetes-cluster`.
+    pub properties: BTreeMap<String, Value>,
+    /// `description`.
+    pub description: Option<String>,
+}
+
+impl Artifact {
+    /// The installed plugin that `properties.plugin` names.
+    pub fn plugin(&self) -> Option<&str> {
+        self.properties.get("plugin").and_then(Value::as_str)
+    }
+}
+
+/// Why a number of instances cannot be told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LevelError {
+    /// No such VDU.
+    #[error("flavour `{flavour}` has no VDU `{vdu}`")]
+    Vdu {
+        /// The flavour.
+        flavour: String,
+        /// The VDU that was asked for.
+        vdu: String,
+    },
+    /// No such level.
+    #[error("flavour `{flavour}` has no instantiation level `{level}`, only {known}")]
+    Level {
+        /// The flavour.
+        flavour: String,
+        /// The level that was asked for.
+        level: String,
+        /// The levels that there are.
+        known: String,
+    },
+    /// No such aspect.
+    #[error("flavour `{flavour}` has no scaling aspect `{aspect}`")]
+    Aspect {
+        /// The flavour.
+        flavour: String,
+        /// The aspect that was asked for.
+        aspect: String,
+    },
+    /// The level is above the aspect's highest.
+    #[error("scaling aspect `{aspect}` goes up to level {max}, not {level}")]
+    TooHigh {
+        /// The aspect.
+        aspect: String,
+        /// The level that was asked for.
+        level: u32,
+        /// The highest level.
+        max: u32,
+    },
+    /// The descriptor does not say what a step adds.
+    #[error("scaling aspect `{aspect}` does not say what step {step} adds to VDU `{vdu}`")]
+    Delta {
+        /// The aspect.
+        aspect: String,
+        /// The VDU.
+        vdu: String,
+        /// The step, from 1.
+        step: u32,
+    },
+}
+
+impl Flavour {
+    /// The hook for an operation such as `instantiate_end`.
+    pub fn hook(&self, operation: &str) -> Option<&Hook> {
+        self.hooks.iter().find(|hook| hook.operation == operation)
+    }
+
+    /// Every operation of `Vnflcm` that the descriptor implements.
+    pub fn hooks(&self) -> &[Hook] {
+        &self.hooks
+    }
+
+    /// The JSON Schema of an operation's `additionalParams`, if the descriptor declares one.
+    pub fn additional_params_schema(&self, operation: &str) -> Option<&Value> {
+        self.additional_params.get(operation)
+    }
+
+    /// A VDU's interfaces, in their order.
+    pub fn cps_of(&self, vdu: &str) -> Vec<&Cp> {
+        let mut cps: Vec<&Cp> = self
+            .cps
+            .values()
+            .filter(|cp| cp.kind == super::CpKind::VduCp && cp.vdu.as_deref() == Some(vdu))
+            .collect();
+        cps.sort_by(|a, b| (a.order, &a.name).cmp(&(b.order, &b.name)));
+        cps
+    }
+
+    /// Every image with the name of the VDU or storage that uses it (`vnfdSoftwareImageId`).
+    pub fn images(&self) -> impl Iterator<Item = (&str, &SwImage)> {
+        let vdus =
+            self.vdus.values().filter_map(|vdu| Some((vdu.name.as_str(), vdu.image.as_ref()?)));
+        let storages = self
+            .storages
+            .values()
+            .filter_map(|storage| Some((storage.name.as_str(), storage.image.as_ref()?)));
+        vdus.chain(storages)
+    }
+
+    /// The scale level of each aspect at an instantiation level (none: the default one).
+    ///
+    /// # Errors
+    /// The level does not exist.
+    pub fn scale_levels(&self, level: Option<&str>) -> Result<BTreeMap<String, u32>, LevelError> {
+        let chosen = self.level(level)?;
+        let at = |aspect: &String| {
+            chosen.and_then(|level| level.scale_info.get(aspect)).copied().unwrap_or(0)
+        };
+        Ok(self.scaling_aspects.keys().map(|aspect| (aspect.clone(), at(aspect))).collect())
+    }
+
+    /// How many VNFCs a VDU has at an instantiation level (none: the default one).
+    ///
+    /// # Errors
+    /// The VDU or the level does not exist, or a scaling aspect does not say what a step adds.
+    pub fn instances_of(&self, vdu: &str, level: Option<&str>) -> Result<u32, LevelError> {
+        let stated =
+            self.level(level)?.and_then(|level| level.number_of_instances.get(vdu)).copied();
+        let computed = self.instances_at(vdu, &self.scale_levels(level)?)?;
+        Ok(stated.unwrap_or(computed))
+    }
+
+    /// How many VNFCs a VDU has at the given scale levels; an aspect that is not named is at 0.
+    ///
+    /// # Errors
+    /// The VDU or an aspect does not exist, a level is too high, or an aspect does not say what
+    /// a step adds.
+    pub fn instances_at(
+        &self,
+        vdu: &str,
+        levels: &BTreeMap<String, u32>,
+    ) -> Result<u32, LevelError> {
+        let Some(unit) = self.vdus.get(vdu) else {
+            return Err(LevelError::Vdu { flavour: self.id.clone(), vdu: vdu.to_owned() });
+        };
+        let mut count =
+            self.initial_deltas.get(vdu).copied().or(unit.min_number_of_instances).unwrap_or(1);
+        for (name, &level) in levels {
+            let Some(aspect) = self.scaling_aspects.get(name) else {
+                return Err(LevelError::Aspect { flavour: self.id.clone(), aspect: name.clone() });
+            };
+            if level > aspect.max_scale_level {
+                return Err(LevelError::TooHigh {
+                    aspect: name.clone(),
+                    level,
+                    max: aspect.max_scale_level,
+                });
+            }
+            let Some(deltas) = aspect.deltas.get(vdu) else { continue };
+            for step in 1..=level {
+                let delta = aspect.step_delta(step).and_then(|delta| deltas.get(delta));
+                let missing =
+                    || LevelError::Delta { aspect: name.clone(), vdu: vdu.to_owned(), step };
+                count = count.saturating_add(*delta.ok_or_else(missing)?);
+            }
+        }
+        Ok(count)
+    }
+
+    fn level(&self, name: Option<&str>) -> Result<Option<&InstantiationLevel>, LevelError> {
+        let Some(name) = name.or(self.default_level.as_deref()) else { return Ok(None) };
+        match self.instantiation_levels.get(name) {
+            Some(level) => Ok(Some(level)),
+            None => Err(LevelError::Level {
+                flavour: self.id.clone(),
+                level: name.to_owned(),
+                known: self.known_levels(),
+            }),
+        }
+    }
+
+    fn known_levels(&self) -> String {
+        if self.instantiation_levels.is_empty() {
+            return "the default one".to_owned();
+        }
+        let names: Vec<String> =
+            self.instantiation_levels.keys().map(|name| format!("`{name}`")).collect();
+        names.join(", ")
+    }
+}
+
+impl ScalingAspect {
+    /// The delta of a step, from 1; one entry repeats for every step.
+    fn step_delta(&self, step: u32) -> Option<&str> {
+        let index = if self.step_deltas.len() == 1 { 0 } else { step as usize - 1 };
+        self.step_deltas.get(index).map(String::as_str)
+    }
+}
+
+#[expect(clippy::ref_option, reason = "serde hands the field by reference")]
+fn seconds<S: serde::Serializer>(
+    timeout: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match timeout {
+        Some(timeout) => serializer.serialize_f64(timeout.as_secs_f64()),
+        None => serializer.serialize_none(),
+    }
+}

@@ -1,0 +1,232 @@
+//! VDUs, connection points, virtual links, storages and images of a flavour.
+
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What a VDU becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum VduKind {
+    /// `tosca.nodes.nfv.Vdu.Compute`: a server, or a workload on a container platform.
+    Compute,
+    /// `tosca.nodes.nfv.Vdu.OsContainerDeployableUnit`: a workload on a container platform.
+    OsContainer,
+}
+
+/// A virtualisation deployment unit: one kind of VNFC.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Vdu {
+    /// Name of the node template; `vduId` of SOL003.
+    pub name: String,
+    /// `properties.name`; on a container platform the workload's `metadata.name`.
+    pub display_name: String,
+    /// `properties.description`.
+    pub description: String,
+    /// Server or container.
+    pub kind: VduKind,
+    /// CPUs, memory, disks; absent where the descriptor leaves them to the Base HOT or manifest.
+    pub compute: Option<VirtualCompute>,
+    /// A VIM's flavor by name: the `requested_additional_capability_name`, or the template's
+    /// metadata `flavor`.
+    pub requested_flavor: Option<String>,
+    /// The image that it boots.
+    pub image: Option<SwImage>,
+    /// Names of its storages.
+    pub storages: Vec<String>,
+    /// `vdu_profile.min_number_of_instances`.
+    pub min_number_of_instances: Option<u32>,
+    /// `vdu_profile.max_number_of_instances`.
+    pub max_number_of_instances: Option<u32>,
+    /// `boot_data` as it is written.
+    pub boot_data: Option<Value>,
+    /// `nfvi_constraints` as written.
+    pub nfvi_constraints: Option<Value>,
+    /// The workload that carries it, where the descriptor says so.
+    pub mcio: Option<Mcio>,
+    /// The node template's `metadata`.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// `mcio_identification_data`: the workload of a deployable unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mcio {
+    /// `metadata.name` of the workload.
+    pub name: String,
+    /// `Deployment`, `StatefulSet`, …
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
+/// The `virtual_compute` capability.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct VirtualCompute {
+    /// Virtual CPUs.
+    pub num_virtual_cpu: u32,
+    /// Memory in MiB, rounded up.
+    pub virtual_mem_size_mib: u64,
+    /// `virtual_local_storage`: sizes in GiB, rounded up; the first is the root disk.
+    pub virtual_local_storage_gib: Vec<u64>,
+}
+
+/// A software image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SwImage {
+    /// Name; an image with this name on the VIM is used, or made from `artifact`.
+    pub name: String,
+    /// Version, as written.
+    pub version: Option<String>,
+    /// Checksum of the bytes.
+    pub checksum: Option<Checksum>,
+    /// `bare`, `docker`, …
+    pub container_format: Option<String>,
+    /// `qcow2`, `raw`, …
+    pub disk_format: Option<String>,
+    /// Least disk in GiB, rounded up.
+    pub min_disk_gib: Option<u64>,
+    /// Least memory in MiB, rounded up.
+    pub min_ram_mib: Option<u64>,
+    /// Size of the image in bytes.
+    pub size_bytes: Option<u64>,
+    /// The file in the package, if the package brings it.
+    pub artifact: Option<String>,
+    /// The artifact's `file` as it is written: a path, or the reference of a container image.
+    pub file: Option<String>,
+}
+
+/// `tosca.datatypes.nfv.ChecksumData`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Checksum {
+    /// `sha-256`, `sha-512`, …
+    pub algorithm: String,
+    /// Hexadecimal.
+    pub hash: String,
+}
+
+/// What a storage is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum StorageKind {
+    /// A volume.
+    Block,
+    /// An object store.
+    Object,
+    /// A shared file system.
+    File,
+}
+
+/// A virtual storage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Storage {
+    /// Name of the node template; `virtualStorageDescId` of SOL003.
+    pub name: String,
+    /// Volume, object store or file system.
+    pub kind: StorageKind,
+    /// Size in GiB, rounded up.
+    pub size_gib: Option<u64>,
+    /// Whether each VNFC has its own.
+    pub per_vnfc_instance: bool,
+    /// The image that it is filled with.
+    pub image: Option<SwImage>,
+}
+
+/// What a connection point is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum CpKind {
+    /// `VduCp`: an interface of a VDU.
+    VduCp,
+    /// `VnfExtCp`: shows an internal link to the outside.
+    VnfExtCp,
+    /// `VipCp`: an address shared by interfaces.
+    VipCp,
+    /// `VirtualCp`: a service of containers.
+    VirtualCp,
+}
+
+/// A connection point.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Cp {
+    /// Name of the node template; `cpdId` of SOL003.
+    pub name: String,
+    /// What it is.
+    pub kind: CpKind,
+    /// The VDU that it is bound to (for a VIP or a virtual CP: its first target's).
+    pub vdu: Option<String>,
+    /// The internal link that it is on.
+    pub virtual_link: Option<String>,
+    /// Whether the request binds it to a link outside (`extVirtualLinks`).
+    pub external: bool,
+    /// Order among the VDU's interfaces; gaps and repeats across VDUs are allowed.
+    pub order: Option<u32>,
+    /// `ipv4`, `ipv6`, …
+    pub layer_protocols: Vec<String>,
+    /// `properties.description`.
+    pub description: Option<String>,
+    /// `vnic_type`.
+    pub vnic_type: Option<String>,
+    /// `trunk_mode`.
+    pub trunk_mode: bool,
+    /// `protocol` as written: addresses that the descriptor asks for.
+    pub protocol: Option<Value>,
+}
+
+/// A connection point that the request binds to the outside.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExternalCp {
+    /// `cpdId` of SOL003.
+    pub cpd_id: String,
+    /// The VNF's requirements that are mapped to it; empty where the target is left to the NSD.
+    pub requirements: Vec<String>,
+}
+
+/// Whether a link is made, and by whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConnectivityKind {
+    /// Made with the VNF.
+    Internal,
+    /// May come from the request (`extManagedVirtualLinks`).
+    Allowed,
+    /// Must come from the request.
+    Required,
+}
+
+/// An internal virtual link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct VirtualLink {
+    /// Name of the node template; `vnfVirtualLinkDescId` of SOL003.
+    pub name: String,
+    /// `properties.description`.
+    pub description: Option<String>,
+    /// `externally_managed`.
+    pub externally_managed: ConnectivityKind,
+    /// `ipv4` or `ipv6`; absent: no subnet is described.
+    pub ip_version: Option<String>,
+    /// The subnet's range.
+    pub cidr: Option<String>,
+    /// The subnet's gateway.
+    pub gateway: Option<String>,
+    /// Whether DHCP is on; absent: the VIM's default.
+    pub dhcp: Option<bool>,
+    /// Ranges that addresses are taken from.
+    pub pools: Vec<IpPool>,
+    /// `l2_protocol_data.network_type`.
+    pub network_type: Option<String>,
+    /// `l2_protocol_data.mtu`.
+    pub mtu: Option<u32>,
+    /// `l2_protocol_data.segmentation_id`.
+    pub segmentation_id: Option<String>,
+}
+
+/// A range of addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct IpPool {
+    /// First address.
+    pub start: String,
+    /// Last address.
+    pub end: String,
+}

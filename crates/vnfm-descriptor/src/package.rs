@@ -1,0 +1,189 @@
+//! A VNF package: its files and its typed descriptor, opened and checked in one go.
+//!
+//! ```text
+//! archive   names, sizes, bytes      (archive.rs)   refused: slips, links, bombs, duplicates
+//! meta      TOSCA.meta, manifest     (meta.rs)      refused: wrong hashes
+//! tosca     imports, types, VNFD     (tosca/)       refused: what the types do not allow
+//! files     order file, Base HOT     (order.rs, hot.rs)
+//! ```
+//! Each stage reports everything that it sees; a later stage runs only on what the earlier ones
+//! let through.
+
+use crate::archive::{Archive, ReadError};
+use crate::finding::{Finding, Findings, Sink, Span, codes};
+use crate::hot::{BaseHot, HotSource};
+use crate::limits::Limits;
+use crate::meta::{self, Manifest};
+use crate::model::Vnfd;
+use crate::order::{self, ORDER_FILE, OrderFile};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A package that may be used: nothing in it is an error.
+#[derive(Debug)]
+pub struct Package {
+    archive: Archive,
+    vnfd: Vnfd,
+    order: Option<OrderFile>,
+    hot: BTreeMap<String, BaseHot>,
+    manifest: Option<Manifest>,
+    warnings: Vec<Finding>,
+    limits: Limits,
+}
+
+impl Package {
+    /// Opens a folder, or a `.csar` or `.zip` file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the package.
+    pub fn open(path: &Path, limits: &Limits) -> Result<Self, Findings> {
+        let mut sink = Sink::default();
+        let archive = Archive::open(path, limits, &mut sink);
+        Package::read_archive(archive, sink, limits)
+    }
+
+    /// Opens the bytes of a zip archive.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the package.
+    pub fn from_bytes(bytes: impl Into<Arc<[u8]>>, limits: &Limits) -> Result<Self, Findings> {
+        let mut sink = Sink::default();
+        let archive = Archive::bytes(bytes.into(), limits, &mut sink);
+        Package::read_archive(archive, sink, limits)
+    }
+
+    /// The descriptor.
+    pub fn vnfd(&self) -> &Vnfd {
+        &self.vnfd
+    }
+
+    /// A file's bytes; the path is relative to the package's root.
+    ///
+    /// # Errors
+    /// There is no such file, or it is larger than [`Limits::file_bytes`].
+    pub fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        self.archive.read(path, self.limits.file_bytes)
+    }
+
+    /// Copies a file, however large, such as an image.
+    ///
+    /// # Errors
+    /// There is no such file, or it cannot be read or written.
+    pub fn copy(&self, path: &str, to: &mut dyn Write) -> Result<u64, ReadError> {
+        self.archive.copy(path, to)
+    }
+
+    /// The files, sorted.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.archive.paths()
+    }
+
+    /// Whether the package has such a file.
+    pub fn has(&self, path: &str) -> bool {
+        crate::path::normalise(path).is_ok_and(|normal| self.archive.has(&normal))
+    }
+
+    /// The SHA-256 of the archive in hexadecimal; for a folder, of its [`pack`](crate::pack)ed form.
+    pub fn sha256(&self) -> &str {
+        self.archive.sha256()
+    }
+
+    /// What somebody should look at.
+    pub fn warnings(&self) -> &[Finding] {
+        &self.warnings
+    }
+
+    /// The manifest, if there is one.
+    pub fn manifest(&self) -> Option<&Manifest> {
+        self.manifest.as_ref()
+    }
+
+    /// The order file of a CNF, if there is one.
+    pub fn order_file(&self) -> Option<&OrderFile> {
+        self.order.as_ref()
+    }
+
+    /// The Base HOT of a flavour, if the package brings one.
+    pub fn base_hot(&self, flavour: &str) -> Option<&BaseHot> {
+        self.hot.get(flavour)
+    }
+
+    fn read_archive(
+        archive: Option<Archive>,
+        mut sink: Sink,
+        limits: &Limits,
+    ) -> Result<Self, Findings> {
+        let Some(archive) = archive else { return Err(refused(sink)) };
+        let Some((meta, expected)) = meta::read(&archive, limits.file_bytes, &mut sink) else {
+            return Err(refused(sink));
+        };
+        archive.verify(&expected, limits, &mut sink);
+        if sink.failed() {
+            return Err(refused(sink));
+        }
+        let Some(vnfd) = crate::tosca::load(&archive, &meta.entry, limits, &mut sink) else {
+            return Err(refused(sink));
+        };
+        let paths: Vec<String> = archive.paths().map(str::to_owned).collect();
+        let order = read_order(&archive, &paths, limits, &mut sink);
+        let source = HotSource {
+            text: &|path, sink| text(&archive, path, limits, sink),
+            paths: &paths,
+            limits,
+        };
+        let hot = source.read(&vnfd, &mut sink);
+        let warnings = sink.finish()?;
+        Ok(Package {
+            archive,
+            vnfd,
+            order,
+            hot,
+            manifest: meta.manifest,
+            warnings,
+            limits: *limits,
+        })
+    }
+}
+
+/// A stage that gives nothing has said why.
+fn refused(sink: Sink) -> Findings {
+    match sink.finish() {
+        Err(findings) => findings,
+        Ok(warnings) => Findings::from(warnings),
+    }
+}
+
+fn read_order(
+    archive: &Archive,
+    paths: &[String],
+    limits: &Limits,
+    sink: &mut Sink,
+) -> Option<OrderFile> {
+    if !archive.has(ORDER_FILE) {
+        return None;
+    }
+    let node =
+        crate::yaml::parse(&text(archive, ORDER_FILE, limits, sink)?, ORDER_FILE, limits, sink)?;
+    Some(order::read(&node, &|path| archive.has(path), paths, sink))
+}
+
+/// A YAML file's text.
+pub(crate) fn text(
+    archive: &Archive,
+    path: &str,
+    limits: &Limits,
+    sink: &mut Sink,
+) -> Option<String> {
+    let read = archive.read(path, limits.yaml_bytes as u64).map_err(|error| error.to_string());
+    match read
+        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned()))
+    {
+        Ok(text) => Some(text),
+        Err(reason) => {
+            sink.add(Finding::new(codes::YAML, Span::file(path), reason));
+            None
+        }
+    }
+}

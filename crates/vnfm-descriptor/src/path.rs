@@ -1,0 +1,84 @@
+//! Paths inside a package: relative, with `/`, and never out of it.
+
+/// Why a path cannot name a file in the package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PathError {
+    /// It starts at a root.
+    #[error("the path is absolute")]
+    Absolute,
+    /// It has a drive letter or `\`.
+    #[error("the path is written the Windows way")]
+    Windows,
+    /// It leaves the package by `..`.
+    #[error("the path leaves the package")]
+    Escape,
+    /// It is empty or has control characters.
+    #[error("the path is empty or has control characters")]
+    Name,
+}
+
+/// The path without `.`, `..` and doubled `/`.
+///
+/// # Errors
+/// The path is absolute, Windows-like, empty, or leaves the package.
+pub fn normalise(path: &str) -> Result<String, PathError> {
+    resolve("", path)
+}
+
+/// A path that is written in a file of the folder `folder`.
+pub(crate) fn resolve(folder: &str, path: &str) -> Result<String, PathError> {
+    if path.is_empty() || path.chars().any(char::is_control) {
+        return Err(PathError::Name);
+    }
+    let drive = path.as_bytes().get(1) == Some(&b':') && path.as_bytes()[0].is_ascii_alphabetic();
+    if path.contains('\\') || drive {
+        return Err(PathError::Windows);
+    }
+    if path.starts_with('/') {
+        return Err(PathError::Absolute);
+    }
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop().ok_or(PathError::Escape)?),
+            _ => parts.push(part),
+        }
+    }
+    if parts.is_empty() { Err(PathError::Name) } else { Ok(parts.join("/")) }
+}
+
+/// The folder of a file; empty for a file at the root.
+pub(crate) fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The last part of a path.
+pub(crate) fn base(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, base)| base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_in_the_package() {
+        assert_eq!(normalise("./a//b/../c").as_deref(), Ok("a/c"));
+        assert_eq!(resolve("Definitions", "../Files/x").as_deref(), Ok("Files/x"));
+        for (path, why) in [
+            ("/etc/passwd", PathError::Absolute),
+            ("../x", PathError::Escape),
+            ("a/../../x", PathError::Escape),
+            ("C:/x", PathError::Windows),
+            ("a\\..\\b", PathError::Windows),
+            ("", PathError::Name),
+            (".", PathError::Name),
+            ("a\0b", PathError::Name),
+        ] {
+            assert_eq!(normalise(path), Err(why), "{path}");
+        }
+        assert_eq!((folder("a/b/c"), base("a/b/c"), folder("c"), base("c")), ("a/b", "c", "", "c"));
+    }
+}
