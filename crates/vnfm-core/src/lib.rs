@@ -1,3 +1,32 @@
-//! The LCM engine of vnfm. Start reading at `lcm::instantiate`, then `lcm::runner`, then [`ports`].
+//! The LCM engine of vnfm: operations as journaled steps over ports.
+//!
+//! Read in this order: [`lcm::instantiate`] (the story of one operation, top to bottom), [`lcm::runner`]
+//! (how a step is run, retried, undone, resumed), [`ports`] (what the world must provide).
+//!
+//! The engine owns no runtime: whoever embeds it awaits [`Engine::drive`] where they like. Dropping that
+//! future means what a crash means; [`Engine::resume_all`] goes on.
 
+mod engine;
+mod hooks;
+mod instances;
+pub mod lcm;
+mod live;
+mod orphans;
 pub mod ports;
+mod redact;
+mod refusal;
+mod vims;
+
+pub use engine::{Engine, EngineParts, Limits};
+pub use redact::{HIDDEN, Redactor, is_secret_name, redact};
+pub use refusal::{CODES as REQUEST_CODES, Refusal, Why};
+pub use vims::{Drivers, VimChange};
+
+/// All error codes of this crate, for `docs/errors.md`.
+pub fn codes() -> Vec<&'static ports::Code> {
+    let mut codes = refusal::CODES.to_vec();
+    codes.extend(lcm::CODES);
+    codes.extend(hooks::CODES);
+    codes.extend(vims::CODES);
+    codes
+}

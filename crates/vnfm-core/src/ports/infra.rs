@@ -234,13 +234,6 @@ pub trait InfraDriver: Send + Sync {
         how: &Release,
     ) -> Result<(), PortError>;
 
-    /// True where a resource with the instance's name and our mark exists: asked when a crash left `allocate` in doubt.
-    ///
-    /// # Errors
-    ///
-    /// Where the VIM cannot be asked.
-    async fn exists(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<bool, PortError>;
-
     /// Everything on the VIM that carries the installation id.
     ///
     /// # Errors

@@ -1,0 +1,167 @@
+//! The engine as an embedder sees it: built from its ports, asked to accept requests, awaited to drive them.
+
+use crate::lcm;
+use crate::live::Live;
+use crate::ports::{Clock, HostServices, MgmtDrivers, Packages, Store, StoreError};
+use crate::vims::Drivers;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm_types::{LogLine, Progress};
+
+/// What an engine is made of.
+pub struct EngineParts {
+    /// The database.
+    pub store: Arc<dyn Store>,
+    /// Onboarded packages.
+    pub packages: Arc<dyn Packages>,
+    /// Drivers by vimType.
+    pub drivers: Drivers,
+    /// The vendors' hooks.
+    pub mgmt: Arc<dyn MgmtDrivers>,
+    /// SSH and HTTP for hooks.
+    pub host: Arc<dyn HostServices>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Time limits.
+    pub limits: Limits,
+}
+
+/// Time limits; each is how long something may take before it is given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// A step that works on a VIM. Default 30 minutes.
+    pub step: Duration,
+    /// A hook. Default 60 minutes.
+    pub hook: Duration,
+    /// How long a process keeps an operation without saying so again; a crash is noticed after that. Default 10 s.
+    pub lease: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            step: Duration::from_secs(30 * 60),
+            hook: Duration::from_secs(60 * 60),
+            lease: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The engine. Cloning it is cheap; two engines in one process do not meet.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) parts: Arc<EngineParts>,
+    pub(crate) live: Arc<Live>,
+    pub(crate) owner: Arc<str>,
+}
+
+impl Engine {
+    /// An engine over `parts`.
+    pub fn new(parts: EngineParts) -> Self {
+        Self {
+            parts: Arc::new(parts),
+            live: Arc::default(),
+            owner: uuid::Uuid::new_v4().to_string().into(),
+        }
+    }
+
+    /// The database that it works on.
+    pub fn store(&self) -> &dyn Store {
+        &*self.parts.store
+    }
+
+    /// The hooks' drivers that it finds.
+    pub fn mgmt_drivers(&self) -> &dyn MgmtDrivers {
+        &*self.parts.mgmt
+    }
+
+    /// Drives an operation until it ends, stops, or another process has it. Await it where you like; dropping
+    /// the future means what a crash means.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer: the operation stays as it is until somebody drives it again.
+    pub async fn drive(&self, op_id: &str) -> Result<(), StoreError> {
+        let limits = &self.parts.limits;
+        match self.store().claim(&self.owner, limits.lease, Some(op_id)).await? {
+            Some(claim) => lcm::runner::drive(self, claim).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Takes one operation that nobody drives, if there is one, and gives the future that drives it.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn take_over(
+        &self,
+    ) -> Result<Option<impl Future<Output = Result<(), StoreError>> + Send + 'static>, StoreError>
+    {
+        let claim = self.store().claim(&self.owner, self.parts.limits.lease, None).await?;
+        let engine = self.clone();
+        Ok(claim.map(|claim| async move { lcm::runner::drive(&engine, claim).await }))
+    }
+
+    /// Drives everything that nobody drives, side by side, until it has ended or stopped.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn resume_all(&self) -> Result<(), StoreError> {
+        let mut driven = FuturesUnordered::new();
+        while let Some(operation) = self.take_over().await? {
+            driven.push(operation);
+        }
+        while let Some(outcome) = driven.next().await {
+            outcome?;
+        }
+        Ok(())
+    }
+
+    /// How many operations this process drives.
+    pub fn driven(&self) -> usize {
+        self.live.count()
+    }
+
+    /// What an operation does, why it waits, and what each way on would do.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`].
+    pub async fn progress(&self, tenant: &str, op_id: &str) -> Result<Progress, StoreError> {
+        lcm::explain::progress(self, tenant, op_id).await
+    }
+
+    /// Completes at the next change of what [`Engine::progress`] says, as far as this process knows; where
+    /// another one drives the operation, after a second.
+    pub async fn changed(&self, op_id: &str) {
+        let clock = self.parts.clock.clone();
+        let tick = clock.sleep(Duration::from_secs(1));
+        let change = match self.live.of(op_id) {
+            Some(live) => live.listen(),
+            None => self.live.listen(),
+        };
+        futures::future::select(change, tick).await;
+    }
+
+    /// Lines of an operation's log after number `after`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`].
+    pub async fn log(
+        &self,
+        tenant: &str,
+        op_id: &str,
+        after: u64,
+    ) -> Result<Vec<LogLine>, StoreError> {
+        self.store().op(tenant, op_id).await?;
+        if let Some(live) = self.live.of(op_id) {
+            self.store().append_log(op_id, live.drain_log()).await?;
+        }
+        self.store().log(op_id, after).await
+    }
+}

@@ -1,0 +1,120 @@
+//! Creation and deletion of the instance's identifier (SOL003 5.4.2, 5.4.3): the record alone, no resources.
+
+use crate::engine::Engine;
+use crate::lcm;
+use crate::ports::{Change, InstanceRecord, OutboxRow};
+use crate::refusal::{self, Refusal, Why};
+use serde_json::json;
+use vnfm_types::{
+    CreateVnfRequest, InstantiateVnfRequest, PackageOnboardingState, PackageOperationalState,
+    TerminateVnfRequest, VnfInstance,
+};
+
+impl Engine {
+    /// Makes an instance of the VNFD in `request`, `NOT_INSTANTIATED`.
+    ///
+    /// # Errors
+    ///
+    /// `Unprocessable` where no package with that VNFD is onboarded and enabled.
+    pub async fn create(
+        &self,
+        tenant: &str,
+        request: CreateVnfRequest,
+    ) -> Result<InstanceRecord, Refusal> {
+        let packages = self.store().package_records(tenant).await?;
+        let wanted = |info: &vnfm_types::VnfPkgInfo| {
+            info.vnfd_id.as_deref() == Some(request.vnfd_id.as_str())
+                && info.onboarding_state == PackageOnboardingState::Onboarded
+                && info.operational_state == PackageOperationalState::Enabled
+        };
+        let Some(package) = packages.into_iter().find(|package| wanted(&package.info)) else {
+            let what =
+                format!("no onboarded and enabled VNF package has vnfdId `{}`", request.vnfd_id);
+            return Err(Refusal::new(Why::Unprocessable, &refusal::NO_PACKAGE, what));
+        };
+        let now = self.parts.clock.now();
+        let record = InstanceRecord {
+            tenant: tenant.to_owned(),
+            vnf_pkg_id: package.info.id.clone(),
+            vnf: new_instance(request, package.info),
+            created_at: Some(now),
+            ..InstanceRecord::default()
+        };
+        let told = identifier_row(&record, "VnfIdentifierCreationNotification", now);
+        let changes =
+            vec![Change::AddInstance(Box::new(record.clone())), Change::Outbox(Box::new(told))];
+        self.store().write(None, changes).await?;
+        Ok(record)
+    }
+
+    /// Deletes an instance that is `NOT_INSTANTIATED`.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`; `Conflict` where it is INSTANTIATED or busy.
+    pub async fn delete(&self, tenant: &str, id: &str) -> Result<(), Refusal> {
+        let record = self.store().instance(tenant, id).await?;
+        let now = self.parts.clock.now();
+        let told = identifier_row(&record, "VnfIdentifierDeletionNotification", now);
+        let gone = Change::RemoveInstance { tenant: tenant.to_owned(), id: id.to_owned() };
+        Ok(self.store().write(None, vec![gone, Change::Outbox(Box::new(told))]).await?)
+    }
+
+    /// Accepts an instantiation and returns its occurrence's id; see [`lcm::instantiate::accept`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn instantiate(
+        &self,
+        tenant: &str,
+        id: &str,
+        request: InstantiateVnfRequest,
+    ) -> Result<String, Refusal> {
+        lcm::instantiate::accept(self, tenant, id, request).await
+    }
+
+    /// Accepts a termination and returns its occurrence's id; see [`lcm::terminate::accept`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn terminate(
+        &self,
+        tenant: &str,
+        id: &str,
+        request: TerminateVnfRequest,
+    ) -> Result<String, Refusal> {
+        lcm::terminate::accept(self, tenant, id, request).await
+    }
+}
+
+fn new_instance(request: CreateVnfRequest, info: vnfm_types::VnfPkgInfo) -> VnfInstance {
+    VnfInstance {
+        id: uuid::Uuid::new_v4().to_string(),
+        vnf_instance_name: request.vnf_instance_name,
+        vnf_instance_description: request.vnf_instance_description,
+        vnfd_id: request.vnfd_id,
+        vnf_provider: info.vnf_provider.unwrap_or_default(),
+        vnf_product_name: info.vnf_product_name.unwrap_or_default(),
+        vnf_software_version: info.vnf_software_version.unwrap_or_default(),
+        vnfd_version: info.vnfd_version.unwrap_or_default(),
+        metadata: request.metadata,
+        ..VnfInstance::default()
+    }
+}
+
+fn identifier_row(record: &InstanceRecord, kind: &str, at: jiff::Timestamp) -> OutboxRow {
+    OutboxRow {
+        seq: 0,
+        tenant: record.tenant.clone(),
+        instance_id: record.vnf.id.clone(),
+        kind: kind.to_owned(),
+        body: json!({
+            "notificationType": kind,
+            "timeStamp": at,
+            "vnfInstanceId": record.vnf.id,
+        }),
+        at,
+    }
+}

@@ -1,0 +1,288 @@
+//! Instantiate a VNF (SOL003 5.4.4): the whole flow, top to bottom.
+//!
+//! ```text
+//!  POST …/vnf_instances/{id}/instantiate
+//!    │  accept: validate, then one transaction: occurrence in STARTING, the instance's one active
+//!    │  operation, its use of the VIM, the first notification        202 Accepted + Location
+//!    ▼
+//!  STARTING ──check_vim, prepare──► PROCESSING ──hooks and driver──► COMPLETED
+//!      │ refused                        │ failed
+//!      ▼                                ▼
+//!  ROLLED_BACK                     FAILED_TEMP ──retry / rollback / fail──►
+//! ```
+//!
+//! | step              | state      | does                                           | undo                |
+//! |-------------------|------------|------------------------------------------------|---------------------|
+//! | check_vim         | STARTING   | logs in, learns which cluster it is             | —                   |
+//! | prepare           | STARTING   | looks up what only the VIM knows                | —                   |
+//! | instantiate_start | PROCESSING | vendor hook                                     | —                   |
+//! | allocate          | PROCESSING | Heat stack or Kubernetes objects, until they work | releases them       |
+//! | instantiate_end   | PROCESSING | vendor hook: configures what is there           | —                   |
+//! | register_vims     | PROCESSING | puts the VIMs that the hook made into the registry | takes them out again |
+
+use super::changes;
+use super::runner;
+use super::step::{Operation, Output, Settled, Step, StepOutput, journaled, silent};
+use super::{Op, ways_on};
+use crate::engine::Engine;
+use crate::hooks;
+use crate::ports::{
+    Allocated, Allocation, Change, Effects, InstanceRecord, PortError, Release, Use, VimReport,
+};
+use crate::refusal::{self, Refusal, Why};
+use crate::vims;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use vnfm_types::LcmOperationState::{Completed, Failed, Processing, Starting};
+use vnfm_types::{
+    InstantiateVnfRequest, InstantiatedVnfInfo, InstantiationState, LcmOperationState,
+    LcmOperationType, VimConnectionInfo,
+};
+
+/// The operation, as the runner reads it.
+pub const OPERATION: Operation =
+    Operation { kind: LcmOperationType::Instantiate, steps: STEPS, settle };
+
+/// The table above.
+pub const STEPS: &[Step] = &[
+    Step::new("check_vim", Starting, |op| journaled(check_vim(op))),
+    Step::new("prepare", Starting, |op| journaled(prepare(op))),
+    Step::hook("instantiate_start", |op| journaled(start_hook(op))),
+    Step::new("allocate", Processing, |op| journaled(allocate(op)))
+        .undone_by(|op| silent(release(op))),
+    Step::hook("instantiate_end", |op| journaled(end_hook(op))),
+    Step::new("register_vims", Processing, |op| journaled(register_vims(op)))
+        .undone_by(|op| silent(unregister_vims(op))),
+];
+
+/// Accepts an instantiation: its occurrence exists in STARTING when this returns its id.
+///
+/// # Errors
+///
+/// Everything that VNFD and registry can tell: unknown flavour, level, VIM, MgmtDriver, parameters that do not
+/// fit; `Conflict` where the instance is INSTANTIATED or busy. Nothing was changed then.
+pub async fn accept(
+    engine: &Engine,
+    tenant: &str,
+    instance_id: &str,
+    request: InstantiateVnfRequest,
+) -> Result<String, Refusal> {
+    let instance = engine.store().instance(tenant, instance_id).await?;
+    if instance.vnf.instantiation_state == InstantiationState::Instantiated {
+        let what = format!("VNF instance `{instance_id}` is INSTANTIATED already");
+        return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
+    }
+    let package = engine
+        .parts
+        .packages
+        .package(tenant, &instance.vnf_pkg_id)
+        .await
+        .map_err(Refusal::unprocessable)?;
+    known_flavour(&package, &request)?;
+    let (vim, driver) = vims::of_request(engine, tenant, &request).await?;
+    let name = instance.vnf.vnf_instance_name.clone();
+    let allocation = Allocation { package, request, instance_name: name };
+    driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
+    let shown = hooks::check_parameters(engine, &allocation)?;
+    let lives_on = Use {
+        tenant: tenant.to_owned(),
+        instance_id: instance_id.to_owned(),
+        vim_id: vim.registered_id().map(ToOwned::to_owned),
+        identity: vim.identity().map(ToOwned::to_owned),
+    };
+    let beginning = ways_on::Beginning {
+        kind: LcmOperationType::Instantiate,
+        request: serde_json::to_value(&allocation.request).unwrap_or_default(),
+        shown,
+        changes: vec![Change::AddUse(lives_on)],
+    };
+    ways_on::begin(engine, instance, beginning).await
+}
+
+fn known_flavour(
+    package: &vnfm_descriptor::Package,
+    request: &InstantiateVnfRequest,
+) -> Result<(), Refusal> {
+    let vnfd = package.vnfd();
+    let unknown = |what| Refusal::new(Why::Unprocessable, &refusal::UNKNOWN_FLAVOUR, what);
+    let Some(flavour) = vnfd.flavours.get(&request.flavour_id) else {
+        let known: Vec<_> = vnfd.flavours.keys().map(String::as_str).collect();
+        return Err(unknown(format!(
+            "flavourId `{}` is not in the VNFD `{}`, which has: {}",
+            request.flavour_id,
+            vnfd.descriptor_id,
+            known.join(", ")
+        )));
+    };
+    match &request.instantiation_level_id {
+        Some(level) if !flavour.instantiation_levels.contains_key(level) => {
+            let known: Vec<_> = flavour.instantiation_levels.keys().map(String::as_str).collect();
+            Err(unknown(format!(
+                "instantiationLevelId `{level}` is not in the flavour `{}`, which has: {}",
+                request.flavour_id,
+                known.join(", ")
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl StepOutput for VimReport {
+    const STEP: &'static str = "check_vim";
+}
+
+async fn check_vim(op: &Op) -> Output<VimReport> {
+    let (vim, driver) = op.vim().await?;
+    let report = driver.check(&vim).await?;
+    if report.identity.is_some() && report.identity.as_deref() != vim.identity() {
+        let lives_on = Use {
+            tenant: op.tenant().to_owned(),
+            instance_id: op.instance.vnf.id.clone(),
+            vim_id: vim.registered_id().map(ToOwned::to_owned),
+            identity: report.identity.clone(),
+        };
+        let store = op.engine.store();
+        store.write(Some(&op.fence), vec![Change::AddUse(lives_on)]).await?;
+        vims::remember(&op.engine, op.tenant(), &vim, &report).await?;
+    }
+    Ok(report)
+}
+
+/// What `prepare` found on the VIM; the driver's own.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Prepared(pub Value);
+
+impl StepOutput for Prepared {
+    const STEP: &'static str = "prepare";
+}
+
+async fn prepare(op: &Op) -> Output<Prepared> {
+    let (vim, driver) = op.vim().await?;
+    driver.prepare(&op.call(&vim), &op.allocation()?).await.map(Prepared)
+}
+
+/// What `instantiate_start` returned.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StartEffects(pub Effects);
+
+impl StepOutput for StartEffects {
+    const STEP: &'static str = "instantiate_start";
+}
+
+async fn start_hook(op: &Op) -> Output<StartEffects> {
+    hooks::run(op, "instantiate_start", &Allocated::default().inventory).await.map(StartEffects)
+}
+
+impl StepOutput for Allocated {
+    const STEP: &'static str = "allocate";
+}
+
+async fn allocate(op: &Op) -> Output<Allocated> {
+    let (vim, driver) = op.vim().await?;
+    let prepared = op.output::<Prepared>()?.map(|found| found.0).unwrap_or_default();
+    driver.allocate(&op.call(&vim), &op.allocation()?, &prepared).await
+}
+
+async fn release(op: &Op) -> Output<()> {
+    let (vim, driver) = op.vim().await?;
+    let handle = op.output::<Allocated>()?.map(|made| made.handle).unwrap_or_default();
+    let how = Release { handle, grace_seconds: Some(0) };
+    driver.release(&op.call(&vim), &op.allocation()?, &how).await
+}
+
+/// What `instantiate_end` returned.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EndEffects(pub Effects);
+
+impl StepOutput for EndEffects {
+    const STEP: &'static str = "instantiate_end";
+}
+
+async fn end_hook(op: &Op) -> Output<EndEffects> {
+    let made = op.output::<Allocated>()?.unwrap_or_default();
+    hooks::run(op, "instantiate_end", &made.inventory).await.map(EndEffects)
+}
+
+/// The VIMs that the hooks made, by their key in the instance's `vimConnectionInfo`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Registered(pub std::collections::BTreeMap<String, VimConnectionInfo>);
+
+impl StepOutput for Registered {
+    const STEP: &'static str = "register_vims";
+}
+
+async fn register_vims(op: &Op) -> Output<Registered> {
+    let start = op.output::<StartEffects>()?.map(|e| e.0).unwrap_or_default();
+    let end = op.output::<EndEffects>()?.map(|e| e.0).unwrap_or_default();
+    let mut registered = Registered::default();
+    for new in start.register_vims.into_iter().chain(end.register_vims) {
+        let shown = vims::register_for(op, new).await?;
+        registered.0.insert(shown.vim_id.clone().unwrap_or_default(), shown);
+    }
+    Ok(registered)
+}
+
+async fn unregister_vims(op: &Op) -> Output<()> {
+    vims::unregister_all_of(op).await
+}
+
+/// What the end of an instantiation writes: the instance with its resources, or without.
+fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
+    let made = op.output::<Allocated>()?;
+    let changes = made.as_ref().map(|made| changes::added(&made.inventory));
+    match state {
+        Completed => Ok(Settled {
+            instance: Some(instantiated(op, made.unwrap_or_default())?),
+            resource_changes: changes,
+            changes: Vec::new(),
+        }),
+        Failed if op.has_begun("allocate") => Ok(Settled {
+            instance: Some(instantiated(op, made.unwrap_or_default())?),
+            resource_changes: changes,
+            changes: Vec::new(),
+        }),
+        LcmOperationState::FailedTemp => {
+            Ok(Settled { resource_changes: changes, ..Settled::default() })
+        }
+        _ => Ok(Settled {
+            changes: vec![Change::RemoveUses { instance_id: op.instance.vnf.id.clone() }],
+            ..Settled::default()
+        }),
+    }
+}
+
+/// The instance with what `made` holds, and with everything that a later terminate needs.
+fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
+    let request = op.instantiation()?;
+    let mut record = op.instance.clone();
+    let vnf = &mut record.vnf;
+    vnf.instantiation_state = InstantiationState::Instantiated;
+    vnf.vim_connection_info = runner::without_access_info(&request.vim_connection_info);
+    vnf.vim_connection_info.extend(op.output::<Registered>()?.unwrap_or_default().0);
+    vnf.extensions.extend(request.extensions);
+    vnf.vnf_configurable_properties.extend(request.vnf_configurable_properties);
+    for effects in
+        [op.output::<StartEffects>()?.map(|e| e.0), op.output::<EndEffects>()?.map(|e| e.0)]
+            .into_iter()
+            .flatten()
+    {
+        crate::ports::merge(&mut vnf.metadata, &effects.metadata);
+    }
+    vnf.instantiated_vnf_info = Some(InstantiatedVnfInfo {
+        flavour_id: request.flavour_id,
+        localization_language: request.localization_language,
+        ext_cp_info: made.inventory.ext_cp_info,
+        ext_virtual_link_info: made.inventory.ext_virtual_link_info,
+        vnfc_resource_info: made.inventory.vnfc_resource_info,
+        vnf_virtual_link_resource_info: made.inventory.vnf_virtual_link_resource_info,
+        virtual_storage_resource_info: made.inventory.virtual_storage_resource_info,
+        metadata: made.metadata,
+        ..InstantiatedVnfInfo::default()
+    });
+    record.request = op.record.request.clone();
+    record.handle = made.handle;
+    Ok(record)
+}

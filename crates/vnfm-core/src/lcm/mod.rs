@@ -1,0 +1,35 @@
+//! Life-cycle operations: one file per operation, one shared runner, one file for the ways on.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`instantiate`], [`terminate`] | one operation each, top to bottom |
+//! | [`runner`] | runs steps, keeps the journal, resumes, undoes |
+//! | [`ways_on`] | retry, rollback, fail, cancel |
+//! | `explain` | what it does, why it waits, what each way on would do |
+//! | `changes` | `resourceChanges` from inventories |
+
+mod changes;
+pub(crate) mod explain;
+pub mod instantiate;
+mod op;
+pub mod runner;
+mod step;
+pub mod terminate;
+mod ways_on;
+
+pub use op::Op;
+pub use step::{Operation, Output, Settled, Step, StepFn, StepOutput};
+
+use crate::ports::Code;
+use vnfm_types::LcmOperationType;
+
+/// Every operation that exists. An operation added here is covered by the generic tests and the fault machine.
+pub const OPERATIONS: &[&Operation] = &[&instantiate::OPERATION, &terminate::OPERATION];
+
+/// The operation of a type; `None` where it does not exist.
+pub fn operation(kind: LcmOperationType) -> Option<&'static Operation> {
+    OPERATIONS.iter().copied().find(|operation| operation.kind == kind)
+}
+
+pub(crate) const CODES: &[&Code] =
+    &[&runner::CANCELLED, &runner::TOO_LATE, &runner::PANICKED, &op::JOURNAL, &op::PACKAGE];

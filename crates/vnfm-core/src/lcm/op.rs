@@ -1,0 +1,212 @@
+//! One operation while it is driven: its records, what its steps produced, and the way to its neighbours.
+
+use super::step::StepOutput;
+use crate::engine::Engine;
+use crate::live::LiveOp;
+use crate::ports::{
+    Allocation, Clock, Code, ErrorKind, Fence, InfraDriver, InstanceRecord, JournalRow, OpRecord,
+    Ownership, PortError, StepStatus, Vim, VimCall, Watcher,
+};
+use crate::redact::{Redactor, redact};
+use crate::vims::AnyVim;
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vnfm_descriptor::{Flavour, Package};
+use vnfm_types::InstantiateVnfRequest;
+
+/// One operation that is being driven.
+pub struct Op {
+    pub(crate) engine: Engine,
+    /// The occurrence.
+    pub record: OpRecord,
+    /// The instance, as it was when the operation was taken.
+    pub instance: InstanceRecord,
+    pub(crate) fence: Fence,
+    pub(crate) live: Arc<LiveOp>,
+    pub(crate) rows: BTreeMap<String, JournalRow>,
+    pub(crate) deadline: Timestamp,
+    package: Result<Arc<Package>, PortError>,
+    ownership: Ownership,
+}
+
+impl Op {
+    /// Loads everything that the steps need.
+    pub(crate) async fn load(
+        engine: &Engine,
+        tenant: &str,
+        fence: Fence,
+    ) -> Result<Self, crate::ports::StoreError> {
+        let store = engine.store();
+        let record = store.op(tenant, &fence.op_id).await?;
+        let instance = store.instance(tenant, &record.op.vnf_instance_id).await?;
+        let journal = store.journal(&fence.op_id).await?;
+        let rows = journal.into_iter().map(|row| (row.step.clone(), row)).collect();
+        let package = engine.parts.packages.package(tenant, &instance.vnf_pkg_id).await;
+        let live = engine.live.begin(&fence.op_id, engine.parts.clock.clone());
+        let ownership = Ownership {
+            installation_id: store.installation_id().to_owned(),
+            tenant: tenant.to_owned(),
+            instance_id: instance.vnf.id.clone(),
+            op_id: fence.op_id.clone(),
+        };
+        let deadline = engine.parts.clock.now();
+        let engine = engine.clone();
+        let op = Self { engine, record, instance, fence, live, rows, deadline, package, ownership };
+        op.hide_secrets();
+        Ok(op)
+    }
+
+    /// Whatever the operation says from now on does not show a secret of its request.
+    fn hide_secrets(&self) {
+        let mut found = Redactor::default();
+        redact(&self.record.request.0, None, &mut found);
+        redact(&self.instance.request.0, None, &mut found);
+        self.live.hide(found);
+    }
+
+    /// Whose.
+    pub fn tenant(&self) -> &str {
+        &self.record.tenant
+    }
+
+    /// Time.
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.engine.parts.clock
+    }
+
+    /// Who hears what it does.
+    pub fn watcher(&self) -> &dyn Watcher {
+        &*self.live
+    }
+
+    /// What an earlier step produced; `None` where it did not run, or not to its end.
+    ///
+    /// # Errors
+    ///
+    /// `Broken` where the journal holds another shape.
+    pub fn output<T: StepOutput>(&self) -> Result<Option<T>, PortError> {
+        let Some(row) = self.rows.get(T::STEP).filter(|row| row.status != StepStatus::Undone)
+        else {
+            return Ok(None);
+        };
+        match row.output.0.get("data") {
+            Some(data) => {
+                serde_json::from_value(data.clone()).map(Some).map_err(unreadable(T::STEP))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// True where a step has begun and was not wholly undone.
+    pub fn has_begun(&self, step: &str) -> bool {
+        self.rows.get(step).is_some_and(|row| {
+            matches!(row.status, StepStatus::Started | StepStatus::Done | StepStatus::Undoing)
+        })
+    }
+
+    /// The request of this operation.
+    ///
+    /// # Errors
+    ///
+    /// `Broken` where the record holds another shape.
+    pub fn request<T: DeserializeOwned>(&self) -> Result<T, PortError> {
+        serde_json::from_value(self.record.request.0.clone()).map_err(unreadable("request"))
+    }
+
+    /// The request that instantiated the VNF, or is doing so.
+    ///
+    /// # Errors
+    ///
+    /// `Broken` where the record holds another shape.
+    pub fn instantiation(&self) -> Result<InstantiateVnfRequest, PortError> {
+        let request = match &self.instance.request.0 {
+            Value::Null => &self.record.request.0,
+            request => request,
+        };
+        serde_json::from_value(request.clone()).map_err(unreadable("request"))
+    }
+
+    /// The package.
+    ///
+    /// # Errors
+    ///
+    /// Where its file cannot be read.
+    pub fn package(&self) -> Result<&Arc<Package>, PortError> {
+        self.package.as_ref().map_err(Clone::clone)
+    }
+
+    /// The flavour of the VNFD that the instance is of.
+    ///
+    /// # Errors
+    ///
+    /// Where the package cannot be read or lost the flavour.
+    pub fn flavour(&self) -> Result<&Flavour, PortError> {
+        let id = self.instantiation()?.flavour_id;
+        let vnfd = self.package()?.vnfd();
+        vnfd.flavours.get(&id).ok_or_else(|| {
+            let what = format!("the VNFD `{}` has no flavour `{id}`", vnfd.descriptor_id);
+            PortError::new(&PACKAGE, "read the VNF package", what)
+        })
+    }
+
+    /// What the instance is to be made of.
+    ///
+    /// # Errors
+    ///
+    /// Where package or request cannot be read.
+    pub fn allocation(&self) -> Result<Allocation, PortError> {
+        Ok(Allocation {
+            package: self.package()?.clone(),
+            request: self.instantiation()?,
+            instance_name: self.instance.vnf.vnf_instance_name.clone(),
+        })
+    }
+
+    /// The VIM of the instance, and its driver.
+    ///
+    /// # Errors
+    ///
+    /// Where it is no longer in the registry.
+    pub async fn vim(&self) -> Result<(AnyVim, Arc<dyn InfraDriver>), PortError> {
+        crate::vims::of_request(&self.engine, self.tenant(), &self.instantiation()?)
+            .await
+            .map_err(crate::vims::as_port_error)
+    }
+
+    /// A call on `vim` for this operation's step.
+    pub fn call<'a>(&'a self, vim: &'a dyn Vim) -> VimCall<'a> {
+        VimCall {
+            vim,
+            ownership: &self.ownership,
+            clock: self.clock(),
+            watcher: self.watcher(),
+            deadline: self.deadline,
+        }
+    }
+}
+
+/// Turns a serde error on `what` into a port error.
+pub(crate) fn unreadable(what: &str) -> impl FnOnce(serde_json::Error) -> PortError {
+    let what = what.to_owned();
+    move |error| {
+        PortError::new(&JOURNAL, format!("read `{what}` of the operation"), error.to_string())
+    }
+}
+
+/// The journal holds a shape that this binary does not know.
+pub const JOURNAL: Code = Code {
+    name: "op.journal",
+    kind: ErrorKind::Broken,
+    means: "the journal or the record of an operation holds a shape that this binary does not know",
+    next: "use the binary that wrote it or a newer one, and report it otherwise",
+};
+/// The package is not as the instance needs it.
+pub const PACKAGE: Code = Code {
+    name: "op.package",
+    kind: ErrorKind::Refused,
+    means: "the VNF package is no longer as the instance needs it",
+    next: "onboard the package that the instance was made from",
+};

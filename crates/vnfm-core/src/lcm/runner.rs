@@ -1,0 +1,386 @@
+//! Drives the steps of one operation and keeps its journal.
+//!
+//! ```text
+//!  drive ─ claim held ─┬─ forward:  for each step not done:  Started ─ run ─ Done      then COMPLETED
+//!                      ├─ backward: for each step begun, last first: Undoing ─ undo ─ Undone   then ROLLED_BACK
+//!                      └─ beside it: the lease is renewed, the log stored, a wish to cancel heard
+//! ```
+//!
+//! `Started` is written before a side effect and `Done(output)` after it, so a crash resumes at the step that
+//! was running; each step makes it so, whether or not an interrupted attempt had begun to. Every write carries
+//! the lease's epoch: a process that lost its lease stops at the next one.
+
+use super::op::Op;
+use super::step::{Step, StepFn};
+use crate::engine::Engine;
+use crate::ports::{
+    Change, Claim, Code, ErrorKind, Fence, JournalRow, OutboxRow, PortError, SecretJson,
+    StepStatus, StoreError,
+};
+use futures::future::{self, Either, FutureExt as _};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use vnfm_types::LcmOperationState::{
+    Completed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
+};
+use vnfm_types::{CancelMode, LcmOperationState, ProblemDetails, VimConnectionInfo};
+
+/// Drives a claimed operation until it ends or stops, or the lease is lost.
+///
+/// # Errors
+///
+/// Where the database does not answer; the operation stays as it is.
+pub(crate) async fn drive(engine: &Engine, claim: Claim) -> Result<(), StoreError> {
+    let fence = claim.fence.clone();
+    let mut op = Op::load(engine, &claim.tenant, claim.fence).await?;
+    let live = op.live.clone();
+    let keeping = keep(engine, &fence, live.clone());
+    let outcome = {
+        let working = work(&mut op);
+        futures::pin_mut!(working, keeping);
+        match future::select(working, keeping).await {
+            Either::Left((outcome, _)) => outcome,
+            Either::Right((lost, _)) => Err(lost),
+        }
+    };
+    let stored = engine.store().append_log(&fence.op_id, live.drain_log()).await;
+    engine.live.end(&fence.op_id);
+    match outcome {
+        Err(StoreError::LeaseLost { op_id }) => {
+            tracing::info!(op_id, "another process drives this operation now");
+            Ok(())
+        }
+        outcome => {
+            engine.store().release(&fence).await?;
+            outcome.and(stored)
+        }
+    }
+}
+
+/// Renews the lease and stores the log, until the lease is lost.
+async fn keep(
+    engine: &Engine,
+    fence: &Fence,
+    live: std::sync::Arc<crate::live::LiveOp>,
+) -> StoreError {
+    let (store, clock, lease) = (engine.store(), &engine.parts.clock, engine.parts.limits.lease);
+    let mut held_until = clock.now() + lease;
+    loop {
+        clock.sleep(lease / 5).await;
+        match store.renew(fence, lease).await {
+            Ok(cancel) => {
+                held_until = clock.now() + lease;
+                if let Some(mode) = cancel {
+                    live.cancel(mode);
+                }
+            }
+            Err(StoreError::LeaseLost { op_id }) => return StoreError::LeaseLost { op_id },
+            Err(error) if clock.now() >= held_until => return error,
+            Err(error) => tracing::warn!(op_id = fence.op_id, %error, "the lease was not renewed"),
+        }
+        if let Err(error) = store.append_log(&fence.op_id, live.drain_log()).await {
+            tracing::warn!(op_id = fence.op_id, %error, "the log was not stored");
+        }
+    }
+}
+
+async fn work(op: &mut Op) -> Result<(), StoreError> {
+    let Some(operation) = super::operation(op.record.op.operation) else {
+        return Err(StoreError::Broken(format!(
+            "there is no operation {}",
+            op.record.op.operation
+        )));
+    };
+    if op.record.op.is_cancel_pending
+        && let Some(mode) = op.record.op.cancel_mode
+    {
+        op.live.cancel(mode);
+    }
+    match op.record.op.operation_state {
+        Starting | Processing => forward(op, operation.steps).await,
+        RollingBack => backward(op, operation.steps).await,
+        _ => Ok(()),
+    }
+}
+
+/// Runs every step that the journal does not show as done.
+async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> {
+    for step in steps {
+        let known = op.rows.get(step.name).map(|row| row.status);
+        if matches!(known, Some(StepStatus::Done | StepStatus::Skipped)) {
+            continue;
+        }
+        if op.live.cancel_mode().is_some() {
+            return stop(op, step, cancelled(op)).await;
+        }
+        if step.state == Processing && op.record.op.operation_state == Starting {
+            enter(op, Processing, None).await?;
+        }
+        if step.hook && op.flavour().is_ok_and(|flavour| flavour.hook(step.name).is_none()) {
+            write(op, step, StepStatus::Skipped, Value::Null).await?;
+            continue;
+        }
+        begin(op, step, StepStatus::Started).await?;
+        match perform(op, step, step.run).await {
+            Ok(output) => write(op, step, StepStatus::Done, output).await?,
+            Err(error) => return stop(op, step, error).await,
+        }
+    }
+    enter(op, Completed, None).await
+}
+
+/// Undoes, last first, every step that the journal shows as begun.
+async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> {
+    for step in steps.iter().rev() {
+        let Some(undo) = step.undo.filter(|_| op.has_begun(step.name)) else { continue };
+        if op.live.cancel_mode().is_some() {
+            return stop(op, step, cancelled(op)).await;
+        }
+        begin(op, step, StepStatus::Undoing).await?;
+        match perform(op, step, undo).await {
+            Ok(_) => write(op, step, StepStatus::Undone, Value::Null).await?,
+            Err(error) => return stop(op, step, error).await,
+        }
+    }
+    enter(op, RolledBack, None).await
+}
+
+/// Runs the work of a step within its time, unless it is dropped by a forceful cancel; a panic is an error.
+async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError> {
+    let left = op.deadline.duration_since(op.clock().now()).unsigned_abs();
+    let working = AssertUnwindSafe(work(op)).catch_unwind();
+    let ended = future::select(op.clock().sleep(left), Box::pin(op.live.dropped()));
+    match future::select(working, ended).await {
+        Either::Left((Ok(outcome), _)) => outcome,
+        Either::Left((Err(_), _)) => {
+            Err(PortError::new(&PANICKED, format!("run step `{}`", step.name), "it panicked"))
+        }
+        Either::Right((Either::Left(_), _)) => Err(too_late(op, step)),
+        Either::Right((Either::Right(_), _)) => Err(cancelled(op)),
+    }
+}
+
+fn too_late(op: &Op, step: &Step) -> PortError {
+    let waiting = op.live.state().waiting.map(|waiting| waiting.for_what);
+    let what = waiting.unwrap_or_else(|| "it did not end".to_owned());
+    PortError::new(&TOO_LATE, format!("end step `{}` in time", step.name), what)
+}
+
+fn cancelled(op: &Op) -> PortError {
+    let how = match op.live.cancel_mode() {
+        Some(CancelMode::Graceful) => "cancelled gracefully",
+        _ => "cancelled forcefully",
+    };
+    PortError::new(&CANCELLED, format!("go on with {}", op.record.op.operation), how)
+}
+
+/// Journals that a step, or its opposite, begins; from an irreversible one on there is no way back.
+async fn begin(op: &mut Op, step: &Step, status: StepStatus) -> Result<(), StoreError> {
+    let limits = &op.engine.parts.limits;
+    op.deadline = op.clock().now() + if step.hook { limits.hook } else { limits.step };
+    let before = op.rows.get(step.name);
+    let row = JournalRow {
+        op_id: op.fence.op_id.clone(),
+        step: step.name.to_owned(),
+        status,
+        attempt: before.map_or(0, |row| row.attempt) + 1,
+        output: before.map(|row| row.output.clone()).unwrap_or_default(),
+        started_at: op.clock().now(),
+        ended_at: None,
+    };
+    op.live.enter(step.name, row.attempt, op.deadline);
+    let mut changes = vec![Change::Journal(Box::new(row.clone()))];
+    if step.irreversible && op.record.point_of_no_return.is_none() {
+        op.record.point_of_no_return = Some(step.name.to_owned());
+        let from = op.record.op.operation_state;
+        changes.push(Change::PutOp { record: Box::new(op.record.clone()), from });
+    }
+    op.rows.insert(step.name.to_owned(), row);
+    op.engine.store().write(Some(&op.fence), changes).await
+}
+
+async fn write(
+    op: &mut Op,
+    step: &Step,
+    status: StepStatus,
+    output: Value,
+) -> Result<(), StoreError> {
+    let now = op.clock().now();
+    let row = JournalRow {
+        op_id: op.fence.op_id.clone(),
+        step: step.name.to_owned(),
+        status,
+        attempt: op.rows.get(step.name).map_or(0, |row| row.attempt),
+        output: SecretJson(output),
+        started_at: op.rows.get(step.name).map_or(now, |row| row.started_at),
+        ended_at: Some(now),
+    };
+    op.watcher().log("info", step.name, &format!("{status:?}").to_lowercase());
+    let changes = vec![Change::Journal(Box::new(row.clone()))];
+    op.engine.store().write(Some(&op.fence), changes).await?;
+    op.rows.insert(step.name.to_owned(), row);
+    Ok(())
+}
+
+/// The operation stops at `step`: undone by itself as long as nothing was changed, else for the operator.
+async fn stop(op: &mut Op, step: &Step, error: PortError) -> Result<(), StoreError> {
+    let problem = problem(op, step.name, &error);
+    op.watcher().log("error", step.name, &problem.detail);
+    let next = if op.record.op.operation_state == Starting { RolledBack } else { FailedTemp };
+    enter(op, next, Some(problem)).await
+}
+
+/// What went wrong, for `VnfLcmOpOcc.error`.
+fn problem(op: &Op, step: &str, error: &PortError) -> ProblemDetails {
+    let status = match error.kind() {
+        ErrorKind::Unavailable => 503,
+        ErrorKind::Refused => 422,
+        ErrorKind::Broken => 500,
+    };
+    ProblemDetails {
+        type_uri: Some(format!("https://vnfm.dev/errors#{}", error.name())),
+        title: Some(error.code().means.to_owned()),
+        status,
+        detail: op.live.clean(&format!("{step}: {error}; next: {}", error.next())),
+        instance: None,
+        code: Some(error.name().to_owned()),
+        step: Some(step.to_owned()),
+        resource: error.resource().map(ToOwned::to_owned),
+        request_id: error.request_id().map(ToOwned::to_owned),
+        retryable: Some(error.is_unavailable()),
+        blocked_by: Vec::new(),
+    }
+}
+
+/// The one writer of state while an operation is driven: a compare-and-set, what the operation's end writes, and
+/// the notification, in one transaction.
+pub(crate) async fn enter(
+    op: &mut Op,
+    next: LcmOperationState,
+    error: Option<ProblemDetails>,
+) -> Result<(), StoreError> {
+    let fence = op.fence.clone();
+    let (record, changes) = transition(op, next, error)?;
+    op.engine.store().write(Some(&fence), changes).await?;
+    op.record = record;
+    Ok(())
+}
+
+/// The changes that bring `op` into `next`.
+pub(crate) fn transition(
+    op: &Op,
+    next: LcmOperationState,
+    error: Option<ProblemDetails>,
+) -> Result<(crate::ports::OpRecord, Vec<Change>), StoreError> {
+    let from = op.record.op.operation_state;
+    let id = &op.record.op.id;
+    if !from.can_become(next) {
+        let found = from.as_str().to_owned();
+        return Err(StoreError::WrongState { what: "operation", id: id.clone(), found });
+    }
+    let mut record = op.record.clone();
+    record.op.operation_state = next;
+    record.op.state_entered_time = op.clock().now();
+    record.op.cancel_mode = op.live.cancel_mode().filter(|_| next.is_driven());
+    record.op.is_cancel_pending = record.op.cancel_mode.is_some();
+    match next {
+        Processing | RollingBack | Completed => record.op.error = None,
+        _ => record.op.error = error.or(record.op.error),
+    }
+    let mut changes = Vec::new();
+    if next.is_final() || next == FailedTemp {
+        let settled = settle(op, next)?;
+        record.op.resource_changes = settled.resource_changes.or(record.op.resource_changes);
+        changes.extend(settled.instance.map(|i| Change::PutInstance(Box::new(i))));
+        changes.extend(settled.changes);
+    }
+    changes.push(Change::PutOp { record: Box::new(record.clone()), from });
+    changes.push(Change::Outbox(Box::new(notification(&record, op.clock().now()))));
+    Ok((record, changes))
+}
+
+fn settle(op: &Op, next: LcmOperationState) -> Result<super::Settled, StoreError> {
+    match super::operation(op.record.op.operation) {
+        Some(operation) => {
+            (operation.settle)(op, next).map_err(|e| StoreError::Broken(e.to_string()))
+        }
+        None => Ok(super::Settled::default()),
+    }
+}
+
+/// `VnfLcmOperationOccurrenceNotification` (SOL003 5.5.2.17), as far as no subscription decides.
+pub(crate) fn notification(record: &crate::ports::OpRecord, at: jiff::Timestamp) -> OutboxRow {
+    let op = &record.op;
+    let status = if op.operation_state.is_final() || op.operation_state == FailedTemp {
+        "RESULT"
+    } else {
+        "START"
+    };
+    let mut body = json!({
+        "notificationType": "VnfLcmOperationOccurrenceNotification",
+        "operationState": op.operation_state,
+        "notificationStatus": status,
+        "vnfInstanceId": op.vnf_instance_id,
+        "operation": op.operation,
+        "isAutomaticInvocation": op.is_automatic_invocation,
+        "vnfLcmOpOccId": op.id,
+        "timeStamp": at,
+    });
+    if status == "RESULT" {
+        if let Some(changes) = &op.resource_changes {
+            merge_into(&mut body, &serde_json::to_value(changes).unwrap_or_default());
+        }
+        if let Some(error) = &op.error {
+            body["error"] = serde_json::to_value(error).unwrap_or_default();
+        }
+    }
+    OutboxRow {
+        seq: 0,
+        tenant: record.tenant.clone(),
+        instance_id: op.vnf_instance_id.clone(),
+        kind: "VnfLcmOperationOccurrenceNotification".to_owned(),
+        body,
+        at,
+    }
+}
+
+fn merge_into(body: &mut Value, members: &Value) {
+    if let (Some(body), Some(members)) = (body.as_object_mut(), members.as_object()) {
+        body.extend(members.clone());
+    }
+}
+
+/// Connections as they are shown: the registry's id and type, never a secret.
+pub(crate) fn without_access_info(
+    connections: &BTreeMap<String, VimConnectionInfo>,
+) -> BTreeMap<String, VimConnectionInfo> {
+    let shown = connections.iter().map(|(key, connection)| {
+        let mut shown = connection.clone();
+        shown.access_info.clear();
+        (key.clone(), shown)
+    });
+    shown.collect()
+}
+
+/// Somebody cancelled it.
+pub const CANCELLED: Code = Code {
+    name: "op.cancelled",
+    kind: ErrorKind::Refused,
+    means: "the operation was cancelled",
+    next: "retry, roll back or fail it",
+};
+/// A step did not end in time.
+pub const TOO_LATE: Code = Code {
+    name: "op.deadline",
+    kind: ErrorKind::Unavailable,
+    means: "a step did not end within its time limit",
+    next: "mend what it waited for and retry; `vnfmctl op log ID` shows what it did",
+};
+/// A step panicked.
+pub const PANICKED: Code = Code {
+    name: "op.panicked",
+    kind: ErrorKind::Broken,
+    means: "a step of the engine panicked: a bug",
+    next: "report it with the server's log; retry or roll back meanwhile",
+};

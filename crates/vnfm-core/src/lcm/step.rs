@@ -1,0 +1,109 @@
+//! What an operation is made of: a table of steps, each with its opposite, and how its end is written.
+
+use super::Op;
+use crate::ports::{Change, InstanceRecord, PortError};
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use vnfm_types::{LcmOperationState, LcmOperationType, ResourceChanges};
+
+/// What a step yields; later steps and its opposite read it by type.
+pub type Output<T> = Result<T, PortError>;
+
+/// A step's work as the runner calls it: the output with its version.
+pub type StepFn = for<'a> fn(&'a Op) -> BoxFuture<'a, Result<Value, PortError>>;
+
+/// An output that the journal keeps. A newer binary reads every version that a released one wrote.
+pub trait StepOutput: Serialize + DeserializeOwned + Send {
+    /// The step that produces it.
+    const STEP: &'static str;
+    /// Raised when its shape changes.
+    const VERSION: u32 = 1;
+}
+
+/// One row of an operation's table.
+#[derive(Clone, Copy)]
+pub struct Step {
+    /// Key in the journal; never reused for another meaning.
+    pub name: &'static str,
+    /// State that the operation is in while the step runs.
+    pub state: LcmOperationState,
+    /// The work.
+    pub run: StepFn,
+    /// Its opposite; `None` where there is nothing to undo.
+    pub undo: Option<StepFn>,
+    /// True where nothing brings back what it takes away: no rollback once it has begun.
+    pub irreversible: bool,
+    /// True where it is a hook of this name: skipped where the VNFD names none.
+    pub hook: bool,
+}
+
+impl Step {
+    /// A step with nothing to undo.
+    pub const fn new(name: &'static str, state: LcmOperationState, run: StepFn) -> Self {
+        Self { name, state, run, undo: None, irreversible: false, hook: false }
+    }
+
+    /// The same step, with its opposite.
+    #[must_use]
+    pub const fn undone_by(mut self, undo: StepFn) -> Self {
+        self.undo = Some(undo);
+        self
+    }
+
+    /// The same step, as one after which there is no way back.
+    #[must_use]
+    pub const fn irreversible(mut self) -> Self {
+        self.irreversible = true;
+        self
+    }
+
+    /// A step that runs the vendor's hook of its name.
+    pub const fn hook(name: &'static str, run: StepFn) -> Self {
+        let mut step = Self::new(name, LcmOperationState::Processing, run);
+        step.hook = true;
+        step
+    }
+}
+
+/// What the end of an operation writes, in the transaction of its last state.
+#[derive(Default)]
+pub struct Settled {
+    /// The instance as it is from now on.
+    pub instance: Option<InstanceRecord>,
+    /// What was changed, for the occurrence.
+    pub resource_changes: Option<ResourceChanges>,
+    /// What else is written.
+    pub changes: Vec<Change>,
+}
+
+/// An operation: its steps, and what its end writes.
+pub struct Operation {
+    /// Its type.
+    pub kind: LcmOperationType,
+    /// Its steps, in order.
+    pub steps: &'static [Step],
+    /// What a final state, or `FAILED_TEMP`, writes beside it.
+    pub settle: fn(&Op, LcmOperationState) -> Result<Settled, PortError>,
+}
+
+/// Makes a [`StepFn`]'s future out of a typed one.
+pub(crate) fn journaled<'a, T: StepOutput>(
+    work: impl Future<Output = Output<T>> + Send + 'a,
+) -> BoxFuture<'a, Result<Value, PortError>> {
+    Box::pin(async move {
+        let data = serde_json::to_value(work.await?).map_err(super::op::unreadable(T::STEP))?;
+        Ok(json!({"v": T::VERSION, "data": data}))
+    })
+}
+
+/// Makes a [`StepFn`]'s future out of one that yields nothing.
+pub(crate) fn silent<'a>(
+    work: impl Future<Output = Output<()>> + Send + 'a,
+) -> BoxFuture<'a, Result<Value, PortError>> {
+    Box::pin(async move {
+        work.await?;
+        Ok(Value::Null)
+    })
+}

@@ -1,0 +1,198 @@
+//! Terminate a VNF (SOL003 5.4.8): the whole flow, top to bottom.
+//!
+//! ```text
+//!  POST …/vnf_instances/{id}/terminate
+//!    │  accept: one transaction: occurrence in STARTING, the instance's one active operation, and the VIMs that
+//!    │  the instance registered marked as going, unless live VNFs are on them        202 Accepted + Location
+//!    ▼
+//!  STARTING ──reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
+//! ```
+//!
+//! | step            | state      | does                                              | undo          |
+//! |-----------------|------------|---------------------------------------------------|---------------|
+//! | reach_vim       | STARTING   | logs in                                           | —             |
+//! | terminate_start | PROCESSING | vendor hook: the VNF still runs                   | —             |
+//! | release         | PROCESSING | deletes the resources, until they are gone        | no way back   |
+//! | terminate_end   | PROCESSING | vendor hook: names the VIMs to unregister         | no way back   |
+//! | unregister_vims | PROCESSING | takes every VIM of the instance out of the registry | no way back |
+
+use super::changes;
+use super::step::{Operation, Output, Settled, Step, StepOutput, journaled, silent};
+use super::{Op, ways_on};
+use crate::engine::Engine;
+use crate::hooks;
+use crate::ports::{Change, Effects, InstanceRecord, Inventory, PortError, Release, SecretJson};
+use crate::redact::{Redactor, redact};
+use crate::refusal::{self, Refusal, Why};
+use crate::vims;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use vnfm_types::LcmOperationState::{Completed, Failed, Processing, RolledBack, Starting};
+use vnfm_types::{
+    InstantiationState, LcmOperationState, LcmOperationType, TerminateVnfRequest, TerminationType,
+};
+
+/// The operation, as the runner reads it.
+pub const OPERATION: Operation =
+    Operation { kind: LcmOperationType::Terminate, steps: STEPS, settle };
+
+/// The table above.
+pub const STEPS: &[Step] = &[
+    Step::new("reach_vim", Starting, |op| silent(reach_vim(op))),
+    Step::hook("terminate_start", |op| journaled(start_hook(op))),
+    Step::new("release", Processing, |op| silent(release(op))).irreversible(),
+    Step::hook("terminate_end", |op| journaled(end_hook(op))),
+    Step::new("unregister_vims", Processing, |op| silent(unregister_vims(op))),
+];
+
+/// Accepts a termination: its occurrence exists in STARTING when this returns its id.
+///
+/// # Errors
+///
+/// `Conflict` where the instance is NOT_INSTANTIATED or busy, or where live VNFs are on a cluster that it
+/// registered: they are named. Nothing was changed then.
+pub async fn accept(
+    engine: &Engine,
+    tenant: &str,
+    instance_id: &str,
+    request: TerminateVnfRequest,
+) -> Result<String, Refusal> {
+    let instance = engine.store().instance(tenant, instance_id).await?;
+    if instance.vnf.instantiation_state == InstantiationState::NotInstantiated {
+        let what = format!("VNF instance `{instance_id}` is NOT_INSTANTIATED");
+        return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
+    }
+    if request.termination_type == TerminationType::Forceful
+        && request.graceful_termination_timeout.is_some()
+    {
+        let what = "gracefulTerminationTimeout goes only with terminationType GRACEFUL";
+        return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what));
+    }
+    let body = serde_json::to_value(&request).unwrap_or_default();
+    let retire = Change::Retire {
+        tenant: tenant.to_owned(),
+        instance_id: instance_id.to_owned(),
+        op_id: String::new(),
+    };
+    let beginning = ways_on::Beginning {
+        kind: LcmOperationType::Terminate,
+        shown: redact(&body, None, &mut Redactor::default()),
+        request: body,
+        changes: vec![retire],
+    };
+    ways_on::begin(engine, instance, beginning).await.map_err(still_carries)
+}
+
+/// Live VNFs are on the cluster: said with their names.
+fn still_carries(refusal: Refusal) -> Refusal {
+    if refusal.code != &refusal::IN_USE {
+        return refusal;
+    }
+    let list = refusal.blocked_by.join(", ");
+    let count = refusal.blocked_by.len();
+    let detail = format!("{count} live VNF instance(s) run on the cluster of this one: {list}");
+    Refusal { detail, ..refusal }
+}
+
+async fn reach_vim(op: &Op) -> Output<()> {
+    let (vim, driver) = op.vim().await?;
+    driver.check(&vim).await.map(|_| ())
+}
+
+/// What `terminate_start` returned.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StartEffects(pub Effects);
+
+impl StepOutput for StartEffects {
+    const STEP: &'static str = "terminate_start";
+}
+
+async fn start_hook(op: &Op) -> Output<StartEffects> {
+    hooks::run(op, "terminate_start", &inventory(&op.instance)).await.map(StartEffects)
+}
+
+async fn release(op: &Op) -> Output<()> {
+    let (vim, driver) = op.vim().await?;
+    let request: TerminateVnfRequest = op.request()?;
+    let how = Release {
+        handle: op.instance.handle.clone(),
+        grace_seconds: match request.termination_type {
+            TerminationType::Forceful => Some(0),
+            TerminationType::Graceful => request.graceful_termination_timeout,
+        },
+    };
+    driver.release(&op.call(&vim), &op.allocation()?, &how).await
+}
+
+/// What `terminate_end` returned.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EndEffects(pub Effects);
+
+impl StepOutput for EndEffects {
+    const STEP: &'static str = "terminate_end";
+}
+
+async fn end_hook(op: &Op) -> Output<EndEffects> {
+    hooks::run(op, "terminate_end", &inventory(&op.instance)).await.map(EndEffects)
+}
+
+/// The resources are gone, so no VIM of this instance can stay, whether or not a hook names it.
+async fn unregister_vims(op: &Op) -> Output<()> {
+    vims::unregister_all_of(op).await
+}
+
+/// What the end of a termination writes: the instance without its resources, or as it was.
+fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
+    let op_id = op.record.op.id.clone();
+    match state {
+        Completed => Ok(Settled {
+            instance: Some(terminated(op)?),
+            resource_changes: Some(changes::removed(&inventory(&op.instance))),
+            changes: vec![
+                Change::RemoveUses { instance_id: op.instance.vnf.id.clone() },
+                Change::Unretire { op_id },
+            ],
+        }),
+        RolledBack => {
+            Ok(Settled { changes: vec![Change::Unretire { op_id }], ..Settled::default() })
+        }
+        // Past the point of no return nobody else may move onto what is going.
+        Failed if op.record.point_of_no_return.is_none() => {
+            Ok(Settled { changes: vec![Change::Unretire { op_id }], ..Settled::default() })
+        }
+        _ => Ok(Settled::default()),
+    }
+}
+
+fn terminated(op: &Op) -> Result<InstanceRecord, PortError> {
+    let mut record = op.instance.clone();
+    record.vnf.instantiation_state = InstantiationState::NotInstantiated;
+    record.vnf.instantiated_vnf_info = None;
+    record.vnf.vim_connection_info.clear();
+    record.request = SecretJson::default();
+    record.handle = Value::Null;
+    for effects in
+        [op.output::<StartEffects>()?.map(|e| e.0), op.output::<EndEffects>()?.map(|e| e.0)]
+            .into_iter()
+            .flatten()
+    {
+        crate::ports::merge(&mut record.vnf.metadata, &effects.metadata);
+    }
+    Ok(record)
+}
+
+/// What an instance is made of, as hooks see it.
+fn inventory(instance: &InstanceRecord) -> Inventory {
+    let Some(info) = instance.vnf.instantiated_vnf_info.clone() else {
+        return Inventory::default();
+    };
+    Inventory {
+        vnfc_resource_info: info.vnfc_resource_info,
+        ext_cp_info: info.ext_cp_info,
+        ext_virtual_link_info: info.ext_virtual_link_info,
+        vnf_virtual_link_resource_info: info.vnf_virtual_link_resource_info,
+        virtual_storage_resource_info: info.virtual_storage_resource_info,
+    }
+}

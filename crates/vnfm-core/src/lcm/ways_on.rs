@@ -1,0 +1,157 @@
+//! How an operation begins, and the ways on from there: retry, rollback, fail (SOL003 5.4.14 to 5.4.16), cancel
+//! (5.4.17). Each is one transaction with the state as its condition, so of two that race one wins.
+
+use super::Op;
+use super::runner::{notification, transition};
+use crate::engine::Engine;
+use crate::ports::{Change, Fence, InstanceRecord, OpRecord, SecretJson, StoreError};
+use crate::refusal::{self, Refusal, Why};
+use serde_json::Value;
+use vnfm_types::LcmOperationState::{self, Failed, FailedTemp, Processing, RollingBack, Starting};
+use vnfm_types::{CancelMode, LcmOperationType, VnfLcmOpOcc};
+
+/// What makes an operation begin.
+pub(crate) struct Beginning {
+    /// Which operation.
+    pub(crate) kind: LcmOperationType,
+    /// The request with its secrets.
+    pub(crate) request: Value,
+    /// The request as it is shown.
+    pub(crate) shown: Value,
+    /// What else begins with it.
+    pub(crate) changes: Vec<Change>,
+}
+
+/// Writes the occurrence in STARTING, the instance's one active operation, and the first notification.
+pub(crate) async fn begin(
+    engine: &Engine,
+    instance: InstanceRecord,
+    beginning: Beginning,
+) -> Result<String, Refusal> {
+    let now = engine.parts.clock.now();
+    let op = VnfLcmOpOcc {
+        id: uuid::Uuid::new_v4().to_string(),
+        operation_state: Starting,
+        state_entered_time: now,
+        start_time: now,
+        vnf_instance_id: instance.vnf.id.clone(),
+        grant_id: None,
+        operation: beginning.kind,
+        is_automatic_invocation: false,
+        operation_params: Some(beginning.shown),
+        is_cancel_pending: false,
+        cancel_mode: None,
+        error: None,
+        resource_changes: None,
+        warnings: Vec::new(),
+        links: None,
+    };
+    let id = op.id.clone();
+    let record = OpRecord {
+        tenant: instance.tenant.clone(),
+        op,
+        request: SecretJson(beginning.request),
+        point_of_no_return: None,
+        epoch: 0,
+    };
+    let first = notification(&record, now);
+    // The instance is written, unchanged, so that whoever read it in another state is refused.
+    let mut changes =
+        vec![Change::AddOp(Box::new(record)), Change::PutInstance(Box::new(instance))];
+    changes.extend(beginning.changes.into_iter().map(|change| of_op(change, &id)));
+    changes.push(Change::Outbox(Box::new(first)));
+    engine.store().write(None, changes).await?;
+    Ok(id)
+}
+
+/// A change that names the operation that it belongs to.
+fn of_op(change: Change, id: &str) -> Change {
+    match change {
+        Change::Retire { tenant, instance_id, .. } => {
+            Change::Retire { tenant, instance_id, op_id: id.to_owned() }
+        }
+        other => other,
+    }
+}
+
+impl Engine {
+    /// Retries a FAILED_TEMP operation: forward again, at the step that failed.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where it is not FAILED_TEMP.
+    pub async fn retry(&self, tenant: &str, op_id: &str) -> Result<(), Refusal> {
+        self.leave_failed_temp(tenant, op_id, Processing).await
+    }
+
+    /// Rolls a FAILED_TEMP operation back: every step that has begun is undone, last first.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where it is not FAILED_TEMP, or where a step has begun that cannot be undone.
+    pub async fn rollback(&self, tenant: &str, op_id: &str) -> Result<(), Refusal> {
+        let record = self.store().op(tenant, op_id).await?;
+        if let (FailedTemp, Some(step)) = (record.op.operation_state, &record.point_of_no_return) {
+            let what =
+                format!("operation `{op_id}` has begun step `{step}`, which cannot be undone");
+            return Err(Refusal::new(Why::Conflict, &refusal::NO_WAY_BACK, what));
+        }
+        self.leave_failed_temp(tenant, op_id, RollingBack).await
+    }
+
+    /// Gives a FAILED_TEMP operation up; what exists stays, and a later terminate cleans up.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where it is not FAILED_TEMP.
+    pub async fn fail(&self, tenant: &str, op_id: &str) -> Result<(), Refusal> {
+        self.leave_failed_temp(tenant, op_id, Failed).await
+    }
+
+    /// Asks the process that drives an operation to stop: after the running step, or at once.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` where it is not STARTING, PROCESSING or ROLLING_BACK.
+    pub async fn cancel(&self, tenant: &str, op_id: &str, mode: CancelMode) -> Result<(), Refusal> {
+        let state = self.store().op(tenant, op_id).await?.op.operation_state;
+        if !state.is_driven() {
+            return Err(wrong_state(op_id, state, "STARTING, PROCESSING or ROLLING_BACK"));
+        }
+        let change = Change::Cancel { op_id: op_id.to_owned(), mode };
+        self.store().write(None, vec![change]).await?;
+        if let Some(live) = self.live.of(op_id) {
+            live.cancel(mode);
+        }
+        Ok(())
+    }
+
+    async fn leave_failed_temp(
+        &self,
+        tenant: &str,
+        op_id: &str,
+        next: LcmOperationState,
+    ) -> Result<(), Refusal> {
+        let record = self.store().op(tenant, op_id).await?;
+        let state = record.op.operation_state;
+        if state != FailedTemp {
+            return Err(wrong_state(op_id, state, "FAILED_TEMP"));
+        }
+        let fence = Fence { op_id: op_id.to_owned(), epoch: record.epoch };
+        let op = Op::load(self, tenant, fence).await?;
+        self.live.end(op_id);
+        let (_, changes) = transition(&op, next, None)?;
+        match self.store().write(None, changes).await {
+            Err(StoreError::WrongState { found, .. }) => {
+                let what = format!("operation `{op_id}` is {found} by now");
+                Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what))
+            }
+            outcome => Ok(outcome?),
+        }
+    }
+}
+
+fn wrong_state(op_id: &str, state: LcmOperationState, needed: &str) -> Refusal {
+    let what = format!("operation `{op_id}` is {state}; this needs {needed}");
+    Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what)
+}

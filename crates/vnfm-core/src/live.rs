@@ -1,0 +1,192 @@
+//! What operations are doing right now, in the process that drives them: the step, what it waits for, its
+//! log, and the wish to cancel. Nothing here is needed to resume; all of it is for people.
+
+use crate::ports::{Clock, Watcher};
+use event_listener::{Event, EventListener};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vnfm_types::{CancelMode, LogLine, Waiting};
+
+/// All operations that this process drives.
+#[derive(Default)]
+pub(crate) struct Live {
+    ops: Mutex<HashMap<String, Arc<LiveOp>>>,
+    changed: Event,
+}
+
+/// One of them.
+pub(crate) struct LiveOp {
+    state: Mutex<LiveState>,
+    cancelled: Event,
+    changed: Event,
+    clock: Arc<dyn Clock>,
+}
+
+/// What it says of itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LiveState {
+    pub(crate) step: Option<&'static str>,
+    pub(crate) attempt: u32,
+    pub(crate) percent: Option<u8>,
+    pub(crate) message: Option<String>,
+    pub(crate) waiting: Option<Waiting>,
+    pub(crate) cancel: Option<CancelMode>,
+    deadline: Option<jiff::Timestamp>,
+    log: VecDeque<LogLine>,
+    redactor: crate::redact::Redactor,
+}
+
+const LONGEST_LINE: usize = 4096;
+const MOST_BUFFERED: usize = 500;
+
+impl Live {
+    /// The entry of an operation that this process begins to drive.
+    pub(crate) fn begin(&self, op_id: &str, clock: Arc<dyn Clock>) -> Arc<LiveOp> {
+        let live = Arc::new(LiveOp {
+            state: Mutex::default(),
+            cancelled: Event::new(),
+            changed: Event::new(),
+            clock,
+        });
+        lock(&self.ops).insert(op_id.to_owned(), live.clone());
+        self.changed.notify(usize::MAX);
+        live
+    }
+
+    /// Forgets it.
+    pub(crate) fn end(&self, op_id: &str) {
+        if let Some(live) = lock(&self.ops).remove(op_id) {
+            live.changed.notify(usize::MAX);
+        }
+        self.changed.notify(usize::MAX);
+    }
+
+    /// The entry, if this process drives it.
+    pub(crate) fn of(&self, op_id: &str) -> Option<Arc<LiveOp>> {
+        lock(&self.ops).get(op_id).cloned()
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.ops).len()
+    }
+
+    /// Completes when an operation begins or ends here.
+    pub(crate) fn listen(&self) -> EventListener {
+        self.changed.listen()
+    }
+}
+
+impl LiveOp {
+    /// A copy of what it says.
+    pub(crate) fn state(&self) -> LiveState {
+        lock(&self.state).clone()
+    }
+
+    /// Completes at the next change of what it says.
+    pub(crate) fn listen(&self) -> EventListener {
+        self.changed.listen()
+    }
+
+    /// A step begins, or its opposite.
+    pub(crate) fn enter(&self, step: &'static str, attempt: u32, deadline: jiff::Timestamp) {
+        self.change(|state| {
+            state.step = Some(step);
+            state.attempt = attempt;
+            state.deadline = Some(deadline);
+            (state.percent, state.message, state.waiting) = (None, None, None);
+        });
+    }
+
+    /// Somebody wants it cancelled; a forceful wish is not taken back by a graceful one.
+    pub(crate) fn cancel(&self, mode: CancelMode) {
+        self.change(|state| {
+            if state.cancel != Some(CancelMode::Forceful) {
+                state.cancel = Some(mode);
+            }
+        });
+        self.cancelled.notify(usize::MAX);
+    }
+
+    /// How it is to be cancelled, if so.
+    pub(crate) fn cancel_mode(&self) -> Option<CancelMode> {
+        lock(&self.state).cancel
+    }
+
+    /// Completes once it is to be cancelled forcefully.
+    pub(crate) async fn dropped(&self) {
+        loop {
+            let listener = self.cancelled.listen();
+            if self.cancel_mode() == Some(CancelMode::Forceful) {
+                return;
+            }
+            listener.await;
+        }
+    }
+
+    /// What must not appear in anything that it says.
+    pub(crate) fn hide(&self, redactor: crate::redact::Redactor) {
+        self.change(|state| state.redactor.extend(redactor));
+    }
+
+    /// `text` without what must not appear.
+    pub(crate) fn clean(&self, text: &str) -> String {
+        lock(&self.state).redactor.clean(text)
+    }
+
+    /// Takes the lines that were not stored yet.
+    pub(crate) fn drain_log(&self) -> Vec<LogLine> {
+        lock(&self.state).log.drain(..).collect()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut LiveState)) {
+        change(&mut lock(&self.state));
+        self.changed.notify(usize::MAX);
+    }
+}
+
+impl Watcher for LiveOp {
+    fn waiting(&self, what: &str) {
+        let now = self.clock.now();
+        self.change(|state| {
+            let what = state.redactor.clean(what);
+            match &mut state.waiting {
+                Some(waiting) if waiting.for_what == what => {}
+                waiting => {
+                    let until = state.deadline;
+                    *waiting = Some(Waiting { for_what: what, since: now, until });
+                }
+            }
+        });
+    }
+
+    fn progress(&self, percent: u8, message: &str) {
+        self.change(|state| {
+            state.percent = Some(percent.min(100));
+            state.message = Some(state.redactor.clean(message));
+            state.waiting = None;
+        });
+    }
+
+    fn log(&self, level: &str, source: &str, text: &str) {
+        let at = self.clock.now();
+        self.change(|state| {
+            let mut text = state.redactor.clean(text);
+            if text.len() > LONGEST_LINE {
+                let end = (0..=LONGEST_LINE).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+                text.truncate(end);
+                text.push('…');
+            }
+            if state.log.len() == MOST_BUFFERED {
+                state.log.pop_front();
+            }
+            let (level, source) = (level.to_owned(), source.to_owned());
+            state.log.push_back(LogLine { seq: 0, at, level, source, text });
+        });
+    }
+}
+
+/// A lock that a panic elsewhere does not make unusable: what it guards is only shown to people.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,163 @@
+//! Keeps secrets out of what is shown: in JSON by place, in text by value.
+//!
+//! A member is a secret where its schema marks it `writeOnly`, or, without a schema, where its name is one
+//! of the well-known ones.
+
+use serde_json::Value;
+
+/// Shown instead of a secret.
+pub const HIDDEN: &str = "[hidden]";
+
+const WELL_KNOWN: &[&str] = &[
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "private_key",
+    "privatekey",
+    "client_key",
+    "clientkey",
+    "certificate_key",
+    "certificatekey",
+    "applicationcredentialsecret",
+    "application_credential_secret",
+];
+
+/// True where a member of this name is a secret without anybody saying so: `password`, `root_password`,
+/// `bearer_token`, …
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name == "accessinfo" || WELL_KNOWN.iter().any(|known| name.ends_with(known))
+}
+
+/// `value` with every secret replaced by [`HIDDEN`]; what was replaced is added to `found`.
+pub fn redact(value: &Value, schema: Option<&Value>, found: &mut Redactor) -> Value {
+    let root = schema;
+    walk(value, schema, root, found)
+}
+
+fn walk(
+    value: &Value,
+    schema: Option<&Value>,
+    root: Option<&Value>,
+    found: &mut Redactor,
+) -> Value {
+    let schema = schema.and_then(|s| resolve(s, root));
+    match value {
+        Value::Object(members) => Value::Object(
+            members
+                .iter()
+                .map(|(name, member)| {
+                    let place = schema.and_then(|s| s.get("properties")).and_then(|p| p.get(name));
+                    let hidden = is_secret_name(name) || place.is_some_and(is_write_only);
+                    let shown = if hidden && !member.is_null() {
+                        found.add(member);
+                        Value::String(HIDDEN.into())
+                    } else {
+                        walk(member, place, root, found)
+                    };
+                    (name.clone(), shown)
+                })
+                .collect(),
+        ),
+        Value::Array(items) => {
+            let place = schema.and_then(|s| s.get("items"));
+            Value::Array(items.iter().map(|item| walk(item, place, root, found)).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn resolve<'a>(schema: &'a Value, root: Option<&'a Value>) -> Option<&'a Value> {
+    if let Some(path) = schema.get("$ref").and_then(Value::as_str) {
+        return root.and_then(|r| r.pointer(path.strip_prefix('#')?));
+    }
+    let inner = ["anyOf", "oneOf", "allOf"].iter().find_map(|key| schema.get(*key)?.as_array());
+    match inner {
+        Some(choices) => choices.iter().find_map(|choice| resolve(choice, root)).or(Some(schema)),
+        None => Some(schema),
+    }
+}
+
+fn is_write_only(schema: &Value) -> bool {
+    schema.get("writeOnly").and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// Replaces known secrets in text.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    secrets: Vec<String>,
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Redactor({})", self.secrets.len())
+    }
+}
+
+const SHORTEST: usize = 4;
+
+impl Redactor {
+    /// Everything in `value` that is text is a secret from now on.
+    pub fn add(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => self.add_text(text),
+            Value::Array(items) => items.iter().for_each(|item| self.add(item)),
+            Value::Object(members) => members.values().for_each(|member| self.add(member)),
+            _ => {}
+        }
+    }
+
+    fn add_text(&mut self, text: &str) {
+        for part in text.lines().filter(|line| line.len() >= SHORTEST) {
+            if !self.secrets.iter().any(|known| known == part) {
+                self.secrets.push(part.to_owned());
+            }
+        }
+        self.secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    }
+
+    /// What `other` knows as well.
+    pub fn extend(&mut self, other: Self) {
+        other.secrets.iter().for_each(|secret| self.add_text(secret));
+    }
+
+    /// `text` with every known secret replaced by [`HIDDEN`].
+    pub fn clean(&self, text: &str) -> String {
+        self.secrets.iter().fold(text.to_owned(), |text, secret| {
+            if text.contains(secret.as_str()) {
+                text.replace(secret.as_str(), HIDDEN)
+            } else {
+                text
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Redactor, redact};
+    use serde_json::json;
+
+    #[test]
+    fn secrets_are_hidden_by_name_and_by_schema_at_any_depth() {
+        let schema = json!({"properties": {"a": {"$ref": "#/$defs/A"}},
+            "$defs": {"A": {"properties": {"pin": {"writeOnly": true}}}}});
+        let value =
+            json!({"a": {"pin": "12345", "name": "n"}, "list": [{"ssh_password": "hunter2"}]});
+        let mut found = Redactor::default();
+        let shown = redact(&value, Some(&schema), &mut found);
+        assert_eq!(
+            shown,
+            json!({"a": {"pin": "[hidden]", "name": "n"}, "list": [{"ssh_password": "[hidden]"}]})
+        );
+        assert_eq!(found.clean("pw hunter2, pin 12345"), "pw [hidden], pin [hidden]");
+    }
+
+    #[test]
+    fn a_key_of_many_lines_is_found_line_by_line() {
+        let mut found = Redactor::default();
+        found.add(&json!("-----BEGIN KEY-----\nAAAABBBB\n-----END KEY-----"));
+        assert_eq!(found.clean("x AAAABBBB y"), "x [hidden] y");
+    }
+}

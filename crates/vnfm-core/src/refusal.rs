@@ -1,0 +1,226 @@
+//! Why a request is not accepted, in terms that HTTP does not know: the facade maps [`Why`] to a status.
+
+use crate::ports::{Code, ErrorKind, PortError, StoreError};
+use std::fmt;
+
+/// What is wrong with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Why {
+    /// There is no such resource, or it is another tenant's.
+    NotFound,
+    /// The resource is not in the state that the request needs.
+    Conflict,
+    /// The request is well-formed and cannot be served as it is.
+    Unprocessable,
+    /// A neighbour that is needed to answer does not answer.
+    Unavailable,
+    /// A bug, here or there.
+    Broken,
+}
+
+/// A request that is not accepted; nothing was changed.
+#[derive(Debug, Clone)]
+pub struct Refusal {
+    /// Which kind.
+    pub why: Why,
+    /// The row of `docs/errors.md`.
+    pub code: &'static Code,
+    /// What and where.
+    pub detail: String,
+    /// What to do next; the code's where empty.
+    pub hint: Option<String>,
+    /// What stands in the way, by name.
+    pub blocked_by: Vec<String>,
+    /// The port error behind it.
+    pub source: Option<Box<PortError>>,
+}
+
+impl Refusal {
+    /// A refusal with a sentence.
+    pub fn new(why: Why, code: &'static Code, detail: impl Into<String>) -> Self {
+        Self { why, code, detail: detail.into(), hint: None, blocked_by: Vec::new(), source: None }
+    }
+
+    /// Says what to do next, more exactly than the code does.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Names what stands in the way.
+    #[must_use]
+    pub fn blocked_by(mut self, names: Vec<String>) -> Self {
+        self.blocked_by = names;
+        self
+    }
+
+    /// A request that the descriptor or the registry refuses (422).
+    pub fn unprocessable(error: PortError) -> Self {
+        let why = match error.kind() {
+            ErrorKind::Unavailable => Why::Unavailable,
+            ErrorKind::Broken => Why::Broken,
+            _ => Why::Unprocessable,
+        };
+        let mut refusal = Self::new(why, error.code(), error.to_string());
+        refusal.hint = Some(error.next().to_owned());
+        refusal.source = Some(Box::new(error));
+        refusal
+    }
+
+    /// What to do next.
+    pub fn next(&self) -> &str {
+        self.hint.as_deref().unwrap_or(self.code.next)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.detail)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        let (why, code) = match &error {
+            StoreError::NotFound { .. } => (Why::NotFound, &NOT_FOUND),
+            StoreError::Busy { .. } => (Why::Conflict, &BUSY),
+            StoreError::Exists { .. } => (Why::Conflict, &EXISTS),
+            StoreError::InUse { .. } => (Why::Conflict, &IN_USE),
+            StoreError::Retiring { .. } => (Why::Conflict, &RETIRING),
+            StoreError::WrongState { .. } | StoreError::Changed { .. } => {
+                (Why::Conflict, &WRONG_STATE)
+            }
+            StoreError::Unavailable(_) | StoreError::LeaseLost { .. } => {
+                (Why::Unavailable, &STORE_UNAVAILABLE)
+            }
+            StoreError::Broken(_) => (Why::Broken, &STORE_BROKEN),
+        };
+        let refusal = Self::new(why, code, error.to_string());
+        match error {
+            StoreError::InUse { by, .. } => refusal.blocked_by(by),
+            StoreError::Busy { op_id, .. } | StoreError::Retiring { op_id, .. } => {
+                refusal.blocked_by(vec![op_id])
+            }
+            _ => refusal,
+        }
+    }
+}
+
+/// One row of the table below.
+const fn refused(name: &'static str, means: &'static str, next: &'static str) -> Code {
+    Code { name, kind: ErrorKind::Refused, means, next }
+}
+
+/// `404`.
+pub const NOT_FOUND: Code = refused(
+    "request.not-found",
+    "there is no such resource, or it belongs to another tenant",
+    "look at the list; an id is needed where a name is not unique",
+);
+/// An operation is not ended.
+pub const BUSY: Code = refused(
+    "request.busy",
+    "the VNF instance has an operation that is not ended",
+    "wait for it, or retry, roll back or fail it: `vnfmctl op explain ID`",
+);
+/// A name or id is taken.
+pub const EXISTS: Code = refused(
+    "request.exists",
+    "the name or the id is taken",
+    "choose another name, or delete the other first",
+);
+/// Others use it.
+pub const IN_USE: Code = refused(
+    "request.in-use",
+    "live VNF instances need it",
+    "terminate the VNF instances in the list first",
+);
+/// The cluster is being taken away.
+pub const RETIRING: Code = refused(
+    "request.retiring",
+    "the cluster behind the VIM is being taken away by another operation",
+    "use another VIM, or wait for that operation to be rolled back",
+);
+/// Not in the state that is needed.
+pub const WRONG_STATE: Code = refused(
+    "request.wrong-state",
+    "the resource is not in the state that the request needs",
+    "read it again; its `_links` name what is possible now",
+);
+/// Rollback after the point of no return.
+pub const NO_WAY_BACK: Code = refused(
+    "request.no-way-back",
+    "a step that cannot be undone has begun",
+    "retry, which goes forward, or fail the operation",
+);
+/// The request names a VIM that is not there.
+pub const UNKNOWN_VIM: Code = refused(
+    "request.unknown-vim",
+    "the request names a VIM that is not in the registry",
+    "`vnfmctl vim list` shows those that are; register it first",
+);
+/// The VIM in the request cannot be used.
+pub const BAD_VIM: Code = refused(
+    "request.bad-vim",
+    "the VIM connection of the request cannot be used",
+    "name exactly one registered VIM, of a type that the VNF can live on",
+);
+/// The request names a flavour or level that the VNFD has not.
+pub const UNKNOWN_FLAVOUR: Code = refused(
+    "request.unknown-flavour",
+    "the VNFD has no such deployment flavour or instantiation level",
+    "use one of the list in the message",
+);
+/// The package of the VNFD is not there.
+pub const NO_PACKAGE: Code = refused(
+    "request.no-package",
+    "no onboarded and enabled VNF package has this VNFD",
+    "onboard it: `vnfmctl package onboard PATH`",
+);
+/// The parameters do not fit the schema.
+pub const BAD_PARAMETERS: Code = refused(
+    "request.bad-parameters",
+    "`additionalParams` do not fit the schema that the hook or the VNFD declares",
+    "correct the member that the message names",
+);
+/// The hook's driver is not there.
+pub const NO_DRIVER: Code = refused(
+    "request.no-mgmt-driver",
+    "no loaded MgmtDriver serves a hook that the VNFD names",
+    "install and allow the plugin: `vnfmctl plugin allow FILE`, or map its name in `plugins.implementations`",
+);
+const STORE_UNAVAILABLE: Code = Code {
+    name: "store.unavailable",
+    kind: ErrorKind::Unavailable,
+    means: "the database does not answer",
+    next: "try again; look at the database's disk otherwise",
+};
+const STORE_BROKEN: Code = Code {
+    name: "store.broken",
+    kind: ErrorKind::Broken,
+    means: "what the database holds makes no sense, or was sealed with a key that is not there",
+    next: "check that `secrets.key` belongs to this database, and report it otherwise",
+};
+
+/// All codes of this file, for `docs/errors.md`.
+pub const CODES: &[&Code] = &[
+    &NOT_FOUND,
+    &BUSY,
+    &EXISTS,
+    &IN_USE,
+    &RETIRING,
+    &WRONG_STATE,
+    &NO_WAY_BACK,
+    &UNKNOWN_VIM,
+    &BAD_VIM,
+    &UNKNOWN_FLAVOUR,
+    &NO_PACKAGE,
+    &BAD_PARAMETERS,
+    &NO_DRIVER,
+    &STORE_UNAVAILABLE,
+    &STORE_BROKEN,
+];

@@ -1,0 +1,426 @@
+//! The VIM registry: logins are checked before they are kept, instances hold an id and never a credential, and a
+//! cluster that a hook made appears here as an effect of the operation.
+
+use crate::engine::Engine;
+use crate::lcm::Op;
+use crate::ports::{
+    Change, Code, ErrorKind, InfraDriver, NewVim, PortError, SecretConnection, SecretJson,
+    StoreError, Vim as VimPort, VimLogin, VimRecord, VimReport,
+};
+use crate::refusal::{self, Refusal, Why};
+use async_trait::async_trait;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use uuid::Uuid;
+use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, Vim, VimConnectionInfo};
+
+/// Drivers by vimType: the only place where a vimType decides anything.
+#[derive(Clone, Default)]
+pub struct Drivers(BTreeMap<&'static str, Arc<dyn InfraDriver>>);
+
+impl Drivers {
+    /// The same with `driver` for all types that it serves.
+    #[must_use]
+    pub fn with(mut self, driver: Arc<dyn InfraDriver>) -> Self {
+        for vim_type in driver.vim_types() {
+            self.0.insert(vim_type, driver.clone());
+        }
+        self
+    }
+
+    /// The driver of a vimType.
+    pub(crate) fn driver(&self, vim_type: &str) -> Result<Arc<dyn InfraDriver>, PortError> {
+        self.of(vim_type).map(|(driver, _)| driver.clone())
+    }
+
+    /// The driver of a vimType, and the registered spelling of that type.
+    fn of(&self, vim_type: &str) -> Result<(&Arc<dyn InfraDriver>, &'static str), PortError> {
+        let known = || self.0.keys().copied().collect::<Vec<_>>().join(", ");
+        let driver = self.0.get(vim_type).ok_or_else(|| {
+            let what = format!("no driver serves vimType `{vim_type}`; there are: {}", known());
+            PortError::new(&UNKNOWN_TYPE, "choose a driver", what)
+        })?;
+        Ok((driver, driver.vim_types()[0]))
+    }
+}
+
+/// What a VIM is registered or updated with.
+#[derive(Debug, Clone, Default)]
+pub struct VimChange {
+    /// Name, unique per tenant.
+    pub name: Option<String>,
+    /// Where and who.
+    pub connection: SecretConnection,
+}
+
+impl Engine {
+    /// Registers a VIM after a login worked.
+    ///
+    /// # Errors
+    ///
+    /// Where the connection is incomplete, the login is refused, nobody answers, or the name is taken.
+    pub async fn register_vim(&self, tenant: &str, new: VimChange) -> Result<Vim, Refusal> {
+        let id = Uuid::new_v4().to_string();
+        let name = new.name.unwrap_or_else(|| id.clone());
+        let record = self.checked(tenant, (id, name), new.connection.0, None).await?;
+        let shown = record.vim.clone();
+        self.store().write(None, vec![Change::AddVim(Box::new(record))]).await?;
+        Ok(shown)
+    }
+
+    /// Changes a VIM after a login worked; operations in flight use it from their next call on. Members that
+    /// `change` leaves out stay.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::register_vim`].
+    pub async fn update_vim(
+        &self,
+        tenant: &str,
+        id_or_name: &str,
+        change: VimChange,
+    ) -> Result<Vim, Refusal> {
+        let old = self.store().vim(tenant, id_or_name).await?;
+        let mut connection = connection_of(&old);
+        let new = change.connection.0;
+        connection.interface_info.extend(new.interface_info);
+        connection.extra.extend(new.extra);
+        if !new.access_info.is_empty() {
+            connection.access_info = new.access_info;
+        }
+        let key = (old.vim.id.clone(), change.name.unwrap_or_else(|| old.vim.name.clone()));
+        let mut record = self.checked(tenant, key, connection, Some(&old)).await?;
+        record.version = old.version;
+        let shown = record.vim.clone();
+        self.store().write(None, vec![Change::PutVim(Box::new(record))]).await?;
+        Ok(shown)
+    }
+
+    /// Logs in to a registered VIM and says what was found.
+    ///
+    /// # Errors
+    ///
+    /// Where the login is refused or nobody answers.
+    pub async fn check_vim(&self, tenant: &str, id_or_name: &str) -> Result<VimReport, Refusal> {
+        let record = self.store().vim(tenant, id_or_name).await?;
+        let (driver, _) =
+            self.parts.drivers.of(&record.vim.vim_type).map_err(Refusal::unprocessable)?;
+        let vim = AnyVim::registered(self, &record, &record.vim.id);
+        let report = driver.check(&vim).await.map_err(Refusal::unprocessable)?;
+        remember(self, tenant, &vim, &report).await?;
+        Ok(report)
+    }
+
+    /// All VIMs.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn vims(&self, tenant: &str) -> Result<Vec<Vim>, Refusal> {
+        Ok(self.store().vims(tenant).await?.into_iter().map(|record| record.vim).collect())
+    }
+
+    /// One VIM, by id or name.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`.
+    pub async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<Vim, Refusal> {
+        Ok(self.store().vim(tenant, id_or_name).await?.vim)
+    }
+
+    /// Takes a VIM out of the registry.
+    ///
+    /// # Errors
+    ///
+    /// `Conflict` with their names where instances live on it, unless `force`.
+    pub async fn delete_vim(
+        &self,
+        tenant: &str,
+        id_or_name: &str,
+        force: bool,
+    ) -> Result<(), Refusal> {
+        let id = self.store().vim(tenant, id_or_name).await?.vim.id;
+        let change = Change::RemoveVim { tenant: tenant.to_owned(), id, force };
+        Ok(self.store().write(None, vec![change]).await?)
+    }
+
+    /// Registers, under another name, the cluster that an instance's hook made; its secret does not leave the server.
+    ///
+    /// # Errors
+    ///
+    /// Where the instance registered none, or several and `vim` names none of them.
+    pub async fn register_vim_of(
+        &self,
+        tenant: &str,
+        instance_id: &str,
+        name: String,
+    ) -> Result<Vim, Refusal> {
+        self.store().instance(tenant, instance_id).await?;
+        let all = self.store().vims(tenant).await?;
+        let of_instance = |r: &&VimRecord| r.vim.registered_by.as_deref() == Some(instance_id);
+        let Some(record) = all.iter().find(of_instance) else {
+            let what = format!("VNF instance `{instance_id}` has registered no VIM");
+            return Err(Refusal::new(Why::Conflict, &refusal::UNKNOWN_VIM, what));
+        };
+        let connection = SecretConnection(connection_of(record));
+        self.register_vim(tenant, VimChange { name: Some(name), connection }).await
+    }
+
+    /// The record of a connection, once its login worked.
+    async fn checked(
+        &self,
+        tenant: &str,
+        (id, name): (String, String),
+        mut connection: VimConnectionInfo,
+        old: Option<&VimRecord>,
+    ) -> Result<VimRecord, Refusal> {
+        let drivers = &self.parts.drivers;
+        let (driver, spelling) =
+            drivers.of(&connection.vim_type).map_err(Refusal::unprocessable)?;
+        spelling.clone_into(&mut connection.vim_type);
+        driver.validate(&connection).map_err(Refusal::unprocessable)?;
+        let vim = AnyVim::inline(&name, connection.clone());
+        let report = driver.check(&vim).await.map_err(Refusal::unprocessable)?;
+        let now = self.parts.clock.now();
+        Ok(VimRecord {
+            tenant: tenant.to_owned(),
+            version: 0,
+            vim: Vim {
+                id,
+                name,
+                vim_type: connection.vim_type,
+                interface_info: connection.interface_info,
+                extra: connection.extra,
+                registered_by: old.and_then(|old| old.vim.registered_by.clone()),
+                identity: report.identity,
+                expires_at: report.expires_at,
+                created_at: old.map_or(now, |old| old.vim.created_at),
+                updated_at: now,
+            },
+            access_info: SecretJson(Value::Object(connection.access_info)),
+        })
+    }
+}
+
+fn connection_of(record: &VimRecord) -> VimConnectionInfo {
+    VimConnectionInfo {
+        vim_id: Some(record.vim.id.clone()),
+        vim_type: record.vim.vim_type.clone(),
+        interface_info: record.vim.interface_info.clone(),
+        access_info: record.access_info.0.as_object().cloned().unwrap_or_default(),
+        extra: record.vim.extra.clone(),
+    }
+}
+
+/// A VIM of an instance: in the registry, or as the request brought it.
+pub struct AnyVim {
+    name: String,
+    key: String,
+    identity: Option<String>,
+    from: From,
+}
+
+enum From {
+    Registry { engine: Engine, tenant: String, id: String },
+    Request(SecretConnection),
+}
+
+impl AnyVim {
+    pub(crate) fn registered(engine: &Engine, record: &VimRecord, key: &str) -> Self {
+        Self {
+            name: record.vim.name.clone(),
+            key: key.to_owned(),
+            identity: record.vim.identity.clone(),
+            from: From::Registry {
+                engine: engine.clone(),
+                tenant: record.tenant.clone(),
+                id: record.vim.id.clone(),
+            },
+        }
+    }
+
+    fn inline(key: &str, connection: VimConnectionInfo) -> Self {
+        let from = From::Request(SecretConnection(connection));
+        Self { name: key.to_owned(), key: key.to_owned(), identity: None, from }
+    }
+
+    /// Its id in the registry, if it is there.
+    pub fn registered_id(&self) -> Option<&str> {
+        match &self.from {
+            From::Registry { id, .. } => Some(id),
+            From::Request(_) => None,
+        }
+    }
+
+    /// What identifies it behind all its addresses, as far as the registry knows.
+    pub fn identity(&self) -> Option<&str> {
+        self.identity.as_deref()
+    }
+}
+
+#[async_trait]
+impl VimPort for AnyVim {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn connection_id(&self) -> &str {
+        &self.key
+    }
+
+    async fn connection(&self) -> Result<VimLogin, PortError> {
+        match &self.from {
+            From::Request(info) => Ok(VimLogin { info: info.clone(), version: 0 }),
+            From::Registry { engine, tenant, id } => {
+                let record = engine.store().vim(tenant, id).await?;
+                let info = SecretConnection(connection_of(&record));
+                Ok(VimLogin { info, version: record.version })
+            }
+        }
+    }
+}
+
+/// The one VIM that a request is about, and its driver.
+///
+/// # Errors
+///
+/// Where the request names none, several, an unknown one, or one of another type than it says.
+pub(crate) async fn of_request(
+    engine: &Engine,
+    tenant: &str,
+    request: &InstantiateVnfRequest,
+) -> Result<(AnyVim, Arc<dyn InfraDriver>), Refusal> {
+    let bad = |what: String| Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what);
+    let mut connections = request.vim_connection_info.iter();
+    let (Some((key, given)), None) = (connections.next(), connections.next()) else {
+        let what = "vimConnectionInfo has to name exactly one VIM, and names";
+        return Err(bad(format!("{what} {}", request.vim_connection_info.len())));
+    };
+    let drivers = &engine.parts.drivers;
+    let place = format!("vimConnectionInfo.{key}");
+    let Some(id) = given.vim_id.as_deref().filter(|_| given.access_info.is_empty()) else {
+        let (driver, spelling) = drivers.of(&given.vim_type).map_err(Refusal::unprocessable)?;
+        let mut connection = given.clone();
+        spelling.clone_into(&mut connection.vim_type);
+        driver.validate(&connection).map_err(Refusal::unprocessable)?;
+        return Ok((AnyVim::inline(key, connection), driver.clone()));
+    };
+    let record = match engine.store().vim(tenant, id).await {
+        Err(StoreError::NotFound { .. }) => {
+            let what = format!("{place}.vimId `{id}` is not in the registry");
+            return Err(Refusal::new(Why::Unprocessable, &refusal::UNKNOWN_VIM, what));
+        }
+        found => found?,
+    };
+    let (driver, spelling) = drivers.of(&record.vim.vim_type).map_err(Refusal::unprocessable)?;
+    if !given.vim_type.is_empty()
+        && drivers.of(&given.vim_type).ok().is_none_or(|d| d.1 != spelling)
+    {
+        let (said, is) = (&given.vim_type, &record.vim.vim_type);
+        return Err(bad(format!("{place}.vimType is `{said}`, but VIM `{id}` is of type `{is}`")));
+    }
+    Ok((AnyVim::registered(engine, &record, key), driver.clone()))
+}
+
+/// A refusal, met in the middle of an operation.
+pub(crate) fn as_port_error(refusal: Refusal) -> PortError {
+    match refusal.source {
+        Some(source) => *source,
+        None => PortError::new(refusal.code, "find the VIM of the instance", refusal.detail),
+    }
+}
+
+/// Writes what a check found into the registry.
+pub(crate) async fn remember(
+    engine: &Engine,
+    tenant: &str,
+    vim: &AnyVim,
+    report: &VimReport,
+) -> Result<(), StoreError> {
+    let Some(id) = vim.registered_id() else { return Ok(()) };
+    let mut record = engine.store().vim(tenant, id).await?;
+    let known = (&record.vim.identity, record.vim.expires_at);
+    if known == (&report.identity, report.expires_at) {
+        return Ok(());
+    }
+    record.vim.identity.clone_from(&report.identity);
+    record.vim.expires_at = report.expires_at;
+    match engine.store().write(None, vec![Change::PutVim(Box::new(record))]).await {
+        // Somebody else wrote it; the next check remembers.
+        Err(StoreError::Changed { .. }) => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Registers a VIM that a hook of `op` made, or brings it up to date where an interrupted attempt did. Its id
+/// is UUIDv5(instance id, its name). Returns it as the instance shows it.
+pub(crate) async fn register_for(op: &Op, new: NewVim) -> Result<VimConnectionInfo, PortError> {
+    let instance_id = &op.instance.vnf.id;
+    let id = vim_id(instance_id, &new.name);
+    let connection = VimConnectionInfo {
+        vim_id: Some(id.clone()),
+        vim_type: new.vim_type,
+        interface_info: new.interface_info,
+        access_info: new.access_info,
+        extra: new.extra,
+    };
+    let key = (id.clone(), new.name);
+    let mut record =
+        op.engine.checked(op.tenant(), key, connection, None).await.map_err(as_port_error)?;
+    record.vim.registered_by = Some(instance_id.clone());
+    let shown = VimConnectionInfo {
+        vim_id: Some(id.clone()),
+        vim_type: record.vim.vim_type.clone(),
+        interface_info: record.vim.interface_info.clone(),
+        access_info: KeyValuePairs::new(),
+        extra: record.vim.extra.clone(),
+    };
+    let store = op.engine.store();
+    let change = match store.vim(op.tenant(), &id).await {
+        Ok(old) => {
+            record.version = old.version;
+            Change::PutVim(Box::new(record))
+        }
+        Err(StoreError::NotFound { .. }) => Change::AddVim(Box::new(record)),
+        Err(error) => return Err(error.into()),
+    };
+    store.write(Some(&op.fence), vec![change]).await?;
+    Ok(shown)
+}
+
+fn vim_id(instance_id: &str, name: &str) -> String {
+    let namespace = Uuid::parse_str(instance_id).unwrap_or(Uuid::NAMESPACE_OID);
+    Uuid::new_v5(&namespace, name.as_bytes()).to_string()
+}
+
+/// Takes every VIM that the instance of `op` registered out of the registry.
+pub(crate) async fn unregister_all_of(op: &Op) -> Result<(), PortError> {
+    let store = op.engine.store();
+    let of_instance =
+        store.vims(op.tenant()).await?.into_iter().filter(|record| {
+            record.vim.registered_by.as_deref() == Some(op.instance.vnf.id.as_str())
+        });
+    let changes: Vec<_> = of_instance
+        .map(|record| Change::RemoveVim {
+            tenant: op.tenant().to_owned(),
+            id: record.vim.id,
+            force: false,
+        })
+        .collect();
+    if changes.is_empty() {
+        return Ok(());
+    }
+    Ok(store.write(Some(&op.fence), changes).await?)
+}
+
+/// No driver serves the vimType.
+pub const UNKNOWN_TYPE: Code = Code {
+    name: "vim.unknown-type",
+    kind: ErrorKind::Refused,
+    means: "no driver serves this vimType",
+    next: "use one of the types in the message, or build the server with the driver",
+};
+
+pub(crate) const CODES: &[&Code] = &[&UNKNOWN_TYPE];
