@@ -42,8 +42,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            step: Duration::from_secs(30 * 60),
-            hook: Duration::from_secs(60 * 60),
+            step: Duration::from_mins(30),
+            hook: Duration::from_hours(1),
             lease: Duration::from_secs(10),
         }
     }

@@ -36,7 +36,7 @@ pub(crate) fn check_parameters(engine: &Engine, what: &Allocation) -> Result<Val
     let Some(flavour) = vnfd.flavours.get(&what.request.flavour_id) else { return Ok(shown) };
     let params = Value::Object(what.request.additional_params.clone());
     if let Some(schema) = flavour.additional_params_schema("instantiate") {
-        fits(&schema, &params, "the VNFD's interface")?;
+        fits(schema, &params, "the VNFD's interface")?;
     }
     for hook in flavour.hooks() {
         let driver = driver_of(engine, hook).map_err(no_driver)?;
@@ -193,12 +193,12 @@ impl HookHost for Host {
             "ssh.wait" => self.ssh_wait(parse(service, request)?).await,
             "http" => self.http(parse(service, request)?).await,
             "artifact.list" => Ok(json!({"paths": self.package.paths().collect::<Vec<_>>()})),
-            "artifact.read" => self.artifact(parse(service, request)?),
-            "progress" => self.progress(&parse(service, request)?),
-            "waiting" => self.waiting(&parse(service, request)?),
+            "artifact.read" => self.artifact(&parse(service, request)?),
+            "progress" => Ok(self.progress(&parse(service, request)?)),
+            "waiting" => Ok(self.waiting(&parse(service, request)?)),
             "checkpoint.get" => self.recall(parse(service, request)?).await,
             "checkpoint.put" => self.remember(parse(service, request)?).await,
-            "sleep" => self.sleep(&parse(service, request)?).await,
+            "sleep" => Ok(self.sleep(&parse(service, request)?).await),
             "cancelled" => Ok(json!({"cancelled": self.live.cancel_mode().is_some()})),
             other => {
                 let what = format!("there is no host service `{other}`");
@@ -337,7 +337,7 @@ impl Host {
         to_value(&self.engine.parts.host.http(&request).await?)
     }
 
-    fn artifact(&self, wanted: Path) -> Result<Value, PortError> {
+    fn artifact(&self, wanted: &Path) -> Result<Value, PortError> {
         Ok(json!({"contentBase64": BASE64.encode(self.read(&wanted.path)?)}))
     }
 
@@ -347,15 +347,15 @@ impl Host {
         })
     }
 
-    fn progress(&self, seen: &Percent) -> Result<Value, PortError> {
+    fn progress(&self, seen: &Percent) -> Value {
         self.live.progress(seen.percent, &seen.message);
         self.live.log("info", &self.step, &seen.message);
-        Ok(json!({}))
+        json!({})
     }
 
-    fn waiting(&self, reason: &Reason) -> Result<Value, PortError> {
+    fn waiting(&self, reason: &Reason) -> Value {
         self.live.waiting(&reason.what);
-        Ok(json!({}))
+        json!({})
     }
 
     async fn recall(&self, wanted: Key) -> Result<Value, PortError> {
@@ -375,10 +375,10 @@ impl Host {
         Ok(json!({}))
     }
 
-    async fn sleep(&self, pause: &Pause) -> Result<Value, PortError> {
+    async fn sleep(&self, pause: &Pause) -> Value {
         let seconds = pause.seconds.clamp(0.0, LONGEST_PAUSE);
         self.engine.parts.clock.sleep(Duration::from_secs_f64(seconds)).await;
-        Ok(json!({}))
+        json!({})
     }
 }
 

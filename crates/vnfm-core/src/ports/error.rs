@@ -32,7 +32,10 @@ pub struct Code {
 ///
 /// It never holds a secret: whoever builds one puts no credential into its texts.
 #[derive(Debug, Clone)]
-pub struct PortError {
+pub struct PortError(Box<Told>);
+
+#[derive(Debug, Clone)]
+struct Told {
     code: &'static Code,
     doing: String,
     detail: String,
@@ -45,7 +48,7 @@ pub struct PortError {
 impl PortError {
     /// An error of `code` while `doing` something ("create stack `x`"), with the neighbour's words.
     pub fn new(code: &'static Code, doing: impl Into<String>, detail: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Told {
             code,
             doing: doing.into(),
             detail: detail.into(),
@@ -53,81 +56,81 @@ impl PortError {
             request_id: None,
             hint: None,
             own_code: None,
-        }
+        }))
     }
 
     /// Names the resource that it is about, in the neighbour's words.
     #[must_use]
     pub fn on(mut self, resource: impl Into<String>) -> Self {
-        self.resource = Some(resource.into());
+        self.0.resource = Some(resource.into());
         self
     }
 
     /// Adds the neighbour's request id.
     #[must_use]
     pub fn request(mut self, id: Option<String>) -> Self {
-        self.request_id = id;
+        self.0.request_id = id;
         self
     }
 
     /// Says what to do next, more exactly than the code does.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.0.hint = Some(hint.into());
         self
     }
 
     /// Replaces the code's name by one that a hook gave to its own error.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
-        self.own_code = Some(name.into());
+        self.0.own_code = Some(name.into());
         self
     }
 
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
-        self.code.kind
+        self.0.code.kind
     }
 
     /// True where the same call may work later without anybody changing anything.
     pub fn is_unavailable(&self) -> bool {
-        self.code.kind == ErrorKind::Unavailable
+        self.0.code.kind == ErrorKind::Unavailable
     }
 
     /// The row of `docs/errors.md`.
     pub fn code(&self) -> &'static Code {
-        self.code
+        self.0.code
     }
 
     /// Name of the error: the code's, or the one that a hook gave.
     pub fn name(&self) -> &str {
-        self.own_code.as_deref().unwrap_or(self.code.name)
+        self.0.own_code.as_deref().unwrap_or(self.0.code.name)
     }
 
     /// The resource that it is about.
     pub fn resource(&self) -> Option<&str> {
-        self.resource.as_deref()
+        self.0.resource.as_deref()
     }
 
     /// The neighbour's request id.
     pub fn request_id(&self) -> Option<&str> {
-        self.request_id.as_deref()
+        self.0.request_id.as_deref()
     }
 
     /// The neighbour's last words.
     pub fn detail(&self) -> &str {
-        &self.detail
+        &self.0.detail
     }
 
     /// What to do next.
     pub fn next(&self) -> &str {
-        self.hint.as_deref().unwrap_or(self.code.next)
+        self.0.hint.as_deref().unwrap_or(self.0.code.next)
     }
 }
 
 impl fmt::Display for PortError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {}: {}", self.doing, self.detail)
+        write!(f, "cannot {}: {}", self.0.doing, self.0.detail)
     }
 }
 
