@@ -359,7 +359,10 @@ fn binding(node: &Node, flavour: &Flavour, sink: &mut Sink) -> Option<HotBinding
         }
         None if node.to_json().is_string() => node,
         None => {
-            return Some(HotBinding { from: HotExpression::Literal(node.to_json()), default: None });
+            return Some(HotBinding {
+                from: HotExpression::Literal(node.to_json()),
+                default: None,
+            });
         }
     };
     match HotExpression::read(expression.as_str().unwrap_or_default(), flavour) {

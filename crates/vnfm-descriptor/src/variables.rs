@@ -22,7 +22,7 @@ pub struct MissingVariable {
 }
 
 /// Whether a name can be a variable: letters, digits and `_`, no digit first.
-pub fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     name_length(name) == name.len() && !name.is_empty()
 }
 

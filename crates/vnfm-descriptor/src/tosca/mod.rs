@@ -1,7 +1,30 @@
 //! From the entry file to the typed descriptor.
+//!
+//! ```text
+//! documents  entry + imports, each once; ETSI's type files are ours       documents.rs
+//! types      derivation, declared properties, requirements, operations    types.rs
+//! topologies node templates with their functions evaluated                topology.rs, functions.rs
+//! checks     templates against their types, values against constraints    template.rs, check.rs
+//! model      VNFD ← flavours ← resources, policies, hooks                 vnfd.rs, resources.rs, …
+//! ```
+//! An import brings types. The topology of an imported file is never merged: one that has
+//! `substitution_mappings` is a deployment flavour of its own.
+
+mod check;
+mod documents;
+mod functions;
+mod hooks;
+mod policies;
+mod resources;
+mod schema;
+mod template;
+mod topology;
+mod types;
+mod units;
+mod vnfd;
 
 use crate::archive::Archive;
-use crate::finding::{Finding, Sink, Span, codes};
+use crate::finding::Sink;
 use crate::limits::Limits;
 use crate::model::Vnfd;
 
@@ -12,8 +35,19 @@ pub(crate) fn load(
     limits: &Limits,
     sink: &mut Sink,
 ) -> Option<Vnfd> {
-    let text = crate::package::text(archive, entry, limits, sink)?;
-    let _node = crate::yaml::parse(&text, entry, limits, sink)?;
-    sink.add(Finding::new(codes::VNF_MISSING, Span::file(entry), "no node template is a VNF"));
-    None
+    let documents = documents::load(archive, entry, limits, sink)?;
+    let types = types::Types::collect(&documents, sink);
+    let topologies: Vec<topology::Topology<'_>> =
+        documents.iter().filter_map(|document| topology::Topology::read(document, sink)).collect();
+    for topology in &topologies {
+        template::check(topology, &types, sink);
+    }
+    vnfd::build(&topologies, &types, archive, sink)
+}
+
+/// What the builders of the model share.
+struct Builder<'a, 's> {
+    types: &'a types::Types<'a>,
+    archive: &'a Archive,
+    sink: &'s mut Sink,
 }

@@ -1,0 +1,257 @@
+//! Values against what their type declares: kinds, required properties, constraints.
+
+use super::functions::called;
+use super::types::{Kind, Property, Schema, Types};
+use super::units;
+use crate::finding::{Finding, Sink, Span, codes};
+use crate::yaml::{Node, Value, float, integer};
+use std::collections::BTreeMap;
+
+/// Checks values; findings name them by their path, such as `workerNode.vdu_profile`.
+pub(super) struct Check<'a, 's> {
+    pub(super) types: &'a Types<'a>,
+    pub(super) sink: &'s mut Sink,
+    /// Whether functions that only a request can answer may stand here.
+    pub(super) open: bool,
+    /// Whether required properties must be there.
+    pub(super) complete: bool,
+}
+
+impl<'a> Check<'a, '_> {
+    /// The properties of a template against those that its type declares.
+    pub(super) fn properties(
+        &mut self,
+        path: &str,
+        declared: &BTreeMap<&'a str, Property<'a>>,
+        given: Option<&Node>,
+        at: &Span,
+    ) {
+        let given_entries = given
+            .map(|node| crate::shape::mapping(node, &format!("`{path}`"), self.sink))
+            .unwrap_or_default();
+        for (key, value) in given_entries {
+            let name = key.as_str().unwrap_or("~");
+            match declared.get(name) {
+                Some(property) => self.value(value, &property.schema, &format!("{path}.{name}")),
+                None => {
+                    let finding = Finding::new(
+                        codes::PROPERTY_UNKNOWN,
+                        key.span.clone(),
+                        format!("`{path}` has no property `{name}`"),
+                    );
+                    self.sink.add(finding.did_you_mean(name, declared.keys().copied()));
+                }
+            }
+        }
+        if !self.complete {
+            return;
+        }
+        for property in
+            declared.values().filter(|property| property.required && property.default.is_none())
+        {
+            if given.and_then(|node| node.get(property.name)).is_none() {
+                let message = format!("`{path}` lacks the property `{}`", property.name);
+                self.sink.add(Finding::new(codes::PROPERTY_MISSING, at.clone(), message));
+            }
+        }
+    }
+
+    /// A value against a schema.
+    pub(super) fn value(&mut self, node: &Node, schema: &Schema<'a>, path: &str) {
+        if let Some((function, _)) = called(node) {
+            if !self.open {
+                let message = format!(
+                    "`{path}` cannot be told when the package is onboarded: `{function}` has no value yet"
+                );
+                self.sink.add(
+                    Finding::new(codes::FUNCTION, node.span.clone(), message)
+                        .hint("give the input a default, or write the value"),
+                );
+            }
+            return;
+        }
+        match schema.kind {
+            "any" => return,
+            "list" => self.list(node, schema, path),
+            "map" => self.map(node, schema, path),
+            kind if self.types.get(Kind::Data, kind).is_some() => {
+                return self.data(node, schema, path);
+            }
+            kind => self.primitive(node, kind, path),
+        }
+        for constraint in &schema.constraints {
+            self.constraint(node, constraint, path);
+        }
+    }
+
+    fn list(&mut self, node: &Node, schema: &Schema<'a>, path: &str) {
+        if !node.is_sequence() {
+            return self.wrong(node, "a list", path);
+        }
+        let Some(entry) = schema.entry.map(Schema::of) else { return };
+        for (index, item) in node.items().iter().enumerate() {
+            self.value(item, &entry, &format!("{path}[{index}]"));
+        }
+    }
+
+    fn map(&mut self, node: &Node, schema: &Schema<'a>, path: &str) {
+        if !node.is_mapping() {
+            return self.wrong(node, "a mapping", path);
+        }
+        let Some(entry) = schema.entry.map(Schema::of) else { return };
+        for (key, value) in node.entries() {
+            self.value(value, &entry, &format!("{path}.{}", key.as_str().unwrap_or("~")));
+        }
+    }
+
+    /// A complex type, or one derived from a primitive.
+    fn data(&mut self, node: &Node, schema: &Schema<'a>, path: &str) {
+        let chain = self.types.ancestry(Kind::Data, schema.kind);
+        let root = chain.last().and_then(|last| last.get("derived_from")).and_then(Node::as_str);
+        if let Some(primitive) = root.filter(|root| super::types::PRIMITIVES.contains(root)) {
+            let inherited =
+                chain.iter().filter_map(|node| node.get("constraints")).flat_map(Node::items);
+            let constraints = schema.constraints.iter().copied().chain(inherited).collect();
+            let entry = chain.iter().find_map(|node| node.get("entry_schema"));
+            return self.value(node, &Schema { kind: primitive, entry, constraints }, path);
+        }
+        if !node.is_mapping() {
+            return self.wrong(node, "a mapping", path);
+        }
+        let declared = self.types.properties(Kind::Data, schema.kind);
+        let complete = std::mem::replace(&mut self.complete, true);
+        self.properties(path, &declared, Some(node), &node.span);
+        self.complete = complete;
+    }
+
+    fn primitive(&mut self, node: &Node, kind: &'a str, path: &str) {
+        let Some(text) = node.as_str() else { return self.wrong(node, expected(kind), path) };
+        let plain = matches!(node.value, Value::Scalar { plain: true, .. });
+        let fits = match kind {
+            "integer" => node.as_i64().is_some(),
+            "float" => float(text).is_some(),
+            "boolean" => node.as_bool().is_some(),
+            "scalar-unit.size" => units::bytes(text).is_some(),
+            "scalar-unit.time" => units::seconds(text).is_some(),
+            "scalar-unit.frequency" => units::has_unit(text, &["Hz", "kHz", "MHz", "GHz"]),
+            _ => true,
+        };
+        if !fits {
+            return self.wrong(node, expected(kind), path);
+        }
+        if kind == "string" && plain && changes(text) {
+            let message = format!(
+                "`{path}` is a string but written as the number {text}, which some readers change"
+            );
+            self.sink.add(
+                Finding::new(codes::YAML_NUMBER, node.span.clone(), message)
+                    .hint(format!("write \"{text}\"")),
+            );
+        }
+    }
+
+    fn wrong(&mut self, node: &Node, expected: &str, path: &str) {
+        let found =
+            node.as_str().map_or_else(|| node.kind().to_owned(), |text| format!("`{text}`"));
+        self.sink.add(Finding::new(
+            codes::PROPERTY_TYPE,
+            node.span.clone(),
+            format!("`{path}` is {found}, not {expected}"),
+        ));
+    }
+
+    fn constraint(&mut self, node: &Node, constraint: &Node, path: &str) {
+        for (name, bound) in constraint.named() {
+            let holds = match name {
+                "valid_values" => {
+                    bound.items().iter().any(|allowed| allowed.as_str() == node.as_str())
+                }
+                "equal" => bound.as_str() == node.as_str(),
+                "greater_or_equal" => compare(node, bound, |value, bound| value >= bound),
+                "greater_than" => compare(node, bound, |value, bound| value > bound),
+                "less_or_equal" => compare(node, bound, |value, bound| value <= bound),
+                "less_than" => compare(node, bound, |value, bound| value < bound),
+                "in_range" => match bound.items() {
+                    [low, high] => {
+                        compare(node, low, |value, low| value >= low)
+                            && compare(node, high, |value, high| value <= high)
+                    }
+                    _ => true,
+                },
+                "min_length" => bound.as_i64().is_none_or(|bound| length(node) >= bound),
+                "max_length" => bound.as_i64().is_none_or(|bound| length(node) <= bound),
+                "length" => bound.as_i64().is_none_or(|bound| length(node) == bound),
+                _ => true,
+            };
+            if !holds {
+                let found = node
+                    .as_str()
+                    .map_or_else(|| node.kind().to_owned(), |text| format!("`{text}`"));
+                let message =
+                    format!("`{path}` is {found}, which breaks `{name}: {}`", shown(bound));
+                let finding = Finding::new(codes::PROPERTY_CONSTRAINT, node.span.clone(), message);
+                let near = if name == "valid_values" { node.as_str() } else { None };
+                self.sink.add(match near {
+                    Some(text) => {
+                        finding.did_you_mean(text, bound.items().iter().filter_map(Node::as_str))
+                    }
+                    None => finding,
+                });
+            }
+        }
+    }
+}
+
+fn expected(kind: &str) -> &'static str {
+    match kind {
+        "integer" => "a whole number",
+        "float" => "a number",
+        "boolean" => "true or false",
+        "scalar-unit.size" => "a size such as `4 GiB`",
+        "scalar-unit.time" => "a time such as `30 s`",
+        "scalar-unit.frequency" => "a frequency such as `2.4 GHz`",
+        _ => "text",
+    }
+}
+
+/// Whether a number loses something when it is read as a number: `1.10` becomes 1.1.
+fn changes(text: &str) -> bool {
+    match (integer(text), float(text)) {
+        (Some(whole), _) => whole.to_string() != text,
+        (None, Some(value)) => value.to_string() != text && format!("{value:.1}") != text,
+        (None, None) => false,
+    }
+}
+
+/// Compares numbers, sizes or times; what cannot be compared was found wrong elsewhere.
+fn compare(node: &Node, bound: &Node, holds: impl Fn(f64, f64) -> bool) -> bool {
+    let number = |node: &Node| {
+        let text = node.as_str()?;
+        #[expect(clippy::cast_precision_loss, reason = "bounds are far below 2^53")]
+        let size = || units::bytes(text).map(|bytes| bytes as f64);
+        float(text).or_else(size).or_else(|| units::seconds(text))
+    };
+    match (number(node), number(bound)) {
+        (Some(value), Some(bound)) => holds(value, bound),
+        _ => true,
+    }
+}
+
+fn length(node: &Node) -> i64 {
+    let length = match &node.value {
+        Value::Scalar { text, .. } => text.chars().count(),
+        Value::Sequence(items) => items.len(),
+        Value::Mapping(entries) => entries.len(),
+    };
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+fn shown(bound: &Node) -> String {
+    match bound.as_str() {
+        Some(text) => text.to_owned(),
+        None => format!(
+            "[{}]",
+            bound.items().iter().filter_map(Node::as_str).collect::<Vec<_>>().join(", ")
+        ),
+    }
+}

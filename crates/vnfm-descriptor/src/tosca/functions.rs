@@ -1,0 +1,222 @@
+//! TOSCA's functions, as far as they can be told when a package is onboarded.
+//!
+//! `get_input` with a default, `get_property`, `concat`, `join` and `token` are evaluated; an
+//! input without default and everything that needs a running VNF stay as they are written.
+
+use crate::finding::{Finding, Sink, codes};
+use crate::yaml::{Node, Value};
+use std::collections::BTreeMap;
+
+const FUNCTIONS: &[&str] = &[
+    "get_input",
+    "get_property",
+    "get_attribute",
+    "get_artifact",
+    "get_operation_output",
+    "get_nodes_of_type",
+    "concat",
+    "join",
+    "token",
+];
+
+/// Evaluations per topology; nested `get_property` could otherwise multiply without end.
+const BUDGET: usize = 100_000;
+const DEPTH: usize = 32;
+
+/// The function that a node calls.
+pub(super) fn called(node: &Node) -> Option<(&str, &Node)> {
+    match node.entries() {
+        [(name, argument)] => {
+            name.as_str().filter(|name| FUNCTIONS.contains(name)).map(|name| (name, argument))
+        }
+        _ => None,
+    }
+}
+
+/// What functions of a topology refer to.
+pub(super) struct Scope<'a> {
+    inputs: BTreeMap<&'a str, Option<&'a Node>>,
+    templates: Option<&'a Node>,
+    budget: usize,
+}
+
+impl<'a> Scope<'a> {
+    /// The inputs and node templates of a `topology_template`.
+    pub(super) fn new(topology: &'a Node) -> Self {
+        let default = |node: &'a Node| {
+            node.named().find(|(key, _)| *key == "default").map(|(_, value)| value)
+        };
+        let inputs = topology
+            .get("inputs")
+            .into_iter()
+            .flat_map(Node::named)
+            .map(|(name, node)| (name, default(node)))
+            .collect();
+        Scope { inputs, templates: topology.get("node_templates"), budget: BUDGET }
+    }
+
+    /// The node with its functions evaluated; `this` is what `SELF` means.
+    pub(super) fn evaluate(&mut self, node: &Node, this: &str, sink: &mut Sink) -> Node {
+        self.inner(node, this, 0, sink)
+    }
+
+    fn inner(&mut self, node: &Node, this: &str, depth: usize, sink: &mut Sink) -> Node {
+        if self.budget == 0 || depth > DEPTH {
+            if self.budget != 0 {
+                sink.add(Finding::new(
+                    codes::FUNCTION,
+                    node.span.clone(),
+                    "functions refer to each other without end",
+                ));
+            }
+            self.budget = 0;
+            return node.clone();
+        }
+        self.budget -= 1;
+        if let Some((function, argument)) = called(node) {
+            let argument = self.inner(argument, this, depth, sink);
+            let value = match function {
+                "get_input" => self.input(node, &argument, sink),
+                "get_property" => self.property(&argument, this, depth, sink),
+                "concat" => concat(argument.items(), ""),
+                "join" => argument.items().first().and_then(|items| {
+                    concat(
+                        items.items(),
+                        argument.items().get(1).and_then(Node::as_str).unwrap_or(""),
+                    )
+                }),
+                "token" => token(argument.items()),
+                _ => None,
+            };
+            return value
+                .map_or_else(|| node.clone(), |value| Node { value, span: node.span.clone() });
+        }
+        let value = match &node.value {
+            Value::Scalar { .. } => return node.clone(),
+            Value::Sequence(items) => Value::Sequence(
+                items.iter().map(|item| self.inner(item, this, depth, sink)).collect(),
+            ),
+            Value::Mapping(entries) => Value::Mapping(
+                entries
+                    .iter()
+                    .map(|(key, value)| (key.clone(), self.inner(value, this, depth, sink)))
+                    .collect(),
+            ),
+        };
+        Node { value, span: node.span.clone() }
+    }
+
+    fn input(&self, node: &Node, argument: &Node, sink: &mut Sink) -> Option<Value> {
+        let (name, path) = match argument.items() {
+            [first, rest @ ..] => (first.as_str()?, rest),
+            [] => (argument.as_str()?, &[][..]),
+        };
+        let Some(default) = self.inputs.get(name) else {
+            let finding = Finding::new(
+                codes::INPUT_UNKNOWN,
+                node.span.clone(),
+                format!("no input `{name}` is declared"),
+            );
+            sink.add(finding.did_you_mean(name, self.inputs.keys().copied()));
+            return None;
+        };
+        walk((*default)?, path).map(|found| found.value.clone())
+    }
+
+    fn property(
+        &mut self,
+        argument: &Node,
+        this: &str,
+        depth: usize,
+        sink: &mut Sink,
+    ) -> Option<Value> {
+        let [template, path @ ..] = argument.items() else { return None };
+        let template =
+            template.as_str().map(|name| if name == "SELF" { this } else { name })?.to_owned();
+        let properties = self.templates?.at(&[&template, "properties"])?;
+        let found = walk(properties, path)?.clone();
+        let value = self.inner(&found, &template, depth + 1, sink);
+        called(&value).is_none().then_some(value.value)
+    }
+}
+
+fn walk<'n>(node: &'n Node, path: &[Node]) -> Option<&'n Node> {
+    path.iter().try_fold(node, |node, step| {
+        match step.as_i64().and_then(|index| usize::try_from(index).ok()) {
+            Some(index) if node.is_sequence() => node.items().get(index),
+            _ => node.get(step.as_str()?),
+        }
+    })
+}
+
+fn concat(items: &[Node], between: &str) -> Option<Value> {
+    let texts: Option<Vec<&str>> = items.iter().map(Node::as_str).collect();
+    Some(Value::Scalar { text: texts?.join(between), plain: false })
+}
+
+fn token(items: &[Node]) -> Option<Value> {
+    let [text, separator, index] = items else { return None };
+    let index = usize::try_from(index.as_i64()?).ok()?;
+    let part = text.as_str()?.split(separator.as_str()?).nth(index)?;
+    Some(Value::Scalar { text: part.to_owned(), plain: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::yaml::parse;
+    use serde_json::json;
+
+    fn evaluated(text: &str) -> (serde_json::Value, Vec<String>) {
+        let mut sink = Sink::default();
+        let node = parse(text, "a.yaml", &Limits::default(), &mut sink).unwrap();
+        let mut scope = Scope::new(&node);
+        let json = scope
+            .evaluate(node.at(&["node_templates", "A", "properties"]).unwrap(), "A", &mut sink)
+            .to_json();
+        let findings = sink.finish().unwrap_or_else(|findings| findings.as_slice().to_vec());
+        (json, findings.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn what_can_be_told_is_told() {
+        let (json, findings) = evaluated(
+            "inputs: {a: {type: string, default: x}, b: {type: string}, m: {type: map, default: {k: [1, 2]}}}
+node_templates:
+  A:
+    properties:
+      one: {get_input: a}
+      two: {get_input: b}
+      three: [{get_input: [m, k, 1]}]
+      four: {concat: [{get_property: [SELF, one]}, '-', {get_property: [B, p, q]}]}
+      five: {join: [[a, b], '.']}
+      six: {token: [a.b.c, '.', 1]}
+      seven: {get_attribute: [SELF, x]}
+  B: {properties: {p: {q: {get_input: a}}}}
+",
+        );
+        assert_eq!(findings, [""; 0]);
+        assert_eq!(
+            json,
+            json!({"one": "x", "two": {"get_input": "b"}, "three": [2], "four": "x-x", "five": "a.b", "six": "b", "seven": {"get_attribute": ["SELF", "x"]}})
+        );
+    }
+
+    #[test]
+    fn unknown_inputs_and_endless_functions_are_findings() {
+        let (_, findings) = evaluated(
+            "inputs: {flavour: {type: string}}\nnode_templates: {A: {properties: {p: {get_input: flavor}}}}\n",
+        );
+        assert_eq!(
+            findings,
+            [
+                "a.yaml:2:39: error[E-INPUT-UNKNOWN]: no input `flavor` is declared (hint: did you mean `flavour`?)"
+            ]
+        );
+        let (_, findings) = evaluated(
+            "node_templates: {A: {properties: {p: {concat: [{get_property: [SELF, p]}, {get_property: [SELF, p]}]}}}}\n",
+        );
+        assert!(findings[0].contains("without end"), "{findings:?}");
+    }
+}

@@ -1,0 +1,264 @@
+//! Scaling aspects, instantiation levels, initial deltas and placement rules, and whether they agree.
+
+use super::Builder;
+use super::resources::whole;
+use super::topology::{Policy, Topology};
+use super::types::Kind;
+use super::vnfd::texts;
+use crate::finding::{Finding, codes};
+use crate::model::{AffinityRule, Flavour, InstantiationLevel, LevelError, ScalingAspect};
+use crate::yaml::Node;
+use std::collections::BTreeMap;
+
+/// More steps than anybody scales by hand; keeps counting cheap.
+const MOST_STEPS: u32 = 10_000;
+
+impl Builder<'_, '_> {
+    /// Fills in what the policies of a topology say.
+    pub(super) fn policies(&mut self, topology: &Topology<'_>, flavour: &mut Flavour) {
+        let of = |kind: &str| -> Vec<&Policy> {
+            let name = format!("tosca.policies.nfv.{kind}");
+            topology
+                .policies
+                .iter()
+                .filter(|policy| self.types.is_a(Kind::Policy, &policy.kind, &name))
+                .collect()
+        };
+        let (aspects, deltas) = (of("ScalingAspects"), of("VduScalingAspectDeltas"));
+        let (levels, counts, initial) =
+            (of("InstantiationLevels"), of("VduInstantiationLevels"), of("VduInitialDelta"));
+        let (near, apart) = (of("AffinityRule"), of("AntiAffinityRule"));
+        for policy in aspects {
+            self.aspects(policy, flavour);
+        }
+        for policy in deltas {
+            self.deltas(policy, flavour);
+        }
+        for policy in initial {
+            let count = policy
+                .property("initial_delta")
+                .and_then(|delta| delta.get("number_of_instances"))
+                .and_then(whole);
+            for target in policy.targets().iter().filter_map(Node::as_str) {
+                flavour.initial_deltas.extend(count.map(|count| (target.to_owned(), count)));
+            }
+        }
+        for policy in levels {
+            self.levels(policy, flavour);
+        }
+        for policy in counts {
+            self.counts(policy, flavour);
+        }
+        if flavour.default_level.is_none() && flavour.instantiation_levels.len() == 1 {
+            flavour.default_level = flavour.instantiation_levels.keys().next().cloned();
+        }
+        for (anti, policy) in near
+            .into_iter()
+            .map(|policy| (false, policy))
+            .chain(apart.into_iter().map(|policy| (true, policy)))
+        {
+            let scope =
+                policy.property("scope").and_then(Node::as_str).unwrap_or_default().to_owned();
+            let targets = policy
+                .targets()
+                .iter()
+                .filter_map(Node::as_str)
+                .flat_map(|target| members(topology, target))
+                .collect();
+            flavour.affinity_rules.push(AffinityRule {
+                name: policy.name.clone(),
+                anti,
+                scope,
+                targets,
+            });
+        }
+        self.agree(topology, flavour);
+    }
+
+    fn aspects(&mut self, policy: &Policy, flavour: &mut Flavour) {
+        for (name, node) in policy.property("aspects").into_iter().flat_map(Node::named) {
+            let max = node.get("max_scale_level").and_then(whole).unwrap_or(0);
+            if max > MOST_STEPS {
+                let message = format!(
+                    "scaling aspect `{name}` has {max} levels, more than the {MOST_STEPS} that are counted"
+                );
+                self.sink.add(Finding::new(codes::POLICY, node.span.clone(), message));
+            }
+            let text =
+                |key: &str| node.get(key).and_then(Node::as_str).unwrap_or_default().to_owned();
+            let aspect = ScalingAspect {
+                name: text("name"),
+                description: text("description"),
+                max_scale_level: max.min(MOST_STEPS),
+                step_deltas: node.get("step_deltas").map(texts).unwrap_or_default(),
+                deltas: BTreeMap::new(),
+            };
+            flavour.scaling_aspects.insert(name.to_owned(), aspect);
+        }
+    }
+
+    fn deltas(&mut self, policy: &Policy, flavour: &mut Flavour) {
+        let Some(named) = policy.property("aspect") else { return };
+        let name = named.as_str().unwrap_or("~");
+        let Some(aspect) = flavour.scaling_aspects.get_mut(name) else {
+            let finding = Finding::new(
+                codes::POLICY,
+                named.span.clone(),
+                format!("no scaling aspect `{name}` is declared"),
+            );
+            return self.sink.add(
+                finding.did_you_mean(name, flavour.scaling_aspects.keys().map(String::as_str)),
+            );
+        };
+        let deltas = policy.property("deltas").into_iter().flat_map(Node::named);
+        let deltas: BTreeMap<String, u32> = deltas
+            .filter_map(|(delta, node)| {
+                Some((delta.to_owned(), whole(node.get("number_of_instances")?)?))
+            })
+            .collect();
+        for step in aspect.step_deltas.iter().filter(|step| !deltas.contains_key(*step)) {
+            let message = format!(
+                "scaling aspect `{name}` has a step `{step}` that policy `{}` does not describe",
+                policy.name
+            );
+            self.sink.add(Finding::new(codes::POLICY, policy.span.clone(), message));
+        }
+        for target in policy.targets().iter().filter_map(Node::as_str) {
+            aspect.deltas.entry(target.to_owned()).or_default().extend(deltas.clone());
+        }
+    }
+
+    fn levels(&mut self, policy: &Policy, flavour: &mut Flavour) {
+        for (name, node) in policy.property("levels").into_iter().flat_map(Node::named) {
+            let mut scale_info = BTreeMap::new();
+            for (key, info) in node.get("scale_info").map(Node::entries).unwrap_or_default() {
+                let aspect = key.as_str().unwrap_or("~");
+                if !flavour.scaling_aspects.contains_key(aspect) {
+                    let finding = Finding::new(
+                        codes::POLICY,
+                        key.span.clone(),
+                        format!("no scaling aspect `{aspect}` is declared"),
+                    );
+                    self.sink.add(
+                        finding.did_you_mean(
+                            aspect,
+                            flavour.scaling_aspects.keys().map(String::as_str),
+                        ),
+                    );
+                    continue;
+                }
+                scale_info.extend(
+                    info.get("scale_level").and_then(whole).map(|level| (aspect.to_owned(), level)),
+                );
+            }
+            let description =
+                node.get("description").and_then(Node::as_str).unwrap_or_default().to_owned();
+            let level = InstantiationLevel {
+                description,
+                scale_info,
+                number_of_instances: BTreeMap::new(),
+            };
+            flavour.instantiation_levels.insert(name.to_owned(), level);
+        }
+        if let Some(named) = policy.property("default_level") {
+            let name = named.as_str().unwrap_or("~");
+            if !flavour.instantiation_levels.contains_key(name) {
+                let finding = Finding::new(
+                    codes::POLICY,
+                    named.span.clone(),
+                    format!("no instantiation level `{name}` is declared"),
+                );
+                self.sink.add(
+                    finding.did_you_mean(
+                        name,
+                        flavour.instantiation_levels.keys().map(String::as_str),
+                    ),
+                );
+                return;
+            }
+            flavour.default_level = Some(name.to_owned());
+        }
+    }
+
+    fn counts(&mut self, policy: &Policy, flavour: &mut Flavour) {
+        for (key, node) in policy.property("levels").map(Node::entries).unwrap_or_default() {
+            let name = key.as_str().unwrap_or("~");
+            let Some(level) = flavour.instantiation_levels.get_mut(name) else {
+                let finding = Finding::new(
+                    codes::POLICY,
+                    key.span.clone(),
+                    format!("no instantiation level `{name}` is declared"),
+                );
+                self.sink.add(
+                    finding.did_you_mean(
+                        name,
+                        flavour.instantiation_levels.keys().map(String::as_str),
+                    ),
+                );
+                continue;
+            };
+            let Some(count) = node.get("number_of_instances").and_then(whole) else { continue };
+            for target in policy.targets().iter().filter_map(Node::as_str) {
+                level.number_of_instances.insert(target.to_owned(), count);
+            }
+        }
+    }
+
+    /// Stated and computed numbers are the same, and lie in the VDU's profile.
+    fn agree(&mut self, topology: &Topology<'_>, flavour: &Flavour) {
+        let levels: Vec<Option<&str>> = match flavour.instantiation_levels.len() {
+            0 => vec![None],
+            _ => flavour.instantiation_levels.keys().map(|level| Some(level.as_str())).collect(),
+        };
+        for vdu in flavour.vdus.values() {
+            let span = topology
+                .template(&vdu.name)
+                .map_or_else(|| topology.span.clone(), |template| template.span.clone());
+            for &level in &levels {
+                let at = level.map(|level| format!(" at level `{level}`")).unwrap_or_default();
+                let computed = flavour
+                    .scale_levels(level)
+                    .and_then(|levels| flavour.instances_at(&vdu.name, &levels));
+                let count = match (computed, flavour.instances_of(&vdu.name, level)) {
+                    (Ok(computed), Ok(stated)) if computed != stated => {
+                        let message = format!(
+                            "VDU `{}` has {stated} instances{at}, but initial delta and steps make {computed}",
+                            vdu.name
+                        );
+                        self.sink.add(Finding::new(codes::POLICY, span.clone(), message));
+                        stated
+                    }
+                    (_, Ok(count)) => count,
+                    (_, Err(error)) => {
+                        self.sink.add(Finding::new(
+                            codes::POLICY,
+                            span.clone(),
+                            LevelError::to_string(&error),
+                        ));
+                        continue;
+                    }
+                };
+                let (least, most) = (
+                    vdu.min_number_of_instances.unwrap_or(0),
+                    vdu.max_number_of_instances.unwrap_or(u32::MAX),
+                );
+                if count < least || count > most {
+                    let message = format!(
+                        "VDU `{}` has {count} instances{at}, outside its profile's {least} to {most}",
+                        vdu.name
+                    );
+                    self.sink.add(
+                        Finding::new(codes::POLICY, span.clone(), message)
+                            .hint("`vdu_profile` holds the least and the most"),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// A target, or the members of the group of that name.
+fn members(topology: &Topology<'_>, target: &str) -> Vec<String> {
+    let group = topology.groups.iter().find(|(name, _)| name == target);
+    group.map_or_else(|| vec![target.to_owned()], |(_, members)| members.clone())
+}

@@ -1,0 +1,339 @@
+//! VDUs, connection points, links, storages and images out of node templates.
+
+use super::topology::{Template, Topology};
+use super::types::Kind;
+use super::vnfd::texts;
+use super::{Builder, units};
+use crate::finding::{Finding, codes};
+use crate::model::{
+    Checksum, ConnectivityKind, Cp, CpKind, ExternalCp, IpPool, Mcio, Storage, StorageKind,
+    SwImage, Vdu, VduKind, VirtualCompute, VirtualLink,
+};
+use crate::path::{folder, resolve};
+use crate::yaml::Node;
+use std::collections::BTreeMap;
+
+const SW_IMAGE: &str = "tosca.artifacts.nfv.SwImage";
+
+/// What a flavour is made of.
+#[derive(Default)]
+pub(super) struct Resources {
+    pub(super) vdus: BTreeMap<String, Vdu>,
+    pub(super) cps: BTreeMap<String, Cp>,
+    pub(super) external_cps: Vec<ExternalCp>,
+    pub(super) virtual_links: BTreeMap<String, VirtualLink>,
+    pub(super) storages: BTreeMap<String, Storage>,
+}
+
+const CP_KINDS: [(&str, CpKind); 4] = [
+    ("tosca.nodes.nfv.VduCp", CpKind::VduCp),
+    ("tosca.nodes.nfv.VnfExtCp", CpKind::VnfExtCp),
+    ("tosca.nodes.nfv.VipCp", CpKind::VipCp),
+    ("tosca.nodes.nfv.VirtualCp", CpKind::VirtualCp),
+];
+
+const STORAGE_KINDS: [(&str, StorageKind); 3] = [
+    ("tosca.nodes.nfv.Vdu.VirtualBlockStorage", StorageKind::Block),
+    ("tosca.nodes.nfv.Vdu.VirtualObjectStorage", StorageKind::Object),
+    ("tosca.nodes.nfv.Vdu.VirtualFileStorage", StorageKind::File),
+];
+
+impl Builder<'_, '_> {
+    /// The resources of a topology.
+    pub(super) fn resources(&mut self, topology: &Topology<'_>) -> Resources {
+        let mut resources = Resources::default();
+        let mapped = mapped(topology);
+        for template in &topology.templates {
+            let name = template.name.clone();
+            let is = |kind: &str| self.types.is_a(Kind::Node, &template.kind, kind);
+            if is("tosca.nodes.nfv.Vdu.Compute") {
+                resources.vdus.insert(name, self.vdu(topology, template, VduKind::Compute));
+            } else if is("tosca.nodes.nfv.Vdu.OsContainerDeployableUnit") {
+                resources.vdus.insert(name, self.vdu(topology, template, VduKind::OsContainer));
+            } else if is("tosca.nodes.nfv.VnfVirtualLink") {
+                resources.virtual_links.insert(name, virtual_link(template));
+            } else if let Some((_, kind)) = STORAGE_KINDS.iter().find(|(kind, _)| is(kind)) {
+                resources.storages.insert(name, self.storage(topology, template, *kind));
+            } else if let Some((_, kind)) = CP_KINDS.iter().find(|(kind, _)| is(kind)) {
+                let requirements = mapped.get(template.name.as_str()).cloned().unwrap_or_default();
+                let cp = cp(topology, template, *kind, !requirements.is_empty());
+                if cp.external {
+                    resources.external_cps.push(ExternalCp { cpd_id: name.clone(), requirements });
+                }
+                resources.cps.insert(name, cp);
+            }
+        }
+        self.mapped_exist(topology);
+        resources
+    }
+
+    fn mapped_exist(&mut self, topology: &Topology<'_>) {
+        let mappings = topology
+            .substitution
+            .as_ref()
+            .and_then(|substitution| substitution.get("requirements"));
+        for (key, target) in super::topology::listed(mappings) {
+            let Some(first) =
+                target.items().first().or(Some(target)).filter(|first| !first.is_null())
+            else {
+                continue;
+            };
+            let name = first.as_str().unwrap_or("~");
+            if topology.template(name).is_none() {
+                let message = format!(
+                    "`{}` is mapped to `{name}`, which is no node template",
+                    key.as_str().unwrap_or("~")
+                );
+                self.sink.add(
+                    Finding::new(codes::NODE_UNKNOWN, first.span.clone(), message)
+                        .did_you_mean(name, topology.names()),
+                );
+            }
+        }
+    }
+
+    fn vdu(&mut self, topology: &Topology<'_>, template: &Template, kind: VduKind) -> Vdu {
+        let metadata: BTreeMap<String, String> = template
+            .node
+            .get("metadata")
+            .into_iter()
+            .flat_map(Node::named)
+            .filter_map(|(key, value)| Some((key.to_owned(), value.as_str()?.to_owned())))
+            .collect();
+        let capability = template.node.at(&["capabilities", "virtual_compute", "properties"]);
+        let requested = capability.and_then(|node| node.get("requested_additional_capabilities"));
+        let requested = requested.or(template.property("requested_additional_capabilities"));
+        let named = requested.and_then(|node| {
+            node.named().find_map(|(_, wanted)| wanted.get("requested_additional_capability_name"))
+        });
+        let profile = |key: &str| {
+            template.property("vdu_profile").and_then(|profile| profile.get(key)).and_then(whole)
+        };
+        let text = |name: &str| template.text(name).unwrap_or_default().to_owned();
+        let mcio = template.property("mcio_identification_data").and_then(|node| {
+            let field = |key: &str| node.get(key).and_then(Node::as_str).map(str::to_owned);
+            Some(Mcio { name: field("name")?, kind: field("type")? })
+        });
+        let container = template
+            .targets("container")
+            .filter_map(Node::as_str)
+            .find_map(|name| topology.template(name));
+        let image = self
+            .image(topology, template)
+            .or_else(|| container.and_then(|container| self.image(topology, container)));
+        Vdu {
+            name: template.name.clone(),
+            display_name: template.text("name").unwrap_or(&template.name).to_owned(),
+            description: text("description"),
+            kind,
+            compute: capability.and_then(compute),
+            requested_flavor: named
+                .and_then(Node::as_str)
+                .map(str::to_owned)
+                .or_else(|| metadata.get("flavor").cloned()),
+            image,
+            storages: template
+                .targets("virtual_storage")
+                .filter_map(Node::as_str)
+                .map(str::to_owned)
+                .collect(),
+            min_number_of_instances: profile("min_number_of_instances"),
+            max_number_of_instances: profile("max_number_of_instances"),
+            boot_data: template.property("boot_data").map(Node::to_json),
+            nfvi_constraints: template.property("nfvi_constraints").map(Node::to_json),
+            mcio,
+            metadata,
+        }
+    }
+
+    fn storage(
+        &mut self,
+        topology: &Topology<'_>,
+        template: &Template,
+        kind: StorageKind,
+    ) -> Storage {
+        let size = [
+            ("virtual_block_storage_data", "size_of_storage"),
+            ("virtual_object_storage_data", "max_size_of_storage"),
+            ("virtual_file_storage_data", "size_of_storage"),
+        ]
+        .iter()
+        .find_map(|(data, key)| template.property(data)?.get(key));
+        Storage {
+            name: template.name.clone(),
+            kind,
+            size_gib: size.and_then(size_of).map(units::gib),
+            per_vnfc_instance: template
+                .property("per_vnfc_instance")
+                .and_then(Node::as_bool)
+                .unwrap_or(true),
+            image: self.image(topology, template),
+        }
+    }
+
+    /// The image of a VDU, container or storage: `sw_image_data`, an artifact, or both.
+    fn image(&mut self, topology: &Topology<'_>, template: &Template) -> Option<SwImage> {
+        let artifacts = template.node.get("artifacts");
+        let artifact = artifacts.into_iter().flat_map(Node::named).find(|(_, artifact)| {
+            let kind = artifact.get("type").and_then(Node::as_str).unwrap_or_default();
+            self.types.is_a(Kind::Artifact, kind, SW_IMAGE)
+        });
+        let own = artifact.and_then(|(_, node)| node.get("properties"));
+        let data = template.property("sw_image_data").or(own);
+        let (key, file) = match (artifact, data) {
+            (None, None) => return None,
+            (Some((key, node)), _) => {
+                (key, node.get("file").or_else(|| node.as_str().map(|_| node)))
+            }
+            (None, Some(_)) => (template.name.as_str(), None),
+        };
+        let field = |name: &str| data.or(own).and_then(|data| data.get(name));
+        let text = |name: &str| field(name).and_then(Node::as_str).map(str::to_owned);
+        let size = |name: &str| field(name).and_then(size_of);
+        let checksum = field("checksum").and_then(|node| {
+            Some(Checksum {
+                algorithm: node.get("algorithm")?.as_str()?.to_owned(),
+                hash: node.get("hash")?.as_str()?.to_owned(),
+            })
+        });
+        let docker = text("container_format").as_deref() == Some("docker");
+        let path = file.and_then(|file| self.file(topology, file));
+        if let (Some(file), None, false) = (file, &path, docker) {
+            let message =
+                format!("the image `{}` is not in the package", file.as_str().unwrap_or("~"));
+            let hint = "an image with its name must be on the VIM";
+            self.sink
+                .add(Finding::new(codes::ARTIFACT_ABSENT, file.span.clone(), message).hint(hint));
+        }
+        Some(SwImage {
+            name: text("name").unwrap_or_else(|| key.to_owned()),
+            version: text("version"),
+            checksum,
+            container_format: text("container_format"),
+            disk_format: text("disk_format"),
+            min_disk_gib: size("min_disk").map(units::gib),
+            min_ram_mib: size("min_ram").map(units::mib),
+            size_bytes: size("size"),
+            artifact: path,
+            file: file.and_then(Node::as_str).map(str::to_owned),
+        })
+    }
+
+    /// A file that an artifact names, in the package: beside the descriptor's file, or from the root.
+    pub(super) fn file(&self, topology: &Topology<'_>, file: &Node) -> Option<String> {
+        let text = file.as_str()?;
+        let candidates = [resolve(folder(topology.path), text), resolve("", text)];
+        candidates.into_iter().flatten().find(|path| self.archive.has(path))
+    }
+}
+
+/// CP template name → the VNF's requirements that are mapped to it.
+fn mapped<'t>(topology: &'t Topology<'_>) -> BTreeMap<&'t str, Vec<String>> {
+    let mut all: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mappings =
+        topology.substitution.as_ref().and_then(|substitution| substitution.get("requirements"));
+    for (key, target) in super::topology::listed(mappings) {
+        let target = target.items().first().unwrap_or(target);
+        if let (Some(requirement), Some(cp)) = (key.as_str(), target.as_str()) {
+            all.entry(cp).or_default().push(requirement.to_owned());
+        }
+    }
+    all
+}
+
+fn cp(topology: &Topology<'_>, template: &Template, kind: CpKind, mapped: bool) -> Cp {
+    let first =
+        |requirement: &str| template.targets(requirement).find_map(Node::as_str).map(str::to_owned);
+    let link =
+        first(if kind == CpKind::VnfExtCp { "internal_virtual_link" } else { "virtual_link" });
+    let target = first("target");
+    let vdu = match kind {
+        CpKind::VduCp => first("virtual_binding"),
+        CpKind::VnfExtCp => None,
+        CpKind::VirtualCp => target,
+        CpKind::VipCp => target
+            .and_then(|target| topology.template(&target))
+            .and_then(|cp| cp.targets("virtual_binding").find_map(Node::as_str))
+            .map(str::to_owned),
+    };
+    let text = |name: &str| template.text(name).map(str::to_owned);
+    Cp {
+        name: template.name.clone(),
+        kind,
+        vdu,
+        external: mapped || kind == CpKind::VnfExtCp || link.is_none(),
+        virtual_link: link,
+        order: template.property("order").and_then(whole),
+        layer_protocols: template.property("layer_protocols").map(texts).unwrap_or_default(),
+        description: text("description"),
+        vnic_type: text("vnic_type"),
+        trunk_mode: template.property("trunk_mode").and_then(Node::as_bool).unwrap_or(false),
+        protocol: template.property("protocol").map(Node::to_json),
+    }
+}
+
+fn virtual_link(template: &Template) -> VirtualLink {
+    let protocols = template
+        .node
+        .at(&["properties", "vl_profile", "virtual_link_protocol_data"])
+        .map(Node::items)
+        .unwrap_or_default();
+    let layer =
+        |name: &str, key: &str| protocols.iter().find_map(|protocol| protocol.get(name)?.get(key));
+    let l2 = |key: &str| layer("l2_protocol_data", key);
+    let l3 = |key: &str| layer("l3_protocol_data", key);
+    let text = |node: Option<&Node>| node.and_then(Node::as_str).map(str::to_owned);
+    let pool = |node: &Node| {
+        Some(IpPool {
+            start: text(node.get("start_ip_address"))?,
+            end: text(node.get("end_ip_address"))?,
+        })
+    };
+    VirtualLink {
+        name: template.name.clone(),
+        description: template.text("description").map(str::to_owned),
+        externally_managed: match template.text("externally_managed") {
+            Some("required") => ConnectivityKind::Required,
+            Some("allowed") => ConnectivityKind::Allowed,
+            _ => ConnectivityKind::Internal,
+        },
+        ip_version: text(l3("ip_version")),
+        cidr: text(l3("cidr")),
+        gateway: text(l3("gateway_ip")),
+        dhcp: l3("dhcp_enabled").and_then(Node::as_bool),
+        pools: l3("ip_allocation_pools")
+            .map(Node::items)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(pool)
+            .collect(),
+        network_type: text(l2("network_type")),
+        mtu: l2("mtu").and_then(whole),
+        segmentation_id: text(l2("segmentation_id")),
+    }
+}
+
+fn compute(node: &Node) -> Option<VirtualCompute> {
+    let disks = node.get("virtual_local_storage").map(Node::items).unwrap_or_default();
+    Some(VirtualCompute {
+        num_virtual_cpu: node.at(&["virtual_cpu", "num_virtual_cpu"]).and_then(whole)?,
+        virtual_mem_size_mib: node
+            .at(&["virtual_memory", "virtual_mem_size"])
+            .and_then(size_of)
+            .map(units::mib)?,
+        virtual_local_storage_gib: disks
+            .iter()
+            .filter_map(|disk| disk.get("size_of_storage").and_then(size_of))
+            .map(units::gib)
+            .collect(),
+    })
+}
+
+/// A whole number that is not negative.
+pub(super) fn whole(node: &Node) -> Option<u32> {
+    node.as_i64().and_then(|value| u32::try_from(value).ok())
+}
+
+fn size_of(node: &Node) -> Option<u64> {
+    units::bytes(node.as_str()?)
+}

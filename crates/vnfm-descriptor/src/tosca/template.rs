@@ -1,0 +1,261 @@
+//! Node templates and policies against their types: keys, properties, requirements, interfaces.
+
+use super::check::Check;
+use super::topology::{Policy, Template, Topology};
+use super::types::{Kind, Types, operations_in};
+use crate::finding::{Finding, Sink, codes};
+use crate::yaml::Node;
+
+const KEYS: &[&str] = &[
+    "type",
+    "description",
+    "metadata",
+    "directives",
+    "properties",
+    "attributes",
+    "requirements",
+    "capabilities",
+    "interfaces",
+    "artifacts",
+    "node_filter",
+    "copy",
+];
+
+/// The type of every VNF.
+pub(super) const VNF: &str = "tosca.nodes.nfv.VNF";
+
+/// Checks a topology.
+pub(super) fn check<'a>(topology: &Topology<'_>, types: &'a Types<'a>, sink: &mut Sink) {
+    for template in &topology.templates {
+        crate::shape::keys(
+            &template.node,
+            KEYS,
+            &format!("node template `{}`", template.name),
+            sink,
+        );
+        if template.kind.is_empty()
+            || !template.node.get("type").is_some_and(|kind| types.known(Kind::Node, kind, sink))
+        {
+            continue;
+        }
+        check_template(template, types, sink);
+        check_requirements(template, topology, types, sink);
+        check_interfaces(template, types, sink);
+        check_artifacts(template, types, sink);
+    }
+    for policy in &topology.policies {
+        if !policy.kind.is_empty()
+            && policy.node.get("type").is_some_and(|kind| types.known(Kind::Policy, kind, sink))
+        {
+            check_policy(policy, topology, types, sink);
+        }
+    }
+}
+
+/// A VNF's properties may be spread over the files of its flavours, so none of them is missing here.
+fn check_template<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sink) {
+    let vnf = types.is_a(Kind::Node, &template.kind, VNF);
+    let mut check = Check { types, sink, open: vnf, complete: !vnf };
+    let declared = types.properties(Kind::Node, &template.kind);
+    check.properties(&template.name, &declared, template.node.get("properties"), &template.span);
+    let capabilities = types.section(Kind::Node, &template.kind, "capabilities");
+    for (key, capability) in
+        template.node.get("capabilities").map(Node::entries).unwrap_or_default()
+    {
+        let name = key.as_str().unwrap_or("~");
+        let Some(declared) = capabilities.get(name).and_then(|nodes| nodes.first()) else {
+            let finding = Finding::new(
+                codes::KEY_UNKNOWN,
+                key.span.clone(),
+                format!("`{}` has no capability `{name}`", template.name),
+            );
+            check.sink.add(finding.did_you_mean(name, capabilities.keys().copied()));
+            continue;
+        };
+        let kind = declared
+            .as_str()
+            .or_else(|| declared.get("type").and_then(Node::as_str))
+            .unwrap_or_default();
+        let path = format!("{}.{name}", template.name);
+        check.properties(
+            &path,
+            &types.properties(Kind::Capability, kind),
+            capability.get("properties"),
+            &key.span,
+        );
+    }
+}
+
+fn check_requirements(
+    template: &Template,
+    topology: &Topology<'_>,
+    types: &Types<'_>,
+    sink: &mut Sink,
+) {
+    let Some(assigned) = template.node.get("requirements") else { return };
+    crate::shape::list(assigned, &format!("the requirements of `{}`", template.name), sink);
+    let declared = types.requirements(&template.kind);
+    for (key, _) in assigned.items().iter().flat_map(Node::entries) {
+        let name = key.as_str().unwrap_or("~");
+        if !declared.contains_key(name) {
+            let finding = Finding::new(
+                codes::REQUIREMENT_UNKNOWN,
+                key.span.clone(),
+                format!("`{}` has no requirement `{name}`", template.name),
+            );
+            sink.add(finding.did_you_mean(name, declared.keys().copied()));
+        }
+    }
+    for (name, target) in template.requirements().filter(|(_, target)| !target.is_null()) {
+        let Some(text) = target.as_str() else {
+            crate::shape::text(target, &format!("the target of `{name}`"), sink);
+            continue;
+        };
+        let Some(found) = topology.template(text) else {
+            let finding = Finding::new(
+                codes::NODE_UNKNOWN,
+                target.span.clone(),
+                format!("`{}.{name}` names `{text}`, which is no node template", template.name),
+            );
+            sink.add(finding.did_you_mean(text, topology.names()));
+            continue;
+        };
+        let Some(wanted) = declared
+            .get(name)
+            .and_then(|node| node.get("capability").or(Some(node)))
+            .and_then(Node::as_str)
+        else {
+            continue;
+        };
+        if !offers(types, &found.kind, wanted) {
+            let message = format!(
+                "`{}.{name}` names `{text}`, a `{}` that offers no `{wanted}`",
+                template.name, found.kind
+            );
+            sink.add(Finding::new(codes::NODE_KIND, target.span.clone(), message));
+        }
+    }
+}
+
+/// Whether a node type has a capability of the wanted type; unknown types were found elsewhere.
+fn offers(types: &Types<'_>, node_type: &str, wanted: &str) -> bool {
+    if types.get(Kind::Node, node_type).is_none() || types.get(Kind::Capability, wanted).is_none() {
+        return true;
+    }
+    types.section(Kind::Node, node_type, "capabilities").values().any(|nodes| {
+        let kind = nodes
+            .iter()
+            .find_map(|node| node.as_str().or_else(|| node.get("type").and_then(Node::as_str)));
+        kind.is_some_and(|kind| types.is_a(Kind::Capability, kind, wanted))
+    })
+}
+
+fn check_interfaces(template: &Template, types: &Types<'_>, sink: &mut Sink) {
+    for (key, interface) in template.node.get("interfaces").map(Node::entries).unwrap_or_default() {
+        let name = key.as_str().unwrap_or("~");
+        let Some(operations) = types.operations(&template.kind, name) else {
+            let known = types.section(Kind::Node, &template.kind, "interfaces");
+            let finding = Finding::new(
+                codes::INTERFACE_UNKNOWN,
+                key.span.clone(),
+                format!("`{}` has no interface `{name}`", template.name),
+            );
+            sink.add(finding.did_you_mean(name, known.keys().copied()));
+            continue;
+        };
+        if let Some(kind) = interface.get("type") {
+            types.known(Kind::Interface, kind, sink);
+        }
+        let span = |operation: &str| {
+            let keys = interface
+                .entries()
+                .iter()
+                .chain(interface.get("operations").map(Node::entries).unwrap_or_default());
+            keys.map(|(key, _)| key)
+                .find(|key| key.as_str() == Some(operation))
+                .map_or_else(|| key.span.clone(), |key| key.span.clone())
+        };
+        for (operation, _) in operations_in(interface) {
+            if !operations.contains_key(operation) {
+                let finding = Finding::new(
+                    codes::OPERATION_UNKNOWN,
+                    span(operation),
+                    format!("interface `{name}` has no operation `{operation}`"),
+                );
+                sink.add(finding.did_you_mean(operation, operations.keys().copied()));
+            }
+        }
+    }
+}
+
+fn check_artifacts<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sink) {
+    for (key, artifact) in template.node.get("artifacts").map(Node::entries).unwrap_or_default() {
+        let Some(kind) =
+            artifact.get("type").filter(|kind| types.known(Kind::Artifact, kind, sink))
+        else {
+            continue;
+        };
+        let image = types.is_a(
+            Kind::Artifact,
+            kind.as_str().unwrap_or_default(),
+            "tosca.artifacts.nfv.SwImage",
+        );
+        // An image's properties may be given as `sw_image_data` of the node instead.
+        let complete = !image || artifact.get("properties").is_some();
+        let path = format!("{}.{}", template.name, key.as_str().unwrap_or("~"));
+        let declared = types.properties(Kind::Artifact, kind.as_str().unwrap_or_default());
+        Check { types, sink, open: false, complete }.properties(
+            &path,
+            &declared,
+            artifact.get("properties"),
+            &key.span,
+        );
+    }
+}
+
+fn check_policy<'a>(
+    policy: &Policy,
+    topology: &Topology<'_>,
+    types: &'a Types<'a>,
+    sink: &mut Sink,
+) {
+    let declared = types.properties(Kind::Policy, &policy.kind);
+    Check { types, sink, open: false, complete: true }.properties(
+        &policy.name,
+        &declared,
+        policy.node.get("properties"),
+        &policy.span,
+    );
+    let allowed: Vec<&str> = types
+        .ancestry(Kind::Policy, &policy.kind)
+        .into_iter()
+        .find_map(|node| node.get("targets"))
+        .map(|targets| targets.items().iter().filter_map(Node::as_str).collect())
+        .unwrap_or_default();
+    for target in policy.targets() {
+        let name = target.as_str().unwrap_or("~");
+        if topology.groups.iter().any(|(group, _)| group == name) {
+            continue;
+        }
+        let Some(found) = topology.template(name) else {
+            let finding = Finding::new(
+                codes::NODE_UNKNOWN,
+                target.span.clone(),
+                format!("policy `{}` names `{name}`, which is no node template", policy.name),
+            );
+            sink.add(finding.did_you_mean(name, topology.names()));
+            continue;
+        };
+        let known = types.get(Kind::Node, &found.kind).is_some();
+        if known
+            && !allowed.is_empty()
+            && !allowed.iter().any(|kind| types.is_a(Kind::Node, &found.kind, kind))
+        {
+            let message = format!("policy `{}` names `{name}`, a `{}`", policy.name, found.kind);
+            sink.add(
+                Finding::new(codes::NODE_KIND, target.span.clone(), message)
+                    .hint(format!("its targets are {}", allowed.join(", "))),
+            );
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! A `topology_template`: node templates and policies with their functions evaluated.
+
+use super::documents::Document;
+use super::functions::Scope;
+use crate::finding::{Sink, Span};
+use crate::yaml::Node;
+
+const KEYS: &[&str] = &[
+    "description",
+    "inputs",
+    "node_templates",
+    "relationship_templates",
+    "groups",
+    "policies",
+    "outputs",
+    "substitution_mappings",
+    "workflows",
+];
+
+/// The topology of one file.
+pub(super) struct Topology<'a> {
+    /// The file.
+    pub(super) path: &'a str,
+    /// Where it begins.
+    pub(super) span: Span,
+    /// The node templates, in the order of the file.
+    pub(super) templates: Vec<Template>,
+    /// The policies, in the order of the file.
+    pub(super) policies: Vec<Policy>,
+    /// The groups' names with their members.
+    pub(super) groups: Vec<(String, Vec<String>)>,
+    /// `substitution_mappings`; what has them is a flavour.
+    pub(super) substitution: Option<Node>,
+}
+
+/// A node template.
+pub(super) struct Template {
+    pub(super) name: String,
+    /// Its type's name.
+    pub(super) kind: String,
+    /// Where its name stands.
+    pub(super) span: Span,
+    /// What is under its name, functions evaluated.
+    pub(super) node: Node,
+}
+
+/// A policy.
+pub(super) struct Policy {
+    pub(super) name: String,
+    pub(super) kind: String,
+    pub(super) span: Span,
+    pub(super) node: Node,
+}
+
+impl Template {
+    /// A property, if it is given and not null.
+    pub(super) fn property(&self, name: &str) -> Option<&Node> {
+        self.node.at(&["properties", name])
+    }
+
+    /// A property's text.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.property(name).and_then(Node::as_str)
+    }
+
+    /// What a requirement is assigned to, for each time that it is.
+    pub(super) fn targets<'t>(&'t self, requirement: &'t str) -> impl Iterator<Item = &'t Node> {
+        self.requirements().filter(move |(name, _)| *name == requirement).map(|(_, target)| target)
+    }
+
+    /// Requirements with the node that names their target.
+    pub(super) fn requirements(&self) -> impl Iterator<Item = (&str, &Node)> {
+        let items = self.node.get("requirements").map(Node::items).unwrap_or_default();
+        items.iter().flat_map(Node::named).filter_map(|(name, node)| {
+            Some((name, if node.is_mapping() { node.get("node")? } else { node }))
+        })
+    }
+}
+
+impl Policy {
+    /// A property.
+    pub(super) fn property(&self, name: &str) -> Option<&Node> {
+        self.node.at(&["properties", name])
+    }
+
+    /// The names of its targets.
+    pub(super) fn targets(&self) -> &[Node] {
+        self.node.get("targets").map(Node::items).unwrap_or_default()
+    }
+}
+
+impl<'a> Topology<'a> {
+    /// Reads a file's topology, if it has one.
+    pub(super) fn read(document: &'a Document, sink: &mut Sink) -> Option<Self> {
+        let node = document.root.get("topology_template")?;
+        crate::shape::keys(node, KEYS, "a topology template", sink);
+        let mut scope = Scope::new(node);
+        let mut templates = Vec::new();
+        for (key, template) in node
+            .get("node_templates")
+            .map(|all| crate::shape::mapping(all, "`node_templates`", sink))
+            .unwrap_or_default()
+        {
+            let Some(name) = key.as_str() else { continue };
+            let kind = kind_of(template, &format!("node template `{name}`"), sink);
+            let evaluated = scope.evaluate(template, name, sink);
+            templates.push(Template {
+                name: name.to_owned(),
+                kind,
+                span: key.span.clone(),
+                node: evaluated,
+            });
+        }
+        let mut policies = Vec::new();
+        for (key, policy) in listed(node.get("policies")) {
+            let Some(name) = key.as_str() else { continue };
+            let kind = kind_of(policy, &format!("policy `{name}`"), sink);
+            let evaluated = scope.evaluate(policy, "", sink);
+            policies.push(Policy {
+                name: name.to_owned(),
+                kind,
+                span: key.span.clone(),
+                node: evaluated,
+            });
+        }
+        let members = |node: &Node| {
+            node.get("members")
+                .map(Node::items)
+                .unwrap_or_default()
+                .iter()
+                .filter_map(Node::as_str)
+                .map(str::to_owned)
+                .collect()
+        };
+        let groups = node
+            .get("groups")
+            .into_iter()
+            .flat_map(Node::named)
+            .map(|(name, group)| (name.to_owned(), members(group)))
+            .collect();
+        let substitution =
+            node.get("substitution_mappings").map(|mappings| scope.evaluate(mappings, "", sink));
+        Some(Topology {
+            path: &document.path,
+            span: node.span.clone(),
+            templates,
+            policies,
+            groups,
+            substitution,
+        })
+    }
+
+    /// A node template by name.
+    pub(super) fn template(&self, name: &str) -> Option<&Template> {
+        self.templates.iter().find(|template| template.name == name)
+    }
+
+    /// The names of the node templates.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.templates.iter().map(|template| template.name.as_str())
+    }
+}
+
+/// Entries of a list of single mappings (as TOSCA has policies), or of one mapping.
+pub(super) fn listed(node: Option<&Node>) -> Vec<&(Node, Node)> {
+    match node {
+        Some(node) if node.is_sequence() => node.items().iter().flat_map(Node::entries).collect(),
+        Some(node) => node.entries().iter().collect(),
+        None => Vec::new(),
+    }
+}
+
+fn kind_of(node: &Node, what: &str, sink: &mut Sink) -> String {
+    match node.get("type") {
+        Some(kind) => {
+            crate::shape::text(kind, &format!("the type of {what}"), sink).unwrap_or_default()
+        }
+        None => {
+            let message = format!("{what} has no `type`");
+            sink.add(crate::finding::Finding::new(
+                crate::finding::codes::SHAPE,
+                node.span.clone(),
+                message,
+            ));
+            String::new()
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The declared types: who derives from whom, and what that brings.
+//!
+//! Nothing is flattened beforehand: what a type has is asked of its chain of ancestors, nearest
+//! first. A property that is declared again refines the inherited one: what it says counts, what
+//! it leaves out stays, constraints add up.
+
+use super::documents::{Document, builtin};
+use crate::finding::{Finding, Sink, codes};
+use crate::yaml::Node;
+use std::collections::BTreeMap;
+
+/// What a type is a type of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Artifact,
+    Data,
+    Capability,
+    Interface,
+    Relationship,
+    Node,
+    Group,
+    Policy,
+}
+
+const SECTIONS: [(Kind, &str, &str); 8] = [
+    (Kind::Artifact, "artifact_types", "artifact type"),
+    (Kind::Data, "data_types", "data type"),
+    (Kind::Capability, "capability_types", "capability type"),
+    (Kind::Interface, "interface_types", "interface type"),
+    (Kind::Relationship, "relationship_types", "relationship type"),
+    (Kind::Node, "node_types", "node type"),
+    (Kind::Group, "group_types", "group type"),
+    (Kind::Policy, "policy_types", "policy type"),
+];
+
+/// Types that need no declaration.
+pub(super) const PRIMITIVES: &[&str] = &[
+    "string",
+    "integer",
+    "float",
+    "boolean",
+    "timestamp",
+    "version",
+    "range",
+    "list",
+    "map",
+    "null",
+    "any",
+    "scalar-unit.size",
+    "scalar-unit.time",
+    "scalar-unit.frequency",
+    "scalar-unit.bitrate",
+];
+
+/// A declared property, refinements put together.
+#[derive(Debug, Clone)]
+pub(super) struct Property<'a> {
+    pub(super) name: &'a str,
+    pub(super) schema: Schema<'a>,
+    pub(super) required: bool,
+    pub(super) default: Option<&'a Node>,
+    pub(super) description: Option<&'a str>,
+    pub(super) write_only: bool,
+}
+
+/// What a value must be.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Schema<'a> {
+    pub(super) kind: &'a str,
+    pub(super) entry: Option<&'a Node>,
+    pub(super) constraints: Vec<&'a Node>,
+}
+
+impl<'a> Schema<'a> {
+    /// From `{type, entry_schema, constraints}`, or a type's name alone.
+    pub(super) fn of(node: &'a Node) -> Self {
+        Schema::merged(&[node])
+    }
+
+    fn merged(nodes: &[&'a Node]) -> Self {
+        let first = |key: &str| nodes.iter().find_map(|node| node.get(key));
+        let kind = nodes
+            .iter()
+            .find_map(|node| node.as_str().or_else(|| node.get("type").and_then(Node::as_str)));
+        let constraints =
+            nodes.iter().filter_map(|node| node.get("constraints")).flat_map(Node::items).collect();
+        Schema { kind: kind.unwrap_or("string"), entry: first("entry_schema"), constraints }
+    }
+}
+
+impl<'a> Property<'a> {
+    /// From its declarations, nearest first.
+    fn merged(name: &'a str, nodes: &[&'a Node]) -> Self {
+        let first = |key: &str| nodes.iter().find_map(|node| node.get(key));
+        Property {
+            name,
+            schema: Schema::merged(nodes),
+            required: first("required").and_then(Node::as_bool).unwrap_or(true),
+            default: nodes.iter().find_map(|node| {
+                node.named().find(|(key, _)| *key == "default").map(|(_, value)| value)
+            }),
+            description: first("description").and_then(Node::as_str),
+            write_only: first("metadata")
+                .and_then(|node| node.get("writeOnly"))
+                .and_then(Node::as_bool)
+                .unwrap_or(false),
+        }
+    }
+}
+
+/// Every declared type.
+pub(super) struct Types<'a> {
+    types: BTreeMap<(Kind, &'a str), &'a Node>,
+}
+
+impl<'a> Types<'a> {
+    /// Collects the built-in types and those of the documents, and checks how they hang together.
+    pub(super) fn collect(documents: &'a [Document], sink: &mut Sink) -> Self {
+        let mut types = Types { types: BTreeMap::new() };
+        for root in builtin() {
+            types.add(root, sink);
+        }
+        let own: Vec<(Kind, &str)> =
+            documents.iter().flat_map(|document| types.add(&document.root, sink)).collect();
+        for (kind, name) in own {
+            types.check(kind, name, sink);
+        }
+        types
+    }
+
+    /// Adds a file's types; gives those that are new.
+    fn add(&mut self, root: &'a Node, sink: &mut Sink) -> Vec<(Kind, &'a str)> {
+        let mut added = Vec::new();
+        for (kind, section, what) in SECTIONS {
+            let Some(declared) = root.get(section) else { continue };
+            for (key, node) in crate::shape::mapping(declared, &format!("`{section}`"), sink) {
+                let Some(name) = key.as_str() else { continue };
+                if self.types.contains_key(&(kind, name)) {
+                    let message = format!("{what} `{name}` is already declared");
+                    sink.add(
+                        Finding::new(codes::TYPE_REDEFINED, key.span.clone(), message)
+                            .hint("the first declaration counts"),
+                    );
+                    continue;
+                }
+                crate::shape::mapping(node, &format!("{what} `{name}`"), sink);
+                self.types.insert((kind, name), node);
+                added.push((kind, name));
+            }
+        }
+        added
+    }
+
+    fn check(&self, kind: Kind, name: &'a str, sink: &mut Sink) {
+        let Some(node) = self.get(kind, name) else { return };
+        if let Some(parent) = node.get("derived_from") {
+            let text = parent.as_str().unwrap_or_default();
+            let primitive = kind == Kind::Data && PRIMITIVES.contains(&text);
+            if !primitive && !self.known(kind, parent, sink) {
+                return;
+            }
+            let chain = self.chain(kind, name);
+            if chain
+                .last()
+                .and_then(|(_, last)| last.get("derived_from"))
+                .and_then(Node::as_str)
+                .is_some_and(|up| self.get(kind, up).is_some())
+            {
+                sink.add(Finding::new(
+                    codes::TYPE_CYCLE,
+                    parent.span.clone(),
+                    format!("`{name}` derives from itself"),
+                ));
+            }
+        }
+        for (_, property) in node.get("properties").into_iter().flat_map(Node::named) {
+            self.check_schema(property, sink);
+        }
+        for (_, capability) in node.get("capabilities").into_iter().flat_map(Node::named) {
+            let named =
+                capability.get("type").or(Some(capability)).filter(|node| node.as_str().is_some());
+            named.map(|named| self.known(Kind::Capability, named, sink));
+        }
+        for (_, interface) in node.get("interfaces").into_iter().flat_map(Node::named) {
+            interface.get("type").map(|named| self.known(Kind::Interface, named, sink));
+            self.check_operations(interface, sink);
+        }
+        self.check_operations(node, sink);
+    }
+
+    fn check_operations(&self, node: &Node, sink: &mut Sink) {
+        for (_, operation) in node.get("operations").into_iter().flat_map(Node::named) {
+            for (_, input) in operation.get("inputs").into_iter().flat_map(Node::named) {
+                self.check_schema(input, sink);
+            }
+        }
+    }
+
+    fn check_schema(&self, node: &Node, sink: &mut Sink) {
+        if let Some(named) = node.get("type").or_else(|| node.as_str().map(|_| node)) {
+            if !named.as_str().is_some_and(|name| PRIMITIVES.contains(&name)) {
+                self.known(Kind::Data, named, sink);
+            }
+        }
+        if let Some(entry) = node.get("entry_schema") {
+            self.check_schema(entry, sink);
+        }
+    }
+
+    /// Whether the type that `named` names is declared; if not, that is a finding.
+    pub(super) fn known(&self, kind: Kind, named: &Node, sink: &mut Sink) -> bool {
+        let name = named.as_str().unwrap_or("~");
+        let known = self.get(kind, name).is_some();
+        if !known {
+            let what = SECTIONS
+                .iter()
+                .find(|(section, _, _)| *section == kind)
+                .map_or("type", |(_, _, what)| *what);
+            let finding = Finding::new(
+                codes::TYPE_UNKNOWN,
+                named.span.clone(),
+                format!("{what} `{name}` is not declared"),
+            );
+            let finding = finding.did_you_mean(
+                name,
+                self.types.keys().filter(|(of, _)| *of == kind).map(|(_, name)| *name),
+            );
+            sink.add(if finding.hint.is_none() {
+                finding.hint("import the file that declares it")
+            } else {
+                finding
+            });
+        }
+        known
+    }
+
+    /// A type's declaration.
+    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&'a Node> {
+        self.types.get(&(kind, name)).copied()
+    }
+
+    /// A type and its ancestors, nearest first; a cycle ends it.
+    pub(super) fn chain(&self, kind: Kind, name: &'a str) -> Vec<(&'a str, &'a Node)> {
+        let mut chain: Vec<(&str, &Node)> = Vec::new();
+        let mut next = Some(name);
+        while let Some(name) = next.filter(|name| !chain.iter().any(|(seen, _)| seen == name)) {
+            let Some(node) = self.get(kind, name) else { break };
+            chain.push((name, node));
+            next = node.get("derived_from").and_then(Node::as_str);
+        }
+        chain
+    }
+
+    /// Whether a type is, or derives from, another.
+    pub(super) fn is_a(&self, kind: Kind, name: &str, ancestor: &str) -> bool {
+        let mut next = self.types.get_key_value(&(kind, name));
+        let mut steps = self.types.len();
+        while let Some(((_, own), node)) = next {
+            if *own == ancestor {
+                return true;
+            }
+            steps = match steps.checked_sub(1) {
+                Some(left) => left,
+                None => return false,
+            };
+            next = node
+                .get("derived_from")
+                .and_then(Node::as_str)
+                .and_then(|up| self.types.get_key_value(&(kind, up)));
+        }
+        false
+    }
+
+    /// Everything that a type's chain has under `section`, by name; each with its declarations,
+    /// nearest first.
+    pub(super) fn section(
+        &self,
+        kind: Kind,
+        name: &str,
+        section: &str,
+    ) -> BTreeMap<&'a str, Vec<&'a Node>> {
+        let mut all: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
+        for node in self.ancestry(kind, name) {
+            for (key, value) in node.get(section).into_iter().flat_map(Node::named) {
+                all.entry(key).or_default().push(value);
+            }
+        }
+        all
+    }
+
+    /// The declarations of a type and its ancestors, nearest first.
+    pub(super) fn ancestry(&self, kind: Kind, name: &str) -> Vec<&'a Node> {
+        match self.types.keys().find(|(of, own)| *of == kind && *own == name) {
+            Some((_, own)) => self.chain(kind, own).into_iter().map(|(_, node)| node).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The properties of a type.
+    pub(super) fn properties(&self, kind: Kind, name: &str) -> BTreeMap<&'a str, Property<'a>> {
+        self.section(kind, name, "properties")
+            .into_iter()
+            .map(|(name, nodes)| (name, Property::merged(name, &nodes)))
+            .collect()
+    }
+
+    /// The requirements of a node type.
+    pub(super) fn requirements(&self, name: &str) -> BTreeMap<&'a str, &'a Node> {
+        let mut all = BTreeMap::new();
+        for node in self.ancestry(Kind::Node, name) {
+            for item in node.get("requirements").map(Node::items).unwrap_or_default() {
+                for (name, requirement) in item.named() {
+                    all.entry(name).or_insert(requirement);
+                }
+            }
+        }
+        all
+    }
+
+    /// The operations of a node type's interface, each with its declarations, nearest first:
+    /// those written at the node type, then those of the interface's type.
+    pub(super) fn operations(
+        &self,
+        node_type: &str,
+        interface: &str,
+    ) -> Option<BTreeMap<&'a str, Vec<&'a Node>>> {
+        let declared = self.section(Kind::Node, node_type, "interfaces").remove(interface)?;
+        let mut all: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
+        for node in &declared {
+            for (name, operation) in operations_in(node) {
+                all.entry(name).or_default().push(operation);
+            }
+        }
+        if let Some(kind) = declared.iter().find_map(|node| node.get("type")).and_then(Node::as_str)
+        {
+            for node in self.ancestry(Kind::Interface, kind) {
+                for (name, operation) in operations_in(node) {
+                    all.entry(name).or_default().push(operation);
+                }
+            }
+        }
+        Some(all)
+    }
+}
+
+/// The operations of an interface, under `operations` (TOSCA 1.3) or directly in it (1.2).
+pub(super) fn operations_in(node: &Node) -> Vec<(&str, &Node)> {
+    const OTHER: &[&str] = &[
+        "type",
+        "inputs",
+        "operations",
+        "notifications",
+        "derived_from",
+        "description",
+        "version",
+        "metadata",
+    ];
+    let mut all: Vec<(&str, &Node)> =
+        node.get("operations").into_iter().flat_map(Node::named).collect();
+    all.extend(node.named().filter(|(name, _)| !OTHER.contains(name)));
+    all
+}

@@ -1,0 +1,101 @@
+//! TOSCA's scalars with units: sizes and times.
+
+/// A size in bytes: `4 GB` is decimal, `4 GiB` binary; units are compared without case.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    let factor = |unit: &str| match unit.to_ascii_lowercase().as_str() {
+        "b" => Some(1_u64),
+        "kb" => Some(1_000),
+        "kib" => Some(1 << 10),
+        "mb" => Some(1_000_000),
+        "mib" => Some(1 << 20),
+        "gb" => Some(1_000_000_000),
+        "gib" => Some(1 << 30),
+        "tb" => Some(1_000_000_000_000),
+        "tib" => Some(1 << 40),
+        _ => None,
+    };
+    let (number, unit) = split(text)?;
+    let factor = factor(unit)?;
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(factor);
+    }
+    let value = crate::yaml::float(number).filter(|value| value.is_finite() && *value >= 0.0)?;
+    #[expect(clippy::cast_precision_loss, reason = "factors are powers of ten and two")]
+    let product = (value * factor as f64).ceil();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "checked to be in range"
+    )]
+    (product < u64::MAX as f64).then_some(product as u64)
+}
+
+/// Bytes as MiB, rounded up.
+pub(super) fn mib(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
+}
+
+/// Bytes as GiB, rounded up.
+pub(super) fn gib(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 30)
+}
+
+/// A time in seconds.
+pub(super) fn seconds(text: &str) -> Option<f64> {
+    let (number, unit) = split(text)?;
+    let factor = match unit {
+        "d" => 86_400.0,
+        "h" => 3_600.0,
+        "m" => 60.0,
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "ns" => 1e-9,
+        _ => return None,
+    };
+    crate::yaml::float(number).map(|value| value * factor).filter(|value| value.is_finite())
+}
+
+/// Whether a text is a number with a unit of one of these.
+pub(super) fn has_unit(text: &str, units: &[&str]) -> bool {
+    split(text).is_some_and(|(number, unit)| {
+        crate::yaml::float(number).is_some()
+            && units.iter().any(|known| known.eq_ignore_ascii_case(unit))
+    })
+}
+
+fn split(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim();
+    let at = text.find(|c: char| c.is_ascii_alphabetic())?;
+    Some((text[..at].trim(), text[at..].trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_times() {
+        for (text, expected) in [
+            ("512 MiB", Some(536_870_912)),
+            ("4 GB", Some(4_000_000_000)),
+            ("4GB", Some(4_000_000_000)),
+            ("1.5 GiB", Some(1_610_612_736)),
+            ("0 B", Some(0)),
+            ("4", None),
+            ("-1 GB", None),
+            ("4 XB", None),
+            ("99999999999 TB", None),
+            ("GB", None),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+        assert_eq!((mib(4_000_000_000), gib(4_000_000_000), mib(1 << 20)), (3815, 4, 1));
+        assert_eq!(
+            (seconds("10 m"), seconds("1500 ms"), seconds("3"), seconds("2 w")),
+            (Some(600.0), Some(1.5), None, None)
+        );
+        assert!(has_unit("2.4 GHz", &["GHz"]) && !has_unit("2.4", &["GHz"]));
+    }
+}

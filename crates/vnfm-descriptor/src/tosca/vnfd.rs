@@ -1,0 +1,274 @@
+//! The VNFD: its identity, and one flavour per topology that substitutes the VNF.
+//!
+//! Identity may stand in the flavour's VNF template, in the entry file's, as default of the
+//! VNF's type, or as the only valid value there; the first that is given counts.
+
+use super::template::VNF;
+use super::topology::{Template, Topology};
+use super::types::{Kind, Property, Types};
+use super::{Builder, functions::called};
+use crate::archive::Archive;
+use crate::finding::{Finding, Sink, codes};
+use crate::model::{Flavour, Vnfd};
+use crate::yaml::Node;
+use std::collections::BTreeMap;
+
+/// Where a property of the VNF is looked for.
+struct Identity<'t, 'a> {
+    templates: Vec<&'t Template>,
+    declared: Vec<BTreeMap<&'a str, Property<'a>>>,
+}
+
+impl Identity<'_, '_> {
+    fn find(&self, name: &str) -> Option<&Node> {
+        let assigned = self
+            .templates
+            .iter()
+            .filter_map(|template| template.property(name))
+            .find(|node| called(node).is_none());
+        assigned.or_else(|| self.declared.iter().find_map(|declared| fixed(declared.get(name)?)))
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.find(name).and_then(Node::as_str).map(str::to_owned)
+    }
+}
+
+/// A property's default, or its only valid value.
+fn fixed<'a>(property: &Property<'a>) -> Option<&'a Node> {
+    let only = || {
+        let values = property
+            .schema
+            .constraints
+            .iter()
+            .find_map(|constraint| constraint.get("valid_values"))?;
+        if let [only] = values.items() { Some(only) } else { None }
+    };
+    property.default.filter(|node| !node.is_null()).or_else(only)
+}
+
+/// Builds the VNFD; `None` only if what is missing is among the findings.
+pub(super) fn build<'a>(
+    topologies: &[Topology<'_>],
+    types: &'a Types<'a>,
+    archive: &'a Archive,
+    sink: &mut Sink,
+) -> Option<Vnfd> {
+    let is_vnf = |template: &&Template| types.is_a(Kind::Node, &template.kind, VNF);
+    let top = topologies.first().and_then(|topology| topology.templates.iter().find(is_vnf));
+    let mut chosen: Vec<&Topology<'_>> =
+        topologies.iter().filter(|topology| topology.substitution.is_some()).collect();
+    if chosen.is_empty() {
+        chosen = topologies
+            .iter()
+            .filter(|topology| topology.templates.iter().any(|template| is_vnf(&template)))
+            .take(1)
+            .collect();
+    }
+    if chosen.is_empty() {
+        let span = topologies.first().map(|topology| topology.span.clone());
+        let finding = Finding::new(codes::VNF_MISSING, span, "no node template is a VNF");
+        sink.add(
+            finding.hint("one node template has a type that derives from `tosca.nodes.nfv.VNF`"),
+        );
+        return None;
+    }
+    let mut vnfd: Option<Vnfd> = None;
+    let mut flavours = BTreeMap::new();
+    for topology in chosen {
+        let own = topology.templates.iter().find(is_vnf);
+        let identity = identity(topology, own, top, types, sink);
+        let mut builder = Builder { types, archive, sink };
+        if let Some(flavour) = builder.flavour(topology, own, &identity) {
+            same_flavour_twice(&flavours, &flavour, topology, builder.sink);
+            flavours.insert(flavour.id.clone(), flavour);
+        }
+        let found = builder.identify(topology, &identity);
+        match (&vnfd, &found) {
+            (Some(first), Some(found)) if first.descriptor_id != found.descriptor_id => {
+                let message = format!(
+                    "this flavour belongs to `{}`, the others to `{}`",
+                    found.descriptor_id, first.descriptor_id
+                );
+                sink.add(
+                    Finding::new(codes::VNF_PROPERTY, topology.span.clone(), message)
+                        .hint("a package has one `descriptor_id`"),
+                );
+            }
+            _ => vnfd = vnfd.or(found),
+        }
+    }
+    vnfd.map(|vnfd| Vnfd { flavours, ..vnfd })
+}
+
+fn same_flavour_twice(
+    flavours: &BTreeMap<String, Flavour>,
+    flavour: &Flavour,
+    topology: &Topology<'_>,
+    sink: &mut Sink,
+) {
+    if let Some(other) = flavours.get(&flavour.id) {
+        let message = format!("flavour `{}` is already described by `{}`", flavour.id, other.file);
+        sink.add(Finding::new(codes::FLAVOUR, topology.span.clone(), message));
+    }
+}
+
+fn identity<'t, 'a>(
+    topology: &'t Topology<'_>,
+    own: Option<&'t Template>,
+    top: Option<&'t Template>,
+    types: &'a Types<'a>,
+    sink: &mut Sink,
+) -> Identity<'t, 'a> {
+    let templates: Vec<&Template> = own.into_iter().chain(top).collect();
+    let mut kinds: Vec<&str> = templates.iter().map(|template| template.kind.as_str()).collect();
+    let substituted =
+        topology.substitution.as_ref().and_then(|substitution| substitution.get("node_type"));
+    if let Some(node_type) =
+        substituted.filter(|node_type| types.known(Kind::Node, node_type, sink))
+    {
+        let name = node_type.as_str().unwrap_or_default();
+        if let Some(template) = own.filter(|own| {
+            !types.is_a(Kind::Node, name, &own.kind) && !types.is_a(Kind::Node, &own.kind, name)
+        }) {
+            let message = format!("`{name}` is substituted, but the VNF is a `{}`", template.kind);
+            sink.add(
+                Finding::new(codes::SUBSTITUTION, node_type.span.clone(), message)
+                    .hint("derive one type from the other"),
+            );
+        }
+        kinds.push(name);
+    }
+    kinds.dedup();
+    Identity {
+        templates,
+        declared: kinds.into_iter().map(|kind| types.properties(Kind::Node, kind)).collect(),
+    }
+}
+
+impl<'a> Builder<'a, '_> {
+    fn identify(&mut self, topology: &Topology<'_>, identity: &Identity<'_, '_>) -> Option<Vnfd> {
+        let mut required = |name: &str| {
+            let found = identity.text(name);
+            if found.is_none() {
+                let span = identity
+                    .templates
+                    .first()
+                    .map_or_else(|| topology.span.clone(), |template| template.span.clone());
+                let finding = Finding::new(
+                    codes::VNF_PROPERTY,
+                    span,
+                    format!("the VNF's `{name}` is nowhere given"),
+                );
+                self.sink.add(
+                    finding.hint("give it at the VNF's node template, or as default of its type"),
+                );
+            }
+            found.unwrap_or_default()
+        };
+        let vnfm_info = identity.find("vnfm_info");
+        let vnfd = Vnfd {
+            descriptor_id: required("descriptor_id"),
+            descriptor_version: required("descriptor_version"),
+            provider: required("provider"),
+            product_name: required("product_name"),
+            software_version: required("software_version"),
+            product_info_name: identity.text("product_info_name"),
+            product_info_description: identity.text("product_info_description"),
+            vnfm_info: vnfm_info.map(texts).unwrap_or_default(),
+            node_type: identity
+                .templates
+                .first()
+                .map(|template| template.kind.clone())
+                .unwrap_or_default(),
+            flavours: BTreeMap::new(),
+        };
+        Some(vnfd)
+    }
+
+    fn flavour(
+        &mut self,
+        topology: &Topology<'_>,
+        own: Option<&Template>,
+        identity: &Identity<'_, '_>,
+    ) -> Option<Flavour> {
+        let stated = topology
+            .substitution
+            .as_ref()
+            .and_then(|substitution| substitution.at(&["properties", "flavour_id"]));
+        let stated = stated
+            .map(|node| node.items().first().unwrap_or(node))
+            .and_then(Node::as_str)
+            .map(str::to_owned);
+        let Some(id) = stated.or_else(|| identity.text("flavour_id")) else {
+            let finding = Finding::new(
+                codes::FLAVOUR,
+                topology.span.clone(),
+                "the deployment flavour has no identifier",
+            );
+            self.sink.add(
+                finding.hint("`substitution_mappings: {properties: {flavour_id: …}}` gives it"),
+            );
+            return None;
+        };
+        let resources = self.resources(topology);
+        let mut flavour = Flavour {
+            id,
+            description: identity.text("flavour_description").unwrap_or_default(),
+            file: topology.path.to_owned(),
+            vdus: resources.vdus,
+            external_cps: resources.external_cps,
+            cps: resources.cps,
+            virtual_links: resources.virtual_links,
+            storages: resources.storages,
+            scaling_aspects: BTreeMap::new(),
+            instantiation_levels: BTreeMap::new(),
+            default_level: None,
+            initial_deltas: BTreeMap::new(),
+            affinity_rules: Vec::new(),
+            hooks: own.map(|own| self.hooks(topology, own)).unwrap_or_default(),
+            additional_params: own.map(|own| self.additional_params(own)).unwrap_or_default(),
+            modifiable_attributes: identity.find("modifiable_attributes").map(Node::to_json),
+            lcm_operations_configuration: identity
+                .find("lcm_operations_configuration")
+                .map(Node::to_json),
+        };
+        flavour.modifiable_attributes = flavour
+            .modifiable_attributes
+            .or_else(|| own.and_then(|own| self.modifiable_defaults(&own.kind)));
+        self.policies(topology, &mut flavour);
+        self.requirements_mapped(topology, own);
+        Some(flavour)
+    }
+
+    /// The mapped requirements are those of the VNF's type; Tacker's samples map others.
+    fn requirements_mapped(&mut self, topology: &Topology<'_>, own: Option<&Template>) {
+        let Some(substitution) = &topology.substitution else { return };
+        let node_type = substitution
+            .get("node_type")
+            .and_then(Node::as_str)
+            .or(own.map(|own| own.kind.as_str()))
+            .unwrap_or_default();
+        let declared = self.types.requirements(node_type);
+        if declared.is_empty() {
+            return;
+        }
+        for (key, _) in super::topology::listed(substitution.get("requirements")) {
+            let name = key.as_str().unwrap_or("~");
+            if !declared.contains_key(name) {
+                let message = format!("`{node_type}` declares no requirement `{name}`");
+                let finding =
+                    Finding::new(codes::REQUIREMENT_UNDECLARED, key.span.clone(), message);
+                self.sink.add(finding.did_you_mean(name, declared.keys().copied()));
+            }
+        }
+    }
+}
+
+/// The texts of a list, or one text alone.
+pub(super) fn texts(node: &Node) -> Vec<String> {
+    match node.as_str() {
+        Some(one) => vec![one.to_owned()],
+        None => node.items().iter().filter_map(Node::as_str).map(str::to_owned).collect(),
+    }
+}
