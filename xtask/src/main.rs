@@ -1,3 +1,68 @@
-//! `cargo xtask`: the project's own commands.
+//! `cargo xtask`: the project's own commands, each one file or folder.
+//!
+//! ```text
+//! demo     the whole story with the built programs, simulated or on real neighbours   demo/
+//! test     every tier of tests, with what it needs installed and started              tiers/
+//! stack    the real neighbours: OpenStack, hosts, a Kubernetes control plane          stack/
+//! check    what a change must pass before it is looked at                             check/
+//! bench    figures as a table                                                         bench.rs
+//! samples  the sample packages as .csar files                                         samples.rs
+//! ```
+//! Data goes to standard output, what is being done to standard error.
 
-fn main() {}
+mod bench;
+mod check;
+mod demo;
+mod interrupt;
+mod places;
+mod process;
+mod samples;
+mod stack;
+mod terminal;
+mod tiers;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "The project's own commands")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Play the whole story: VNF-A builds a Kubernetes cluster, VNF-B runs on it, both come down.
+    Demo(demo::Arguments),
+    /// Install and start what the tests need, run every tier, say what passed, failed and was skipped.
+    Test(tiers::Arguments),
+    /// Start, stop or look at the real neighbours.
+    Stack(stack::Arguments),
+    /// Everything that a change must pass: format, lints, documents, layers, sizes, licences.
+    Check(check::Arguments),
+    /// Measure, and print the figures as a table.
+    Bench(bench::Arguments),
+    /// Pack the sample packages into .csar files.
+    Samples(samples::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = interrupt::listen().and_then(|()| match arguments.command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Test(arguments) => tiers::run(&arguments),
+        Command::Stack(arguments) => stack::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Samples(arguments) => samples::run(&arguments),
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            terminal::note(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The samples' request bodies with their placeholders filled.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::places;
+
+/// What the placeholders stand for, by name.
+pub(crate) type Values = BTreeMap<&'static str, Value>;
+
+/// Writes a sample's request for instantiation; returns the file's path.
+///
+/// # Errors
+/// When the sample has none, or a placeholder has no value.
+pub(crate) fn fill(sample: &str, values: &Values, folder: &Path) -> Result<String> {
+    let template =
+        places::root().join("vnfd-samples").join(sample).join("requests/instantiate.json");
+    let text = std::fs::read_to_string(&template)
+        .with_context(|| format!("cannot read `{}`", template.display()))?;
+    let body: Value = serde_json::from_str(&text)
+        .with_context(|| format!("`{}` is no JSON", template.display()))?;
+    let filled =
+        fill_value(body, values).with_context(|| format!("in `{}`", template.display()))?;
+    let file = folder.join(format!("{sample}.json"));
+    std::fs::write(&file, filled.to_string())
+        .with_context(|| format!("cannot write `{}`", file.display()))?;
+    Ok(file.to_string_lossy().into_owned())
+}
+
+/// A string that is one placeholder becomes its value, whatever its type.
+fn fill_value(value: Value, values: &Values) -> Result<Value> {
+    Ok(match value {
+        Value::String(text) => {
+            match text.strip_prefix("${").and_then(|text| text.strip_suffix('}')) {
+                Some(name) => match values.get(name) {
+                    Some(value) => value.clone(),
+                    None => bail!("the placeholder `{name}` has no value here"),
+                },
+                None => Value::String(text),
+            }
+        }
+        Value::Array(items) => {
+            items.into_iter().map(|item| fill_value(item, values)).collect::<Result<_>>()?
+        }
+        Value::Object(fields) => {
+            let fields =
+                fields.into_iter().map(|(name, field)| Ok((name, fill_value(field, values)?)));
+            Value::Object(fields.collect::<Result<_>>()?)
+        }
+        other => other,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn placeholders_take_the_type_of_their_value() {
+        let values: Values = [("ssh_port", json!(2222)), ("vim_id", json!("v"))].into();
+        let body = json!({ "a": ["${vim_id}", "as it is", 1], "b": { "port": "${ssh_port}" } });
+        let filled = fill_value(body, &values).unwrap();
+        assert_eq!(filled, json!({ "a": ["v", "as it is", 1], "b": { "port": 2222 } }));
+    }
+
+    #[test]
+    fn an_unknown_placeholder_is_an_error() {
+        let error = fill_value(json!(["${what}"]), &Values::new()).unwrap_err();
+        assert!(error.to_string().contains("`what`"), "{error}");
+    }
+}

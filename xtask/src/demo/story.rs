@@ -1,0 +1,156 @@
+//! The story, chapter by chapter: VNF-A makes a cluster, VNF-B lives on it, both go without a trace.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::ctl::{Ctl, text};
+use super::requests::{self, Values};
+use super::world::{CLOUD, World};
+use super::{Shape, Stage};
+use crate::places;
+
+/// Names under which things are made.
+pub(crate) const VNF_A: &str = "vnf-a";
+/// The workload on VNF-A's cluster.
+pub(crate) const VNF_B: &str = "vnf-b";
+/// The OpenStack.
+const VIM: &str = "cloud";
+/// The sample that runs on the cluster.
+const SAMPLE_B: &str = "vnf-b-cnf";
+
+/// Who plays: packages, plugin, and a folder for what is written.
+pub(crate) struct Cast {
+    shape: Shape,
+    plugin: PathBuf,
+    folder: PathBuf,
+}
+
+impl Cast {
+    /// The built plugin and one of VNF-A's two packages.
+    pub(crate) fn new(shape: Shape, programs: &Path, folder: &Path) -> Self {
+        Self { shape, plugin: programs.join("libkubernetes_cluster.so"), folder: folder.to_owned() }
+    }
+}
+
+/// Tells it, from the first package to the proof that nothing is left.
+///
+/// # Errors
+/// What the first failing step says.
+pub(crate) fn tell(stage: &mut Stage, ctl: &Ctl, world: &World, cast: &Cast) -> Result<()> {
+    stage.step("plugin kubernetes-cluster is allowed", |_| {
+        ctl.json(&["plugin", "allow", &cast.plugin.to_string_lossy()]).map(drop)
+    })?;
+    let package_a = onboard(stage, ctl, cast.shape.folder())?;
+    let package_b = onboard(stage, ctl, SAMPLE_B)?;
+    stage.step("vim register: the OpenStack", |_| {
+        let clouds = world.clouds().to_string_lossy().into_owned();
+        ctl.json(&["vim", "register", "--name", VIM, "--config-file", &clouds, "--cloud", CLOUD])
+            .map(drop)
+    })?;
+    let cluster = bring_up_a(stage, ctl, world, cast, &package_a)?;
+    bring_up_b(stage, ctl, cast, &package_b, &cluster)?;
+    stage.step("terminate VNF-A now: refused, VNF-B lives on it", |busy| {
+        let reason = ctl.refused(&["vnf", "terminate", VNF_A, "--watch"])?;
+        ensure!(reason.contains(VNF_B), "the refusal does not name `{VNF_B}`: {reason}");
+        reason.lines().for_each(|line| busy.say(line));
+        Ok(())
+    })?;
+    bring_down(stage, ctl, VNF_B, "terminate VNF-B")?;
+    bring_down(stage, ctl, VNF_A, "terminate VNF-A: the cluster is unregistered, the stack goes")?;
+    stage.step("the packages and the VIM go", |_| {
+        ensure!(
+            !vims(ctl)?.iter().any(|vim| vim["id"] == cluster.as_str()),
+            "VIM `{cluster}` is still registered"
+        );
+        ctl.json(&["package", "delete", &package_a])?;
+        ctl.json(&["package", "delete", &package_b])?;
+        ctl.json(&["vim", "delete", VIM]).map(drop)
+    })?;
+    stage.step("the proof: the world is asked what is left", |_| {
+        let left = world.left_behind()?;
+        ensure!(left.is_empty(), "left behind: {}", left.join(", "));
+        Ok(())
+    })
+}
+
+fn onboard(stage: &mut Stage, ctl: &Ctl, sample: &str) -> Result<String> {
+    stage.step(&format!("package onboard {sample}"), |_| {
+        let folder = places::root().join("vnfd-samples").join(sample);
+        let package = ctl.json(&["package", "onboard", &folder.to_string_lossy()])?;
+        text(&package, "id").map(str::to_owned)
+    })
+}
+
+/// Instantiates VNF-A; returns the id of the VIM that it has become.
+fn bring_up_a(
+    stage: &mut Stage,
+    ctl: &Ctl,
+    world: &World,
+    cast: &Cast,
+    package: &str,
+) -> Result<String> {
+    let request = stage.step("vnf create vnf-a", |_| {
+        ctl.json(&["vnf", "create", "--package", package, "--name", VNF_A])?;
+        let vim = text(&ctl.json(&["vim", "show", VIM])?, "id")?.to_owned();
+        let values: Values = [
+            ("vim_id", vim.into()),
+            ("network_id", world.network()?.into()),
+            ("ssh_port", world.ssh_port().into()),
+        ]
+        .into();
+        requests::fill(cast.shape.folder(), &values, &cast.folder)
+    })?;
+    stage.step("instantiate VNF-A: stack, hosts, kubeadm over SSH, VIM registered", |busy| {
+        ctl.watch(busy, &["vnf", "instantiate", VNF_A, "--request", &request, "--watch"])
+    })?;
+    let kubernetes = vims(ctl)?.into_iter().find(|vim| {
+        vim["vimType"].as_str().is_some_and(|kind| kind.to_ascii_uppercase().contains("KUBERNETES"))
+    });
+    let vim = kubernetes.context("VNF-A is up, but no Kubernetes VIM is registered")?;
+    let instance = ctl.json(&["vnf", "show", VNF_A])?;
+    let id = text(&vim, "id")?.to_owned();
+    let known = instance["vimConnectionInfo"].as_object().into_iter().flatten();
+    ensure!(
+        known.into_iter().any(|(_, info)| info["vimId"] == id.as_str()),
+        "VNF-A does not name VIM `{id}`"
+    );
+    Ok(id)
+}
+
+fn bring_up_b(
+    stage: &mut Stage,
+    ctl: &Ctl,
+    cast: &Cast,
+    package: &str,
+    cluster: &str,
+) -> Result<()> {
+    let request = stage.step("vnf create vnf-b", |_| {
+        ctl.json(&["vnf", "create", "--package", package, "--name", VNF_B])?;
+        requests::fill(SAMPLE_B, &[("vim_id", cluster.into())].into(), &cast.folder)
+    })?;
+    stage.step("instantiate VNF-B on VNF-A: every pod Ready", |busy| {
+        ctl.watch(busy, &["vnf", "instantiate", VNF_B, "--request", &request, "--watch"])?;
+        let instance = ctl.json(&["vnf", "show", VNF_B])?;
+        let pods =
+            instance["instantiatedVnfInfo"]["vnfcResourceInfo"].as_array().map_or(0, Vec::len);
+        ensure!(pods == 2, "VNF-B has {pods} pods as VNFCs, not 2");
+        Ok(())
+    })
+}
+
+fn bring_down(stage: &mut Stage, ctl: &Ctl, name: &str, label: &str) -> Result<()> {
+    stage.step(label, |busy| ctl.watch(busy, &["vnf", "terminate", name, "--watch"]))?;
+    stage.step(&format!("vnf delete {name}"), |_| {
+        ctl.json(&["vnf", "delete", name])?;
+        let orphans = ctl.json(&["orphans"])?;
+        let none = orphans.as_array().is_some_and(Vec::is_empty);
+        ensure!(none, "`vnfmctl orphans` finds {orphans}");
+        Ok(())
+    })
+}
+
+fn vims(ctl: &Ctl) -> Result<Vec<Value>> {
+    ctl.json(&["vim", "list"])?.as_array().cloned().context("`vim list` is no list")
+}

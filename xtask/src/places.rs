@@ -1,0 +1,63 @@
+//! Where things lie: the checkout, what cargo built, the caches and the running neighbours' state.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+/// The checkout's top folder.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
+}
+
+/// cargo, the one that runs us.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// The folder that cargo builds into.
+///
+/// # Errors
+/// When cargo does not say.
+pub(crate) fn target() -> Result<PathBuf> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        target_directory: PathBuf,
+    }
+    let output = cargo()
+        .args(["metadata", "--no-deps", "--format-version=1"])
+        .output()
+        .context("cannot ask `cargo metadata` where it builds")?;
+    let metadata: Metadata = serde_json::from_slice(&output.stdout).with_context(|| {
+        format!("`cargo metadata` says: {}", String::from_utf8_lossy(&output.stderr))
+    })?;
+    Ok(metadata.target_directory)
+}
+
+/// Where the real neighbours are kept while they run: `$VNFM_STACK`, else `/var/tmp/vnfm-stack`.
+pub(crate) fn state() -> PathBuf {
+    std::env::var_os("VNFM_STACK").map_or_else(|| "/var/tmp/vnfm-stack".into(), PathBuf::from)
+}
+
+/// What is dear to make and outlives checkouts: `$VNFM_CACHE`, else as root `/var/cache/vnfm`,
+/// else `$XDG_CACHE_HOME/vnfm`.
+pub(crate) fn cache() -> PathBuf {
+    let set =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(cache) = set("VNFM_CACHE") {
+        return cache;
+    }
+    if rustix::process::getuid().is_root() {
+        return "/var/cache/vnfm".into();
+    }
+    let home = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
+    home.unwrap_or_else(|| "/var/tmp".into()).join("vnfm")
+}
+
+/// The scripts that start the real neighbours.
+pub(crate) fn scripts() -> PathBuf {
+    root().join("tests/stack")
+}

@@ -1,0 +1,171 @@
+//! What a machine must have before the neighbours can start; all of it named at once.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::{Part, binaries, look};
+use crate::{places, process};
+
+/// One thing that is missing, and what to do about it.
+pub(crate) struct Missing {
+    what: String,
+    remedy: String,
+}
+
+impl Missing {
+    fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), remedy: remedy.into() }
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.remedy)
+    }
+}
+
+/// Everything that is missing for these parts and that we cannot provide ourselves.
+pub(crate) fn missing(parts: &BTreeSet<Part>) -> Vec<Missing> {
+    let down: Vec<_> = look(parts).into_iter().filter(|part| !part.is_up).collect();
+    let to_start: BTreeSet<Part> = down.iter().map(|part| part.part).collect();
+    if to_start.is_empty() {
+        return Vec::new();
+    }
+    let mut missing = Vec::new();
+    missing.extend(rights());
+    missing.extend(cgroups(&to_start));
+    missing.extend(packages(&to_start));
+    missing.extend(go());
+    missing.extend(disk());
+    // where some of its processes run, the ports are its own
+    missing.extend(
+        down.iter().filter(|part| part.processes.is_empty()).flat_map(|part| ports(part.part)),
+    );
+    missing
+}
+
+fn rights() -> Option<Missing> {
+    let remedy = "`sudo -E env PATH=\"$PATH\" cargo xtask stack up` (they make network namespaces, mounts and bridges)";
+    (!rustix::process::getuid().is_root()).then(|| Missing::new("root", remedy))
+}
+
+fn cgroups(parts: &BTreeSet<Part>) -> Option<Missing> {
+    let version_1 = Path::new("/sys/fs/cgroup/memory").is_dir();
+    (parts.contains(&Part::Hosts) && !version_1).then(|| {
+        Missing::new(
+            "cgroup v1, in which the hosts' kubelets run",
+            "boot with `systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller` on the kernel's command line",
+        )
+    })
+}
+
+/// The Debian packages' groups that these parts need, as `tests/stack/packages.sh` knows them.
+fn groups(parts: &BTreeSet<Part>) -> Vec<&'static str> {
+    parts.iter().map(|part| part.name()).collect()
+}
+
+fn packages(parts: &BTreeSet<Part>) -> Option<Missing> {
+    if process::find("dpkg-query").is_none() {
+        return Some(Missing::new(
+            "Debian's package tools",
+            "the real neighbours run on Debian 12 only",
+        ));
+    }
+    if rustix::process::getuid().is_root() {
+        return None; // installed by us
+    }
+    let mut question = vec!["missing"];
+    question.extend(groups(parts));
+    let names = process::ask(places::scripts().join("packages.sh"), &question)?;
+    (!names.is_empty()).then(|| {
+        let names = names.split_whitespace().collect::<Vec<_>>().join(" ");
+        Missing::new(
+            "Debian packages",
+            format!("`sudo apt-get install --no-install-recommends {names}`"),
+        )
+    })
+}
+
+/// Installs the Debian packages of these parts that are missing.
+///
+/// # Errors
+/// When apt cannot.
+pub(crate) fn install(parts: &BTreeSet<Part>) -> Result<()> {
+    let script = places::scripts().join("packages.sh");
+    let mut question = vec!["missing"];
+    question.extend(groups(parts));
+    if process::ask(&script, &question).is_some_and(|names| names.is_empty()) {
+        return Ok(());
+    }
+    let mut install = Command::new(script);
+    install.arg("install").args(groups(parts));
+    process::run("Debian packages", &mut install).map(drop)
+}
+
+fn go() -> Option<Missing> {
+    let names = binaries::to_build(&places::cache());
+    if names.is_empty() || binaries::go_builds() {
+        return None;
+    }
+    let remedy = format!(
+        "install Go 1.26 or newer, or put these into a folder and name it in KUBEBUILDER_ASSETS: {}",
+        names.join(" ")
+    );
+    Some(Missing::new("Kubernetes binaries", remedy))
+}
+
+/// Where so many GiB must be free.
+fn disk() -> Vec<Missing> {
+    let cache = places::cache();
+    let for_cache = if binaries::to_build(&cache).is_empty() { 1 } else { 9 };
+    [(cache, for_cache), (places::state(), 4)]
+        .into_iter()
+        .filter_map(|(folder, gib)| {
+            let free = free_gib(&folder)?;
+            (free < gib).then(|| {
+                let what =
+                    format!("disk: `{}` has {free} GiB free, {gib} are needed", folder.display());
+                Missing::new(what, "make room, or name another folder in VNFM_CACHE or VNFM_STACK")
+            })
+        })
+        .collect()
+}
+
+fn free_gib(folder: &Path) -> Option<u64> {
+    let mut folder: PathBuf = folder.to_path_buf();
+    while !folder.exists() {
+        folder = folder.parent()?.to_path_buf();
+    }
+    let found = rustix::fs::statvfs(&folder).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize) >> 30)
+}
+
+fn ports(part: Part) -> Vec<Missing> {
+    part.ports()
+        .iter()
+        .filter(|port| TcpListener::bind(("127.0.0.1", **port)).is_err())
+        .map(|port| {
+            let what = format!("port {port} of 127.0.0.1, which {} uses", part.name());
+            Missing::new(
+                what,
+                format!("end what listens there: `ss -ltnp 'sport = :{port}'` names it"),
+            )
+        })
+        .collect()
+}
+
+impl Part {
+    /// The ports it listens at.
+    pub(crate) fn ports(self) -> &'static [u16] {
+        match self {
+            Self::Openstack => &[25000, 25690, 25699, 28004, 28774, 28778, 29292, 29696, 24369],
+            Self::Kubernetes => &[16443, 16444, 16445, 16446, 16447],
+            Self::Hosts => &[],
+        }
+    }
+}
