@@ -1,1 +1,31 @@
 //! InfraDriver for Kubernetes: manifests by server-side apply, waits by watch.
+//!
+//! ```text
+//! VimConnectionInfo ── client      in memory only, asked anew at each call
+//! package + request ── manifests   order file, variables, namespace ──> objects in stages
+//!                      catalog     any kind, by discovery
+//!                      apply       ours by label, or refused untouched     labels
+//!                      watch ───── ready: does it work?  trouble: why not?
+//!                      inventory   pods as VNFCs
+//!                      delete      in reverse, until gone
+//!                      owned       what carries our labels
+//! ```
+//! [`KubernetesDriver`] puts them together, one short function per method of the port.
+
+mod apply;
+mod catalog;
+mod client;
+mod delete;
+mod driver;
+pub mod errors;
+mod expiry;
+mod inventory;
+mod labels;
+mod manifests;
+mod owned;
+mod pem;
+mod ready;
+mod trouble;
+mod watch;
+
+pub use driver::KubernetesDriver;

@@ -1,0 +1,213 @@
+//! Which kinds the cluster serves, under which paths, and whether they live in a namespace: by discovery, so that
+//! any kind will do. A kind that a CustomResourceDefinition of the package brings is known before it is served.
+
+use crate::client::Session;
+use crate::errors;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, APIResourceList};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
+use kube::Client;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use vnfm_core::ports::PortError;
+
+/// A kind that is served.
+#[derive(Debug, Clone)]
+pub(crate) struct Kind {
+    pub(crate) resource: ApiResource,
+    pub(crate) namespaced: bool,
+    verbs: Vec<String>,
+}
+
+impl Kind {
+    /// Whether the API server does `verb` with it.
+    pub(crate) fn can(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
+    }
+}
+
+/// One object on the cluster: its kind, and where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) resource: ApiResource,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+}
+
+impl Target {
+    /// The API of its kind, in its namespace.
+    pub(crate) fn api(&self, client: Client) -> Api<DynamicObject> {
+        api(client, &self.resource, self.namespace.as_deref())
+    }
+
+    /// The same, for its metadata alone: what a Secret holds does not travel.
+    pub(crate) fn metadata(&self, client: Client) -> Api<PartialObjectMeta<DynamicObject>> {
+        api(client, &self.resource, self.namespace.as_deref())
+    }
+
+    /// A namespace.
+    pub(crate) fn of_namespace(name: &str) -> Self {
+        Self { resource: core("Namespace", "namespaces"), namespace: None, name: name.to_owned() }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`", self.resource.kind, self.name)?;
+        self.namespace.as_deref().map_or(Ok(()), |namespace| write!(f, " in namespace `{namespace}`"))
+    }
+}
+
+/// An API of a kind that is known by discovery.
+pub(crate) fn api<K>(client: Client, resource: &ApiResource, namespace: Option<&str>) -> Api<K>
+where
+    K: kube::Resource<DynamicType = ApiResource, Scope = kube::core::DynamicResourceScope> + DeserializeOwned,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        None => Api::all_with(client, resource),
+    }
+}
+
+/// A kind of the core group.
+pub(crate) fn core(kind: &str, plural: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", kind), plural)
+}
+
+/// Discovery, each group asked at most once.
+pub(crate) struct Catalog<'a> {
+    session: &'a Session<'a>,
+    asked: Mutex<BTreeMap<String, Arc<Vec<Kind>>>>,
+    brought: Vec<Kind>,
+}
+
+impl<'a> Catalog<'a> {
+    /// What `session`'s cluster serves, and what the package's `objects` bring.
+    pub(crate) fn new<'o>(session: &'a Session<'a>, objects: impl Iterator<Item = &'o Value>) -> Self {
+        Self { session, asked: Mutex::default(), brought: objects.flat_map(brought_by).collect() }
+    }
+
+    /// The kind, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Where the API server cannot be asked.
+    pub(crate) async fn find(&self, api_version: &str, kind: &str) -> Result<Option<Kind>, PortError> {
+        let served = self.group(api_version).await?;
+        let fits = |known: &&Kind| known.resource.kind == kind && known.resource.api_version == api_version;
+        Ok(served.iter().find(fits).or_else(|| self.brought.iter().find(fits)).cloned())
+    }
+
+    /// Every kind that can be listed and deleted, each group in its preferred version. A group whose own server is
+    /// away is left out.
+    ///
+    /// # Errors
+    ///
+    /// Where the API server cannot be asked.
+    pub(crate) async fn all(&self) -> Result<Vec<Kind>, PortError> {
+        let doing = "list the kinds that the cluster serves";
+        let groups = self.session.call(doing, |client| async move { client.list_api_groups().await }).await?;
+        let preferred = groups.groups.iter().filter_map(|group| {
+            let version = group.preferred_version.as_ref().or_else(|| group.versions.first())?;
+            Some(version.group_version.as_str())
+        });
+        let versions: BTreeSet<&str> = std::iter::once("v1").chain(preferred).collect();
+        let mut kinds = Vec::new();
+        for version in versions {
+            match self.group(version).await {
+                Ok(served) => kinds.extend(served.iter().filter(|kind| kind.can("list") && kind.can("delete")).cloned()),
+                Err(error) if error.code() == &errors::SERVER => {
+                    tracing::warn!(group = version, %error, "kinds of a group are left out");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(kinds)
+    }
+
+    async fn group(&self, api_version: &str) -> Result<Arc<Vec<Kind>>, PortError> {
+        if let Some(known) = self.asked.lock().unwrap_or_else(PoisonError::into_inner).get(api_version) {
+            return Ok(known.clone());
+        }
+        let doing = format!("look up the kinds of `{api_version}`");
+        let served = self
+            .session
+            .find(&doing, |client| async move {
+                if api_version.contains('/') {
+                    client.list_api_group_resources(api_version).await
+                } else {
+                    client.list_core_api_resources(api_version).await
+                }
+            })
+            .await?;
+        let kinds = Arc::new(served.map(kinds).unwrap_or_default());
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(api_version.to_owned(), kinds.clone());
+        Ok(kinds)
+    }
+}
+
+fn kinds(list: APIResourceList) -> Vec<Kind> {
+    let group_version = list.group_version;
+    let standalone = list.resources.into_iter().filter(|resource| !resource.name.contains('/'));
+    standalone.map(|resource| kind(&group_version, resource)).collect()
+}
+
+fn kind(group_version: &str, resource: APIResource) -> Kind {
+    let gvk = gvk(group_version, &resource.kind);
+    Kind {
+        resource: ApiResource::from_gvk_with_plural(&gvk, &resource.name),
+        namespaced: resource.namespaced,
+        verbs: resource.verbs,
+    }
+}
+
+fn gvk(api_version: &str, kind: &str) -> GroupVersionKind {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    GroupVersionKind::gvk(group, version, kind)
+}
+
+/// The kinds that an object defines, if it is a CustomResourceDefinition.
+fn brought_by(object: &Value) -> Vec<Kind> {
+    if object.get("kind").and_then(Value::as_str) != Some("CustomResourceDefinition") {
+        return Vec::new();
+    }
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    let (Some(group), Some(kind), Some(plural)) = (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural")) else {
+        return Vec::new();
+    };
+    let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let names = versions.filter_map(|version| version.get("name")?.as_str());
+    let of_version = |version: &str| Kind {
+        resource: ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural),
+        namespaced: text("/spec/scope") == Some("Namespaced"),
+        verbs: ["get", "list", "delete"].map(str::to_owned).to_vec(),
+    };
+    names.map(of_version).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_definition_brings_its_versions() {
+        let definition = json!({"kind": "CustomResourceDefinition", "spec": {"group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Thing", "plural": "things"}, "versions": [{"name": "v1"}, {"name": "v2"}]}});
+        let kinds = brought_by(&definition);
+        let versions: Vec<&str> = kinds.iter().map(|kind| kind.resource.api_version.as_str()).collect();
+        assert_eq!(versions, ["example.com/v1", "example.com/v2"]);
+        assert!(kinds.iter().all(|kind| kind.namespaced && kind.resource.plural == "things"));
+        assert!(brought_by(&json!({"kind": "ConfigMap"})).is_empty());
+    }
+
+    #[test]
+    fn a_target_says_where_it_is() {
+        let mut target = Target::of_namespace("a");
+        assert_eq!(target.to_string(), "Namespace `a`");
+        target = Target { resource: core("Pod", "pods"), namespace: Some("a".into()), name: "b".into() };
+        assert_eq!(target.to_string(), "Pod `b` in namespace `a`");
+    }
+}

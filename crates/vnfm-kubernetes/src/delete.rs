@@ -1,0 +1,333 @@
+//! Making it not so: the stages in reverse, each gone before the next one goes; then the namespace, if we made it.
+//!
+//! What was to be made and is not ours stays: it is never deleted by its name alone, always by its UID. A handle
+//! that was lost with a crash is made anew from the package. In a namespace that is not ours, whatever still
+//! carries our labels afterwards (a StatefulSet's claims) is swept up.
+
+use crate::apply::{Placed, look};
+use crate::catalog::{Catalog, Target, core};
+use crate::client::Session;
+use crate::errors::{self, FINALIZER, STILL_THERE};
+use crate::labels;
+use crate::owned::sweep;
+use crate::ready::text;
+use crate::watch::{End, Feed, Scene, Verdict, uid, until};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Preconditions, PropagationPolicy};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use vnfm_core::ports::{PortError, VimCall};
+
+/// What `allocate` returns and `release` wants back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Handle {
+    /// The VNF's namespace.
+    pub(crate) namespace: String,
+    /// The objects, in the order in which they were made.
+    pub(crate) objects: Vec<Made>,
+}
+
+/// An object that was made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Made {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) plural: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) uid: Option<String>,
+    pub(crate) stage: usize,
+    /// False for a namespace that was there before.
+    pub(crate) made_by_us: bool,
+}
+
+impl Handle {
+    /// Of the placed objects and the UIDs that they got; without one it is not ours.
+    pub(crate) fn of(namespace: &str, stages: &[Vec<Placed>], uids: &[Vec<Option<String>>]) -> Self {
+        let mut objects = Vec::new();
+        for (stage, (placed, uids)) in stages.iter().zip(uids).enumerate() {
+            for (placed, uid) in placed.iter().zip(uids) {
+                objects.push(made(&placed.target, stage, uid.clone()));
+            }
+        }
+        Self { namespace: namespace.to_owned(), objects }
+    }
+
+    /// The stages, last one first, each in reverse.
+    pub(crate) fn reversed(&self) -> Vec<Vec<Target>> {
+        let mut stages: Vec<Vec<Target>> = Vec::new();
+        let mut last = None;
+        for made in self.objects.iter().rev().filter(|made| made.made_by_us) {
+            if last != Some(made.stage) {
+                stages.push(Vec::new());
+                last = Some(made.stage);
+            }
+            stages.last_mut().into_iter().for_each(|stage| stage.push(made.target()));
+        }
+        stages
+    }
+}
+
+fn made(target: &Target, stage: usize, uid: Option<String>) -> Made {
+    Made {
+        api_version: target.resource.api_version.clone(),
+        kind: target.resource.kind.clone(),
+        plural: target.resource.plural.clone(),
+        namespace: target.namespace.clone(),
+        name: target.name.clone(),
+        made_by_us: uid.is_some(),
+        uid,
+        stage,
+    }
+}
+
+impl Made {
+    fn target(&self) -> Target {
+        let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
+        let gvk = GroupVersionKind::gvk(group, version, &self.kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, &self.plural);
+        Target { resource, namespace: self.namespace.clone(), name: self.name.clone() }
+    }
+}
+
+/// Deletes `stages` one after the other, then the namespace if it is ours, else what is left in it.
+///
+/// # Errors
+///
+/// With the API server's words, or what holds an object at the deadline.
+pub(crate) async fn unmake(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    namespace: &str,
+    stages: &[Vec<Target>],
+    grace: Option<u32>,
+) -> Result<(), PortError> {
+    let own = Target::of_namespace(namespace);
+    let total = stages.len() + 1;
+    for (done, stage) in stages.iter().enumerate() {
+        let stage: Vec<Target> = stage.iter().filter(|target| **target != own).cloned().collect();
+        remove(cx, session, &stage, grace).await?;
+        let percent = u8::try_from((done + 1) * 100 / total).unwrap_or(100);
+        cx.watcher.progress(percent, &format!("{} of {total} stages deleted", done + 1));
+    }
+    match look(session, &own).await {
+        Ok(Some(metadata)) if labels::is_ours(&metadata, cx.ownership) => remove_namespace(cx, session, &own).await,
+        Ok(Some(_)) => remove_leftovers(cx, session, namespace, grace).await,
+        Ok(None) => Ok(()),
+        Err(error) if error.code() == &errors::FORBIDDEN => remove_leftovers(cx, session, namespace, grace).await,
+        Err(error) => Err(error),
+    }
+}
+
+/// A namespace of ours in which other instances live is handed to one of them.
+async fn remove_namespace(cx: &VimCall<'_>, session: &Session<'_>, own: &Target) -> Result<(), PortError> {
+    if own.name != format!("vnf-{}", cx.ownership.instance_id)
+        && let Some(heir) = other_instance(cx, session, &own.name).await?
+    {
+        cx.watcher.log("info", "kubernetes", &format!("{own} stays: instance `{heir}` lives in it and owns it now"));
+        return hand_over(session, own, &heir).await;
+    }
+    remove(cx, session, std::slice::from_ref(own), None).await
+}
+
+async fn other_instance(cx: &VimCall<'_>, session: &Session<'_>, namespace: &str) -> Result<Option<String>, PortError> {
+    let owner = cx.ownership;
+    let others = format!("{}={},{}!={}", labels::INSTALLATION, owner.installation_id, labels::INSTANCE, owner.instance_id);
+    let found = sweep(session, &Catalog::new(session, std::iter::empty()), &others, Some(namespace)).await?;
+    Ok(found.iter().find_map(|(_, metadata)| labels::of(metadata, labels::INSTANCE).cloned()))
+}
+
+async fn hand_over(session: &Session<'_>, own: &Target, heir: &str) -> Result<(), PortError> {
+    let change = serde_json::json!({"metadata": {"labels": {labels::INSTANCE: heir}}});
+    let change = kube::api::Patch::Merge(&change);
+    let (how, change) = (&kube::api::PatchParams { field_manager: Some(labels::MANAGER.to_owned()), ..Default::default() }, &change);
+    let doing = format!("hand {own} over to instance `{heir}`");
+    session.call(&doing, |client| async move { own.api(client).patch(&own.name, how, change).await }).await.map(drop)
+}
+
+async fn remove_leftovers(cx: &VimCall<'_>, session: &Session<'_>, namespace: &str, grace: Option<u32>) -> Result<(), PortError> {
+    let catalog = Catalog::new(session, std::iter::empty());
+    let found = sweep(session, &catalog, &labels::selector(cx.ownership), Some(namespace)).await?;
+    let targets: Vec<Target> = found.into_iter().map(|(target, _)| target).collect();
+    for target in &targets {
+        cx.watcher.log("info", "kubernetes", &format!("{target} is left over and deleted"));
+    }
+    remove(cx, session, &targets, grace).await
+}
+
+/// Deletes what of `targets` is there and ours, and waits until it is gone.
+async fn remove(cx: &VimCall<'_>, session: &Session<'_>, targets: &[Target], grace: Option<u32>) -> Result<(), PortError> {
+    let mut going = Vec::new();
+    for target in targets {
+        let Some(metadata) = look(session, target).await? else { continue };
+        if !labels::is_ours(&metadata, cx.ownership) {
+            let text = format!("{target} stays: {}", labels::whose(&metadata, cx.ownership));
+            cx.watcher.log("warn", "kubernetes", &text);
+            continue;
+        }
+        let uid = metadata.uid.unwrap_or_default();
+        delete(session, target, &uid).await?;
+        going.push((target.clone(), uid));
+    }
+    if let Some(grace) = grace {
+        hurry(cx, session, &going, grace).await?;
+    }
+    wait_gone(cx, session, &going).await
+}
+
+async fn delete(session: &Session<'_>, target: &Target, uid: &str) -> Result<(), PortError> {
+    let policy = if has_dependents(target) { PropagationPolicy::Foreground } else { PropagationPolicy::Background };
+    let uid = (!uid.is_empty()).then(|| uid.to_owned());
+    let params = DeleteParams {
+        propagation_policy: Some(policy),
+        preconditions: Some(Preconditions { uid, ..Preconditions::default() }),
+        ..DeleteParams::default()
+    };
+    let params = &params;
+    let doing = format!("delete {target}");
+    let deleted = session.find(&doing, |client| async move { target.api(client).delete(&target.name, params).await }).await;
+    deleted.map(drop).map_err(|error| error.on(target.to_string()))
+}
+
+/// Whether others are to be gone before it: the pods of a workload, whatever a custom resource makes.
+fn has_dependents(target: &Target) -> bool {
+    match target.resource.group.as_str() {
+        "" => target.resource.kind == "ReplicationController",
+        "apps" | "batch" => true,
+        group => group.contains('.') && !group.ends_with(".k8s.io"),
+    }
+}
+
+/// Gives the pods of workloads that are going `grace` seconds to end, however many their templates give.
+async fn hurry(cx: &VimCall<'_>, session: &Session<'_>, going: &[(Target, String)], grace: u32) -> Result<(), PortError> {
+    let mut namespaces: Vec<&str> =
+        going.iter().filter(|(target, _)| has_dependents(target)).filter_map(|(target, _)| target.namespace.as_deref()).collect();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    let of_instance = ListParams::default().labels(&labels::selector(cx.ownership));
+    for namespace in namespaces {
+        let (params, listed) = (&DeleteParams::default().grace_period(grace), &of_instance);
+        session
+            .call(&format!("end the pods in namespace `{namespace}`"), |client| async move {
+                let pods: Api<DynamicObject> = Api::namespaced_with(client, namespace, &core("Pod", "pods"));
+                for pod in pods.list(listed).await?.items {
+                    match pods.delete(&pod.metadata.name.unwrap_or_default(), params).await {
+                        Err(error) if errors::status(&error) != 404 => return Err(error),
+                        _ => {}
+                    }
+                }
+                Ok(())
+            })
+            .await?;
+    }
+    Ok(())
+}
+
+async fn wait_gone(cx: &VimCall<'_>, session: &Session<'_>, going: &[(Target, String)]) -> Result<(), PortError> {
+    if going.is_empty() {
+        return Ok(());
+    }
+    let selector = labels::selector(cx.ownership);
+    let mut feeds: Vec<Feed> = Vec::new();
+    for (target, _) in going {
+        let feed = Feed::labelled(&target.resource, target.namespace.as_deref(), &selector);
+        if !feeds.contains(&feed) {
+            feeds.push(feed);
+        }
+    }
+    match until(cx, session, &feeds, |scene| judge(scene, going)).await? {
+        End::Done(()) => Ok(()),
+        End::Late { scene, reason } => Err(late(&scene, going, reason)),
+    }
+}
+
+fn judge(scene: &Scene, going: &[(Target, String)]) -> Verdict<()> {
+    let left: Vec<String> = left(scene, going).map(|(target, object)| format!("{target} to go{}", held(object))).collect();
+    match left.len() {
+        0 => Verdict::Done(()),
+        1 | 2 => Verdict::NotYet(left.join("; ")),
+        more => Verdict::NotYet(format!("{}; {}; and {} more", left[0], left[1], more - 2)),
+    }
+}
+
+fn left<'a>(scene: &'a Scene, going: &'a [(Target, String)]) -> impl Iterator<Item = (&'a Target, &'a Value)> {
+    going.iter().filter_map(|(target, uid_then)| {
+        let object = scene.get(&target.resource, target.namespace.as_deref(), &target.name)?;
+        (uid(object) == uid_then).then_some((target, object))
+    })
+}
+
+fn late(scene: &Scene, going: &[(Target, String)], reason: String) -> PortError {
+    let Some((target, object)) = left(scene, going).next() else {
+        return PortError::new(&STILL_THERE, "delete the objects", reason);
+    };
+    let finalizers = finalizers(object);
+    let doing = format!("delete {target}");
+    let code = if finalizers.is_empty() && !namespace_is_held(object) { &STILL_THERE } else { &FINALIZER };
+    PortError::new(code, doing, format!("at the deadline it is still there{}", held(object))).on(target.to_string())
+}
+
+/// What holds an object, in words.
+fn held(object: &Value) -> String {
+    let finalizers = finalizers(object);
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let mut reasons: Vec<String> = conditions
+        .filter(|condition| text(condition, "/type").starts_with("Namespace") && text(condition, "/status") == "True")
+        .map(|condition| text(condition, "/message").to_owned())
+        .collect();
+    if !finalizers.is_empty() {
+        reasons.insert(0, format!("finalizer {} holds it", finalizers.join(", ")));
+    }
+    if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) }
+}
+
+/// The finalizers that are not the API server's own.
+fn finalizers(object: &Value) -> Vec<String> {
+    let all = object.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
+    let named = all.filter_map(Value::as_str).filter(|name| !matches!(*name, "foregroundDeletion" | "orphan"));
+    named.map(|name| format!("`{name}`")).collect()
+}
+
+fn namespace_is_held(object: &Value) -> bool {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    conditions.into_iter().any(|condition| {
+        text(condition, "/type") == "NamespaceFinalizersRemaining" && text(condition, "/status") == "True"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(name: &str, stage: usize, made_by_us: bool) -> Made {
+        let target = Target { resource: core("ConfigMap", "configmaps"), namespace: Some("a".into()), name: name.into() };
+        Made { made_by_us, ..made(&target, stage, Some("u".into())) }
+    }
+
+    #[test]
+    fn stages_come_in_reverse_without_what_was_there() {
+        let objects = vec![object("a", 0, false), object("b", 0, true), object("c", 1, true), object("d", 1, true)];
+        let handle = Handle { namespace: "a".into(), objects };
+        let names: Vec<Vec<String>> =
+            handle.reversed().into_iter().map(|stage| stage.into_iter().map(|target| target.name).collect()).collect();
+        assert_eq!(names, [vec!["d".to_owned(), "c".to_owned()], vec!["b".to_owned()]]);
+        let written = serde_json::to_value(&handle).unwrap();
+        assert_eq!(serde_json::from_value::<Handle>(written).unwrap(), handle);
+    }
+
+    #[test]
+    fn what_holds_an_object_is_named() {
+        let held_by = |metadata: Value, status: Value| held(&json!({"metadata": metadata, "status": status}));
+        assert_eq!(held_by(json!({}), json!({})), "");
+        assert_eq!(held_by(json!({"finalizers": ["foregroundDeletion"]}), json!({})), "");
+        assert_eq!(held_by(json!({"finalizers": ["example.com/a"]}), json!({})), ": finalizer `example.com/a` holds it");
+        let conditions = json!({"conditions": [
+            {"type": "NamespaceFinalizersRemaining", "status": "True", "message": "Some content remains: example.com/a in 1 resource instances"},
+            {"type": "NamespaceDeletionContentFailure", "status": "False", "message": "fine"}]});
+        assert_eq!(held_by(json!({}), conditions), ": Some content remains: example.com/a in 1 resource instances");
+    }
+}

@@ -1,0 +1,172 @@
+//! [`KubernetesDriver`]: the port, one short function per method.
+
+use crate::apply::{self, NamespaceState, Placed, look_for_ours, namespace_state, place};
+use crate::catalog::{Catalog, Target};
+use crate::client::{Connection, Session, Trust};
+use crate::delete::{Handle, unmake};
+use crate::errors::{MANIFEST, REJECTED};
+use crate::inventory::inventory;
+use crate::labels;
+use crate::manifests::Plan;
+use crate::owned::{owned, sweep};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use vnfm_core::ports::{
+    Allocated, Allocation, InfraDriver, OwnedResource, Ownership, PortError, Release, Vim, VimCall, VimReport,
+};
+use vnfm_types::{KeyValuePairs, VimConnectionInfo};
+
+/// The driver of Kubernetes clusters. It holds nothing: every call logs in with what the VIM says then.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct KubernetesDriver;
+
+impl KubernetesDriver {
+    /// A driver.
+    pub fn new() -> Self {
+        Self
+    }
+
+    /// Whether anything on the cluster belongs to an instance.
+    ///
+    /// # Errors
+    ///
+    /// Where the cluster cannot be asked.
+    pub async fn exists(&self, vim: &dyn Vim, owner: &Ownership) -> Result<bool, PortError> {
+        let session = Session::new(vim);
+        let catalog = Catalog::new(&session, std::iter::empty());
+        Ok(!sweep(&session, &catalog, &labels::selector(owner), None).await?.is_empty())
+    }
+}
+
+#[async_trait]
+impl InfraDriver for KubernetesDriver {
+    fn vim_types(&self) -> &'static [&'static str] {
+        &[vnfm_types::KUBERNETES, "kubernetes"]
+    }
+
+    fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError> {
+        Connection::read(connection)?.client_check()
+    }
+
+    fn validate_request(&self, allocation: &Allocation) -> Result<(), PortError> {
+        let flavour = &allocation.request.flavour_id;
+        if allocation.package.vnfd().flavour(flavour).is_none() {
+            let text = format!("the VNFD has no flavour `{flavour}`");
+            return Err(PortError::new(&MANIFEST, "use the request", text).on("flavourId"));
+        }
+        Plan::read(allocation, "0", None).map(drop)
+    }
+
+    async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
+        let session = Session::new(vim);
+        let version = session.call("ask the API server for its version", |client| async move { client.apiserver_version().await }).await?;
+        let identity = apply::look(&session, &Target::of_namespace("kube-system")).await;
+        let connection = Connection::read(&vim.connection().await?.info)?;
+        let mut detail = KeyValuePairs::new();
+        detail.insert("version".into(), version.git_version.into());
+        detail.insert("login".into(), connection.login_kind().into());
+        let ends = connection.ends();
+        if let Some((_, what)) = ends {
+            detail.insert("expires".into(), what.into());
+        }
+        if connection.trust == Trust::Unverified {
+            detail.insert("warning".into(), UNVERIFIED.into());
+        }
+        let identity = match identity {
+            Ok(namespace) => namespace.and_then(|metadata| metadata.uid),
+            Err(error) if error.code() == &crate::errors::FORBIDDEN => {
+                detail.insert("identity".into(), format!("unknown: {error}").into());
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(VimReport { identity, expires_at: ends.map(|(at, _)| at), detail })
+    }
+
+    async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
+        let session = Session::within(cx);
+        let plan = Plan::read(what, &cx.ownership.instance_id, session.namespace().await?.as_deref())?;
+        let stages = placed(&session, &plan).await?;
+        let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
+        for placed in stages.iter().flatten() {
+            let target = &placed.target;
+            let is_new = state == NamespaceState::Absent && target.namespace.as_deref() == Some(&plan.namespace);
+            if !is_new && *target != Target::of_namespace(&plan.namespace) {
+                look_for_ours(&session, cx.ownership, target).await?;
+            }
+        }
+        warn_if_unverified(cx, &session).await?;
+        Ok(json!({"namespace": plan.namespace, "objects": plan.items().count()}))
+    }
+
+    async fn allocate(&self, cx: &VimCall<'_>, what: &Allocation, prepared: &Value) -> Result<Allocated, PortError> {
+        let session = Session::within(cx);
+        let wanted = prepared.get("namespace").and_then(Value::as_str).map(str::to_owned);
+        let wanted = if wanted.is_some() { wanted } else { session.namespace().await? };
+        let plan = Plan::read(what, &cx.ownership.instance_id, wanted.as_deref())?;
+        let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
+        let stages = place(&plan, &catalog).await?;
+        let uids = apply::make(cx, &session, &plan.namespace, &stages).await?;
+        let flavour = what.package.vnfd().flavour(&what.request.flavour_id);
+        let inventory = inventory(cx, &session, &catalog, flavour, &namespaces(&stages)).await?;
+        let handle = Handle::of(&plan.namespace, &stages, &uids);
+        let handle = serde_json::to_value(handle).map_err(|error| unwritable(&error))?;
+        let mut metadata = KeyValuePairs::new();
+        metadata.insert("namespace".into(), plan.namespace.into());
+        Ok(Allocated { handle, inventory, metadata })
+    }
+
+    async fn release(&self, cx: &VimCall<'_>, what: &Allocation, how: &Release) -> Result<(), PortError> {
+        let session = Session::within(cx);
+        let (namespace, stages) = match serde_json::from_value::<Handle>(how.handle.clone()) {
+            Ok(handle) => (handle.namespace.clone(), handle.reversed()),
+            Err(_) => recomputed(cx, &session, what).await?,
+        };
+        unmake(cx, &session, &namespace, &stages, how.grace_seconds).await
+    }
+
+    async fn owned(&self, vim: &dyn Vim, installation_id: &str) -> Result<Vec<OwnedResource>, PortError> {
+        owned(&Session::new(vim), installation_id).await
+    }
+}
+
+const UNVERIFIED: &str = "the API server's certificate is not verified (`ssl_ca_cert` is `None`): anybody on the way can read the credential";
+
+async fn warn_if_unverified(cx: &VimCall<'_>, session: &Session<'_>) -> Result<(), PortError> {
+    if !session.is_verified().await? {
+        cx.watcher.log("warn", "kubernetes", &format!("VIM `{}`: {UNVERIFIED}", session.vim()));
+    }
+    Ok(())
+}
+
+async fn placed(session: &Session<'_>, plan: &Plan) -> Result<Vec<Vec<Placed>>, PortError> {
+    place(plan, &Catalog::new(session, plan.items().map(|item| &item.object))).await
+}
+
+/// The namespaces in which the VNF's objects are.
+fn namespaces(stages: &[Vec<Placed>]) -> BTreeSet<String> {
+    stages.iter().flatten().filter_map(|placed| placed.target.namespace.clone()).collect()
+}
+
+/// What a lost handle said: the package's objects, last stage first. A kind that is not served has no objects.
+async fn recomputed(cx: &VimCall<'_>, session: &Session<'_>, what: &Allocation) -> Result<(String, Vec<Vec<Target>>), PortError> {
+    let plan = Plan::read(what, &cx.ownership.instance_id, session.namespace().await?.as_deref())?;
+    let catalog = Catalog::new(session, plan.items().map(|item| &item.object));
+    let mut stages = Vec::new();
+    for stage in plan.stages.iter().rev() {
+        let mut targets = Vec::new();
+        for item in stage.iter().rev() {
+            if let Some(kind) = catalog.find(&item.api_version, &item.kind).await? {
+                targets.push(apply::place_one(item, &kind, &plan.namespace).target);
+            }
+        }
+        stages.push(targets);
+    }
+    Ok((plan.namespace, stages))
+}
+
+fn unwritable(error: &serde_json::Error) -> PortError {
+    PortError::new(&REJECTED, "write down what was made", error.to_string())
+}

@@ -1,0 +1,259 @@
+//! The ways in which a cluster fails, named, and what becomes of the client's own errors. No text here ever
+//! holds a credential.
+//!
+//! | the API server says | error | kind |
+//! |---|---|---|
+//! | nothing | [`UNREACHABLE`], or [`CERTIFICATE`] where TLS failed | Unavailable, Refused |
+//! | 401 | [`LOGIN_REFUSED`] | Refused |
+//! | 403 | [`QUOTA`] where it speaks of one, else [`FORBIDDEN`] | Refused |
+//! | 409 | [`CONFLICT`] | Refused |
+//! | 429, 5xx | [`SERVER`] | Unavailable |
+//! | any other | [`REJECTED`] | Refused |
+
+use vnfm_core::ports::{Code, ErrorKind, PortError};
+
+/// The connection data cannot be used.
+pub const CONNECTION: Code = Code {
+    name: "kubernetes.connection-invalid",
+    kind: ErrorKind::Refused,
+    means: "the connection data of the VIM cannot be used",
+    next: "correct the member that is named with `vnfmctl vim update`",
+};
+/// Nobody answers.
+pub const UNREACHABLE: Code = Code {
+    name: "kubernetes.unreachable",
+    kind: ErrorKind::Unavailable,
+    means: "the API server does not answer",
+    next: "check that the cluster runs and that its endpoint can be reached from here",
+};
+/// TLS failed.
+pub const CERTIFICATE: Code = Code {
+    name: "kubernetes.certificate",
+    kind: ErrorKind::Refused,
+    means: "the API server's certificate is not one that `ssl_ca_cert` vouches for",
+    next: "compare `ssl_ca_cert` with the cluster's own CA certificate, and the endpoint with the names in its certificate",
+};
+/// 401.
+pub const LOGIN_REFUSED: Code = Code {
+    name: "kubernetes.login-refused",
+    kind: ErrorKind::Refused,
+    means: "the API server does not know the token or the client certificate, or it has expired",
+    next: "bring a valid one with `vnfmctl vim update`",
+};
+/// 403.
+pub const FORBIDDEN: Code = Code {
+    name: "kubernetes.forbidden",
+    kind: ErrorKind::Refused,
+    means: "the login may not do that",
+    next: "give the account the right that is named, by a Role or ClusterRole",
+};
+/// 403 by a `ResourceQuota`.
+pub const QUOTA: Code = Code {
+    name: "kubernetes.quota",
+    kind: ErrorKind::Refused,
+    means: "a `ResourceQuota` or `LimitRange` of the namespace does not let it in",
+    next: "raise the quota or ask for less, then retry",
+};
+/// 400, 422, a webhook.
+pub const REJECTED: Code = Code {
+    name: "kubernetes.rejected",
+    kind: ErrorKind::Refused,
+    means: "the API server does not take the object",
+    next: "correct the manifest in the package, or the variables in the request",
+};
+/// 429, 5xx.
+pub const SERVER: Code = Code {
+    name: "kubernetes.server-error",
+    kind: ErrorKind::Unavailable,
+    means: "the API server is overloaded or in trouble",
+    next: "look at the control plane, then retry",
+};
+/// The package has no order file, or a manifest is not one.
+pub const MANIFEST: Code = Code {
+    name: "kubernetes.manifest-invalid",
+    kind: ErrorKind::Refused,
+    means: "a manifest or the order file of the package cannot be used",
+    next: "correct the package at the place that is named and onboard it anew",
+};
+/// A declared variable has no value.
+pub const VARIABLE: Code = Code {
+    name: "kubernetes.variable-missing",
+    kind: ErrorKind::Refused,
+    means: "a variable of the order file has neither a value in the request nor a default",
+    next: "give it in the request's `additionalParams`",
+};
+/// The cluster does not serve a kind.
+pub const KIND: Code = Code {
+    name: "kubernetes.kind-unknown",
+    kind: ErrorKind::Refused,
+    means: "the cluster does not serve a kind that the package uses",
+    next: "install what serves it, or put its CustomResourceDefinition into the package with a lower `order`",
+};
+/// Somebody else's object.
+pub const FOREIGN: Code = Code {
+    name: "kubernetes.foreign-object",
+    kind: ErrorKind::Refused,
+    means: "an object of that name exists and is not this instance's; it was not touched",
+    next: "use another namespace or name, or remove the object if nobody needs it",
+};
+/// Another field manager.
+pub const CONFLICT: Code = Code {
+    name: "kubernetes.conflict",
+    kind: ErrorKind::Refused,
+    means: "somebody else manages a field of the object, or changed it at the same time",
+    next: "let the other manager give the field up, or leave it out of the manifest",
+};
+/// The namespace is going away.
+pub const TERMINATING: Code = Code {
+    name: "kubernetes.namespace-terminating",
+    kind: ErrorKind::Unavailable,
+    means: "the namespace is being deleted",
+    next: "wait until it is gone, or use another one",
+};
+/// The deadline passed while objects were not ready.
+pub const NOT_READY: Code = Code {
+    name: "kubernetes.not-ready",
+    kind: ErrorKind::Refused,
+    means: "objects were applied but were not ready in time",
+    next: "look at what the object or pod that is named waits for, then retry",
+};
+/// An object says that it failed for good.
+pub const FAILED: Code = Code {
+    name: "kubernetes.workload-failed",
+    kind: ErrorKind::Refused,
+    means: "a workload says that it failed",
+    next: "look at the object that is named and its events, then retry or roll back",
+};
+/// Somebody deleted it while we waited.
+pub const VANISHED: Code = Code {
+    name: "kubernetes.object-vanished",
+    kind: ErrorKind::Unavailable,
+    means: "somebody deleted an object while we waited for it",
+    next: "retry: it is made again",
+};
+/// A finalizer holds it.
+pub const FINALIZER: Code = Code {
+    name: "kubernetes.finalizer",
+    kind: ErrorKind::Refused,
+    means: "an object is marked for deletion, but a finalizer holds it",
+    next: "bring back the controller that serves the finalizer, or remove the finalizer by hand, then retry",
+};
+/// Still there, for no reason that the API server tells.
+pub const STILL_THERE: Code = Code {
+    name: "kubernetes.still-there",
+    kind: ErrorKind::Unavailable,
+    means: "objects were deleted but were not gone in time",
+    next: "look at what still runs there, then retry",
+};
+/// Something that is not as the API describes it.
+pub const UNEXPECTED: Code = Code {
+    name: "kubernetes.unexpected",
+    kind: ErrorKind::Broken,
+    means: "the API server answered in a way that its API does not describe",
+    next: "report it with the text of the error",
+};
+
+/// Every way in which this driver fails, for `docs/errors.md`.
+pub const CODES: &[&Code] = &[
+    &CONNECTION,
+    &UNREACHABLE,
+    &CERTIFICATE,
+    &LOGIN_REFUSED,
+    &FORBIDDEN,
+    &QUOTA,
+    &REJECTED,
+    &SERVER,
+    &MANIFEST,
+    &VARIABLE,
+    &KIND,
+    &FOREIGN,
+    &CONFLICT,
+    &TERMINATING,
+    &NOT_READY,
+    &FAILED,
+    &VANISHED,
+    &FINALIZER,
+    &STILL_THERE,
+    &UNEXPECTED,
+];
+
+/// The HTTP status of an error, 0 where the API server did not answer.
+pub(crate) fn status(error: &kube::Error) -> u16 {
+    match error {
+        kube::Error::Api(status) => status.code,
+        _ => 0,
+    }
+}
+
+/// Puts the client's error into the driver's words.
+pub(crate) fn told(doing: &str, error: &kube::Error) -> PortError {
+    match error {
+        kube::Error::Api(status) => {
+            let text = if status.message.is_empty() { &status.reason } else { &status.message };
+            PortError::new(code_of(status.code, text), doing, text.clone())
+        }
+        kube::Error::SerdeError(_) | kube::Error::BuildRequest(_) | kube::Error::HttpError(_) => {
+            PortError::new(&UNEXPECTED, doing, chain(error))
+        }
+        _ => {
+            let text = chain(error);
+            let tls = ["certificate", "UnknownIssuer", "NotValidForName", "BadSignature"];
+            let code = if tls.iter().any(|word| text.contains(word)) { &CERTIFICATE } else { &UNREACHABLE };
+            PortError::new(code, doing, text)
+        }
+    }
+}
+
+fn code_of(status: u16, text: &str) -> &'static Code {
+    match status {
+        401 => &LOGIN_REFUSED,
+        403 if text.contains("exceeded quota") || text.contains("failed quota") => &QUOTA,
+        403 if text.contains("is being terminated") => &TERMINATING,
+        403 => &FORBIDDEN,
+        409 => &CONFLICT,
+        429 | 500..=599 => &SERVER,
+        _ => &REJECTED,
+    }
+}
+
+/// The innermost cause, which is what says something: the layers above repeat it or add nothing.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+    }
+    innermost.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+
+    #[test]
+    fn each_status_has_its_error() {
+        for (status, text, name) in [
+            (401, "Unauthorized", "kubernetes.login-refused"),
+            (403, "pods \"x\" is forbidden: exceeded quota: small, requested: pods=1", "kubernetes.quota"),
+            (403, "configmaps \"x\" is forbidden: unable to create new content in namespace a because it is being terminated", "kubernetes.namespace-terminating"),
+            (403, "deployments.apps is forbidden: User \"x\" cannot list", "kubernetes.forbidden"),
+            (409, "Apply failed with 1 conflict", "kubernetes.conflict"),
+            (422, "Deployment.apps \"x\" is invalid", "kubernetes.rejected"),
+            (429, "too many requests", "kubernetes.server-error"),
+            (503, "etcd is not there", "kubernetes.server-error"),
+        ] {
+            let error = kube::Error::Api(Box::new(Status::failure(text, "").with_code(status)));
+            let told = told("apply it", &error);
+            assert_eq!((told.name(), told.detail()), (name, text));
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_ours() {
+        let mut names: Vec<&str> = CODES.iter().map(|code| code.name).collect();
+        assert!(names.iter().all(|name| name.starts_with("kubernetes.")));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), CODES.len());
+    }
+}

@@ -1,0 +1,189 @@
+//! The pods of the VNF as SOL003's VNFCs.
+//!
+//! ```text
+//! Pod ──owner──> ReplicaSet ──owner──> Deployment `web`        the workload is found by its owners,
+//!                                          └─ VDU with properties.name `web` (or node template `web`)
+//! ```
+//! A pod's addresses are on the first connection point of its VDU. A pod whose workload is no VDU's is no VNFC.
+
+use crate::catalog::{Catalog, Target, core};
+use crate::client::Session;
+use crate::labels;
+use crate::ready::text;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use vnfm_core::ports::{Inventory, PortError, VimCall};
+use vnfm_descriptor::{Flavour, Vdu};
+use vnfm_types::{CpProtocolInfo, IpAddressesInfo, IpOverEthernetAddressInfo, ResourceHandle, VnfcCpInfo, VnfcResourceInfo};
+
+/// Owners of owners that are followed.
+const DEPTH: usize = 5;
+
+/// The VNFCs of an instance, by its pods in `namespaces`.
+///
+/// # Errors
+///
+/// Where the API server cannot be asked.
+pub(crate) async fn inventory(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    catalog: &Catalog<'_>,
+    flavour: Option<&Flavour>,
+    namespaces: &BTreeSet<String>,
+) -> Result<Inventory, PortError> {
+    let mut inventory = Inventory::default();
+    let Some(flavour) = flavour else { return Ok(inventory) };
+    let mut owners = Owners { session, catalog, known: BTreeMap::new() };
+    for namespace in namespaces {
+        for pod in pods(session, namespace, &labels::selector(cx.ownership)).await? {
+            let workload = owners.workload(namespace, &pod.metadata).await?;
+            let Some(vdu) = vdu_of(flavour, &workload.0, &workload.1) else {
+                let name = pod.metadata.name.as_deref().unwrap_or_default();
+                let text = format!("pod `{name}` is no VNFC: no VDU is named `{}`", workload.1);
+                cx.watcher.log("info", "kubernetes", &text);
+                continue;
+            };
+            inventory.vnfc_resource_info.push(vnfc(cx, flavour, vdu, &pod));
+        }
+    }
+    inventory.vnfc_resource_info.sort_by(|a, b| (&a.vdu_id, &a.compute_resource.resource_id).cmp(&(&b.vdu_id, &b.compute_resource.resource_id)));
+    Ok(inventory)
+}
+
+async fn pods(session: &Session<'_>, namespace: &str, selector: &str) -> Result<Vec<DynamicObject>, PortError> {
+    let params = ListParams::default().labels(selector);
+    let params = &params;
+    let listed = session
+        .call(&format!("list the pods in namespace `{namespace}`"), |client| async move {
+            let api: Api<DynamicObject> = Api::namespaced_with(client, namespace, &core("Pod", "pods"));
+            api.list(params).await
+        })
+        .await?;
+    let ended = |pod: &DynamicObject| matches!(text(&pod.data, "/status/phase"), "Succeeded" | "Failed");
+    Ok(listed.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none() && !ended(pod)).collect())
+}
+
+/// The VDU whose workload this is.
+fn vdu_of<'a>(flavour: &'a Flavour, kind: &str, name: &str) -> Option<&'a Vdu> {
+    let stated = |vdu: &&Vdu| vdu.mcio.as_ref().is_some_and(|mcio| mcio.name == name && mcio.kind == kind);
+    let named = |vdu: &&Vdu| vdu.display_name == name;
+    let vdus = || flavour.vdus.values();
+    vdus().find(stated).or_else(|| vdus().find(named)).or_else(|| flavour.vdus.get(name))
+}
+
+fn vnfc(cx: &VimCall<'_>, flavour: &Flavour, vdu: &Vdu, pod: &DynamicObject) -> VnfcResourceInfo {
+    let name = pod.metadata.name.clone().unwrap_or_default();
+    let id = pod.metadata.uid.clone().unwrap_or_else(|| name.clone());
+    let addresses = addresses(&pod.data);
+    let cps = flavour.cps_of(&vdu.name).into_iter().take(1).filter(|_| !addresses.is_empty());
+    let vnfc_cp_info = cps
+        .map(|cp| VnfcCpInfo {
+            id: format!("{id}-{}", cp.name),
+            cpd_id: cp.name.clone(),
+            cp_protocol_info: vec![protocol(&addresses)],
+            ..VnfcCpInfo::default()
+        })
+        .collect();
+    let metadata = json!({
+        "name": name,
+        "namespace": pod.metadata.namespace,
+        "node": text(&pod.data, "/spec/nodeName"),
+        "uid": pod.metadata.uid,
+        "podIps": addresses,
+    });
+    VnfcResourceInfo {
+        id,
+        vdu_id: vdu.name.clone(),
+        compute_resource: ResourceHandle {
+            vim_connection_id: Some(cx.vim.connection_id().to_owned()),
+            resource_id: name,
+            vim_level_resource_type: Some("Pod".to_owned()),
+            ..ResourceHandle::default()
+        },
+        vnfc_cp_info,
+        metadata: without_nulls(metadata),
+        ..VnfcResourceInfo::default()
+    }
+}
+
+fn without_nulls(value: Value) -> vnfm_types::KeyValuePairs {
+    let Value::Object(members) = value else { return vnfm_types::KeyValuePairs::new() };
+    members.into_iter().filter(|(_, member)| !member.is_null()).collect()
+}
+
+fn addresses(pod: &Value) -> Vec<String> {
+    let several = pod.pointer("/status/podIPs").and_then(Value::as_array).into_iter().flatten();
+    let several: Vec<String> = several.map(|ip| text(ip, "/ip").to_owned()).filter(|ip| !ip.is_empty()).collect();
+    let one = text(pod, "/status/podIP");
+    if several.is_empty() && !one.is_empty() { vec![one.to_owned()] } else { several }
+}
+
+fn protocol(addresses: &[String]) -> CpProtocolInfo {
+    let of = |type_: &str, six: bool| {
+        let addresses: Vec<String> = addresses.iter().filter(|address| address.contains(':') == six).cloned().collect();
+        (!addresses.is_empty()).then(|| IpAddressesInfo {
+            type_: type_.to_owned(),
+            addresses,
+            is_dynamic: Some(true),
+            subnet_id: None,
+        })
+    };
+    CpProtocolInfo {
+        layer_protocol: "IP_OVER_ETHERNET".to_owned(),
+        ip_over_ethernet: Some(IpOverEthernetAddressInfo {
+            ip_addresses: of("IPV4", false).into_iter().chain(of("IPV6", true)).collect(),
+            ..IpOverEthernetAddressInfo::default()
+        }),
+    }
+}
+
+/// Who made what, each owner asked once.
+struct Owners<'a, 's> {
+    session: &'a Session<'s>,
+    catalog: &'a Catalog<'s>,
+    known: BTreeMap<String, Option<ObjectMeta>>,
+}
+
+impl Owners<'_, '_> {
+    /// Kind and name of the object at the end of the chain of owners.
+    async fn workload(&mut self, namespace: &str, pod: &ObjectMeta) -> Result<(String, String), PortError> {
+        let mut at = ("Pod".to_owned(), pod.name.clone().unwrap_or_default());
+        let mut owners = pod.owner_references.clone();
+        for _ in 0..DEPTH {
+            let Some(owner) = owners.unwrap_or_default().into_iter().find(|owner| owner.controller == Some(true)) else {
+                break;
+            };
+            at = (owner.kind.clone(), owner.name.clone());
+            if !self.known.contains_key(&owner.uid) {
+                let found = self.look(namespace, &owner.api_version, &owner.kind, &owner.name).await?;
+                self.known.insert(owner.uid.clone(), found);
+            }
+            owners = self.known.get(&owner.uid).cloned().flatten().and_then(|metadata| metadata.owner_references);
+        }
+        Ok(at)
+    }
+
+    async fn look(&self, namespace: &str, api_version: &str, kind: &str, name: &str) -> Result<Option<ObjectMeta>, PortError> {
+        let Some(kind) = self.catalog.find(api_version, kind).await? else { return Ok(None) };
+        let namespace = kind.namespaced.then(|| namespace.to_owned());
+        crate::apply::look(self.session, &Target { resource: kind.resource, namespace, name: name.to_owned() }).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_sorted_by_their_kind() {
+        let pod = json!({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}});
+        let protocol = protocol(&addresses(&pod));
+        let found: Vec<(String, Vec<String>)> =
+            protocol.ip_over_ethernet.unwrap().ip_addresses.into_iter().map(|of| (of.type_, of.addresses)).collect();
+        assert_eq!(found, [("IPV4".to_owned(), vec!["10.0.0.1".to_owned()]), ("IPV6".to_owned(), vec!["fd00::1".to_owned()])]);
+        assert_eq!(addresses(&json!({"status": {"podIP": "10.0.0.1"}})), ["10.0.0.1"]);
+        assert!(addresses(&json!({"status": {}})).is_empty());
+    }
+}

@@ -1,0 +1,261 @@
+//! From the package and the request to the objects that make the VNF, without a call to anybody.
+//!
+//! ```text
+//! order file ──┬─ variables   request's additionalParams > default > 422
+//!              ├─ namespace   additionalParams.namespace > order file > the VIM's > vnf-<instance id>
+//!              └─ manifests   text ── $variables ──> documents ──> objects, in stages by `order`
+//! ```
+//! Every error names the file and the line. `$namespace` is always declared.
+
+use crate::errors::{MANIFEST, VARIABLE};
+use serde::Deserialize as _;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use vnfm_core::ports::{Allocation, PortError};
+use vnfm_descriptor::{MissingVariable, ORDER_FILE, OrderFile, Package, Variables, substitute};
+
+/// The objects of a VNF.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Plan {
+    /// Where its namespaced objects go that do not say themselves.
+    pub(crate) namespace: String,
+    /// Objects in stages; a stage starts when the one before is ready.
+    pub(crate) stages: Vec<Vec<Item>>,
+}
+
+/// One object.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Item {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    /// As the manifest says it.
+    pub(crate) namespace: Option<String>,
+    /// The whole object.
+    pub(crate) object: Value,
+    /// `file:line` of its document.
+    pub(crate) place: String,
+}
+
+impl Plan {
+    /// Reads the package with the values of the request.
+    ///
+    /// # Errors
+    ///
+    /// `Refused`, naming the variable, or the file and line of what cannot be used.
+    pub(crate) fn read(what: &Allocation, instance: &str, vim_namespace: Option<&str>) -> Result<Self, PortError> {
+        let order = what.package.order_file().ok_or_else(|| {
+            PortError::new(&MANIFEST, "deploy the package on Kubernetes", format!("it has no `{ORDER_FILE}`"))
+                .hint(format!("list the package's manifests in `{ORDER_FILE}`"))
+        })?;
+        let default = vim_namespace.map_or_else(|| format!("vnf-{instance}"), str::to_owned);
+        let (namespace, values) = values(order, what, &default)?;
+        let mut stages = Vec::new();
+        for stage in order.stages() {
+            let mut items = Vec::new();
+            for manifest in stage {
+                items.extend(read_file(&what.package, &manifest.path, &values)?);
+            }
+            stages.push(items);
+        }
+        let plan = Self { namespace, stages };
+        plan.refuse_twins()?;
+        Ok(plan)
+    }
+
+    /// Every object, in order.
+    pub(crate) fn items(&self) -> impl Iterator<Item = &Item> {
+        self.stages.iter().flatten()
+    }
+
+    fn refuse_twins(&self) -> Result<(), PortError> {
+        let mut seen: BTreeMap<(String, &str, &str, &str), &str> = BTreeMap::new();
+        for item in self.items() {
+            let namespace = item.namespace.as_deref().unwrap_or(&self.namespace);
+            if let Some(first) = seen.insert((item.group(), &item.kind, namespace, &item.name), &item.place) {
+                let text = format!("{} `{}` is described at {first} already", item.kind, item.name);
+                return Err(unusable(&item.place, text));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Item {
+    fn group(&self) -> String {
+        self.api_version.rsplit_once('/').map_or_else(String::new, |(group, _)| group.to_owned())
+    }
+}
+
+/// The namespace, and the variables with their values.
+fn values(order: &OrderFile, what: &Allocation, default: &str) -> Result<(String, Variables), PortError> {
+    let given = &what.request.additional_params;
+    let mut values = order.values(|name| given.get(name));
+    let asked = given.get("namespace").and_then(Value::as_str).map(str::to_owned);
+    let declared = values.get("namespace").cloned().flatten();
+    let fallback = asked.clone().or(declared).unwrap_or_else(|| default.to_owned());
+    values.insert("namespace".to_owned(), Some(fallback.clone()));
+    let ordered = order.namespace(&values).map_err(|missing| no_value(ORDER_FILE, &missing))?;
+    let namespace = asked.or(ordered).unwrap_or(fallback);
+    if !is_label(&namespace) {
+        let text = format!("`{namespace}` cannot be the name of one: lower-case letters, digits and `-`, at most 63");
+        return Err(PortError::new(&MANIFEST, "choose the namespace", text).on("additionalParams.namespace"));
+    }
+    values.insert("namespace".to_owned(), Some(namespace.clone()));
+    Ok((namespace, values))
+}
+
+fn is_label(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len()) && name.chars().all(inner) && !name.starts_with('-') && !name.ends_with('-')
+}
+
+fn read_file(package: &Package, path: &str, values: &Variables) -> Result<Vec<Item>, PortError> {
+    let bytes = package.read(path).map_err(|error| unusable(path, error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| unusable(path, "it is not UTF-8"))?;
+    let text = substitute(&text, values).map_err(|missing| no_value(path, &missing))?;
+    let mut items = Vec::new();
+    for (line, document) in documents(&text) {
+        let object = parse(document).map_err(|(inner, reason)| unusable(&format!("{path}:{}", line + inner), reason))?;
+        collect(object, &format!("{path}:{line}"), &mut items)?;
+    }
+    Ok(items)
+}
+
+/// The documents of a YAML stream, each with the line, from 1, where its content starts.
+fn documents(text: &str) -> Vec<(usize, &str)> {
+    let mut found = Vec::new();
+    let (mut start, mut first, mut at) = (0, 1, 0);
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        let bare = line.trim_end();
+        if bare == "---" || bare == "..." || bare.starts_with("--- ") {
+            found.push((first, &text[start..at]));
+            let content = if bare.starts_with("--- ") { 4 } else { line.len() };
+            (start, first) = (at + content, index + if content == 4 { 1 } else { 2 });
+        }
+        at += line.len();
+    }
+    found.push((first, &text[start..]));
+    let says_something = |document: &str| {
+        document.lines().map(str::trim).any(|line| !line.is_empty() && !line.starts_with(['#', '%']))
+    };
+    found.retain(|(_, document)| says_something(document));
+    found.iter_mut().for_each(skip_blank);
+    found
+}
+
+/// Moves the start to the first line that says something.
+fn skip_blank(document: &mut (usize, &str)) {
+    while let Some((line, rest)) = document.1.split_once('\n') {
+        let line = line.trim();
+        if !line.is_empty() && !line.starts_with('#') {
+            break;
+        }
+        *document = (document.0 + 1, rest);
+    }
+}
+
+/// One document as JSON, or the line within it (from 0) and what is wrong there.
+fn parse(document: &str) -> Result<Value, (usize, String)> {
+    let wrong = |error: serde_yaml::Error| {
+        let line = error.location().map_or(0, |place| place.line().saturating_sub(1));
+        (line, error.to_string())
+    };
+    let mut value: serde_yaml::Value = serde_yaml::from_str(document).map_err(wrong)?;
+    value.apply_merge().map_err(wrong)?;
+    Value::deserialize(value).map_err(wrong)
+}
+
+fn collect(object: Value, place: &str, items: &mut Vec<Item>) -> Result<(), PortError> {
+    if object.is_null() {
+        return Ok(());
+    }
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+    if !object.is_object() {
+        return Err(unusable(place, "it is not an object but a text or a list"));
+    }
+    let api_version = text("/apiVersion").ok_or_else(|| unusable(place, "an object without `apiVersion`"))?;
+    let kind = text("/kind").ok_or_else(|| unusable(place, "an object without `kind`"))?;
+    if kind == "List" && api_version == "v1" {
+        let inner = object.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+        return inner.into_iter().try_for_each(|object| collect(object, place, items));
+    }
+    let Some(name) = text("/metadata/name") else {
+        let hint = if object.pointer("/metadata/generateName").is_some() { "; `generateName` cannot be applied twice" } else { "" };
+        return Err(unusable(place, format!("a {kind} without `metadata.name`{hint}")));
+    };
+    let namespace = text("/metadata/namespace");
+    items.push(Item { api_version, kind, name, namespace, place: place.to_owned(), object });
+    Ok(())
+}
+
+fn unusable(place: &str, reason: impl Into<String>) -> PortError {
+    PortError::new(&MANIFEST, format!("use `{place}` of the package"), reason).on(place)
+}
+
+fn no_value(file: &str, missing: &MissingVariable) -> PortError {
+    let place = format!("{file}:{}", missing.line);
+    PortError::new(&VARIABLE, format!("fill `{place}`"), format!("variable `{}` has no value", missing.name))
+        .on(format!("additionalParams.{}", missing.name))
+        .hint(format!("give `{}` in the request's `additionalParams`, or a default in `{ORDER_FILE}`", missing.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn items(text: &str) -> Result<Vec<Item>, String> {
+        let mut items = Vec::new();
+        for (line, document) in documents(text) {
+            let object = parse(document).map_err(|(inner, reason)| format!("{}: {reason}", line + inner))?;
+            collect(object, &format!("f:{line}"), &mut items).map_err(|error| error.to_string())?;
+        }
+        Ok(items)
+    }
+
+    #[test]
+    fn documents_keep_their_lines() {
+        let text = "# head\n---\n\n# first\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n# nothing\n--- {apiVersion: v1, kind: Secret, metadata: {name: b, namespace: c}}\n...\n";
+        let places: Vec<(String, String)> = items(text).unwrap().into_iter().map(|item| (item.name, item.place)).collect();
+        assert_eq!(places, [("a".to_owned(), "f:5".to_owned()), ("b".to_owned(), "f:10".to_owned())]);
+    }
+
+    #[test]
+    fn a_block_text_may_hold_dashes() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  x: |\n    ---\n    y\n";
+        assert_eq!(items(text).unwrap()[0].object["data"]["x"], "---\ny\n");
+    }
+
+    #[test]
+    fn lists_are_opened_and_merges_done() {
+        let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: a}\n  base: &b {x: 1}\n  data: {<<: *b, y: 2}\n";
+        let found = items(text).unwrap();
+        assert_eq!((found.len(), &found[0].object["data"]["x"]), (1, &Value::from(1)));
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused_with_its_line() {
+        for (text, expected) in [
+            ("- a\n", "cannot use `f:1` of the package: it is not an object but a text or a list"),
+            ("\nkind: A\n", "cannot use `f:2` of the package: an object without `apiVersion`"),
+            ("apiVersion: v1\n", "cannot use `f:1` of the package: an object without `kind`"),
+            ("apiVersion: v1\nkind: Pod\n", "cannot use `f:1` of the package: a Pod without `metadata.name`"),
+            (
+                "apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n",
+                "cannot use `f:1` of the package: a Pod without `metadata.name`; `generateName` cannot be applied twice",
+            ),
+        ] {
+            assert_eq!(items(text).unwrap_err(), expected);
+        }
+        let broken = items("a: 1\n---\nb: [\nc: 2\n").unwrap_err();
+        assert!(broken.starts_with("4: ") || broken.starts_with("5: ") || broken.starts_with("1: "), "{broken}");
+    }
+
+    #[test]
+    fn names_of_namespaces() {
+        for (name, fits) in [("a", true), ("vnf-1", true), ("", false), ("A", false), ("-a", false), ("a-", false), ("a.b", false)] {
+            assert_eq!(is_label(name), fits, "{name}");
+        }
+        assert!(is_label(&"a".repeat(63)) && !is_label(&"a".repeat(64)));
+    }
+}

@@ -1,0 +1,314 @@
+//! Whether an object works: a pure function of what the API server says about it.
+//!
+//! | kind | ready when |
+//! |---|---|
+//! | Deployment | all replicas are updated and available, none of an older template is left |
+//! | StatefulSet, `ReplicaSet` | all replicas are ready (and updated, as far as the partition reaches) |
+//! | `DaemonSet` | every node that should has an updated, available pod |
+//! | Pod | its condition `Ready` is true, or it succeeded |
+//! | Job | it is complete |
+//! | PersistentVolumeClaim | it is bound |
+//! | Service | it has an address; a load balancer's from outside |
+//! | Namespace | it is active |
+//! | CustomResourceDefinition | it is established and its names are accepted |
+//! | `APIService` | it is available |
+//! | any other | its generation is observed and its condition `Ready`, if it has one, is true |
+
+use serde_json::Value;
+
+/// What an object says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// It works.
+    Ready,
+    /// It may come.
+    NotYet(String),
+    /// It will not come.
+    Failed(String),
+}
+
+use Readiness::{Failed, NotYet, Ready};
+
+/// Judges an object as the API server shows it.
+pub(crate) fn readiness(object: &Value) -> Readiness {
+    if object.pointer("/metadata/deletionTimestamp").is_some() {
+        return NotYet("it is being deleted".to_owned());
+    }
+    let group = text(object, "/apiVersion").rsplit_once('/').map_or("", |(group, _)| group);
+    match (group, text(object, "/kind")) {
+        ("apps", "Deployment") => deployment(object),
+        ("apps", "StatefulSet") => stateful_set(object),
+        ("apps", "DaemonSet") => daemon_set(object),
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => replica_set(object),
+        ("batch", "Job") => job(object),
+        ("", "Pod") => pod(object),
+        ("", "PersistentVolumeClaim") => claim(object),
+        ("", "PersistentVolume") => phase(object, &["Available", "Bound"], &["Failed"]),
+        ("", "Namespace") => phase(object, &["Active"], &[]),
+        ("", "Service") => service(object),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
+        ("apiregistration.k8s.io", "APIService") => required(object, "Available"),
+        _ => generic(object),
+    }
+}
+
+fn deployment(object: &Value) -> Readiness {
+    if let Some(waiting) = unobserved(object) {
+        return waiting;
+    }
+    if object.pointer("/spec/paused") == Some(&Value::Bool(true)) {
+        return NotYet("it is paused".to_owned());
+    }
+    if let Some((reason, message)) = condition(object, "Progressing").filter(|c| c.is("False")).map(Condition::words)
+        && reason == "ProgressDeadlineExceeded"
+    {
+        return Failed(join(&reason, &message));
+    }
+    let wanted = wanted(object);
+    let (updated, total, available) =
+        (count(object, "/status/updatedReplicas"), count(object, "/status/replicas"), count(object, "/status/availableReplicas"));
+    if updated < wanted {
+        return NotYet(with_failure(object, format!("{updated} of {wanted} replicas updated")));
+    }
+    if total > updated {
+        return NotYet(format!("{} replicas of an older template are left", total - updated));
+    }
+    if available < wanted {
+        return NotYet(with_failure(object, format!("{available} of {wanted} replicas available")));
+    }
+    Ready
+}
+
+fn stateful_set(object: &Value) -> Readiness {
+    if let Some(waiting) = unobserved(object) {
+        return waiting;
+    }
+    let (wanted, ready) = (wanted(object), count(object, "/status/readyReplicas"));
+    if ready < wanted {
+        return NotYet(format!("{ready} of {wanted} replicas ready"));
+    }
+    if text(object, "/spec/updateStrategy/type") == "OnDelete" {
+        return Ready;
+    }
+    let partition = count(object, "/spec/updateStrategy/rollingUpdate/partition");
+    let updated = count(object, "/status/updatedReplicas");
+    if partition > 0 {
+        let due = wanted.saturating_sub(partition);
+        return if updated < due { NotYet(format!("{updated} of {due} replicas updated")) } else { Ready };
+    }
+    if text(object, "/status/currentRevision") != text(object, "/status/updateRevision") {
+        return NotYet(format!("{updated} of {wanted} replicas updated"));
+    }
+    Ready
+}
+
+fn daemon_set(object: &Value) -> Readiness {
+    if let Some(waiting) = unobserved(object) {
+        return waiting;
+    }
+    let wanted = count(object, "/status/desiredNumberScheduled");
+    let (updated, available) = (count(object, "/status/updatedNumberScheduled"), count(object, "/status/numberAvailable"));
+    if updated < wanted && text(object, "/spec/updateStrategy/type") != "OnDelete" {
+        return NotYet(format!("{updated} of {wanted} pods updated"));
+    }
+    if available < wanted {
+        return NotYet(format!("{available} of {wanted} pods available"));
+    }
+    Ready
+}
+
+fn replica_set(object: &Value) -> Readiness {
+    if let Some(waiting) = unobserved(object) {
+        return waiting;
+    }
+    let (wanted, ready) = (wanted(object), count(object, "/status/readyReplicas"));
+    if ready < wanted { NotYet(with_failure(object, format!("{ready} of {wanted} replicas ready"))) } else { Ready }
+}
+
+fn job(object: &Value) -> Readiness {
+    if let Some(failed) = condition(object, "Failed").filter(|c| c.is("True")) {
+        let (reason, message) = failed.words();
+        return Failed(join(&reason, &message));
+    }
+    if condition(object, "Complete").is_some_and(|c| c.is("True")) {
+        return Ready;
+    }
+    let wanted = object.pointer("/spec/completions").and_then(Value::as_u64).unwrap_or(1);
+    let (done, failed) = (count(object, "/status/succeeded"), count(object, "/status/failed"));
+    let tries = if failed > 0 { format!(", {failed} failed tries") } else { String::new() };
+    NotYet(format!("{done} of {wanted} completions{tries}"))
+}
+
+fn pod(object: &Value) -> Readiness {
+    match text(object, "/status/phase") {
+        "Succeeded" => Ready,
+        "Failed" => Failed(join(text(object, "/status/reason"), &pod_end(object))),
+        _ if condition(object, "Ready").is_some_and(|c| c.is("True")) => Ready,
+        _ => NotYet(pod_trouble(object).unwrap_or_else(|| "its containers are not ready".to_owned())),
+    }
+}
+
+/// What keeps a pod from being ready, in its own words: why it is not scheduled, what a container waits for, how
+/// the last try ended.
+pub(crate) fn pod_trouble(pod: &Value) -> Option<String> {
+    if let Some(unscheduled) = condition(pod, "PodScheduled").filter(|c| c.is("False")) {
+        let (reason, message) = unscheduled.words();
+        return Some(join(&reason, &message));
+    }
+    let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];
+    let containers = statuses.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
+    containers.filter(|container| container.get("ready") != Some(&Value::Bool(true))).find_map(container_trouble)
+}
+
+fn container_trouble(container: &Value) -> Option<String> {
+    let waiting = container.pointer("/state/waiting").filter(|waiting| {
+        !matches!(text(waiting, "/reason"), "" | "ContainerCreating" | "PodInitializing")
+    });
+    let name = text(container, "/name");
+    if let Some(waiting) = waiting {
+        let last = container.pointer("/lastState/terminated").map_or_else(String::new, |end| format!(" (last try: {})", ended(end)));
+        return Some(format!("container `{name}`: {}{last}", join(text(waiting, "/reason"), text(waiting, "/message"))));
+    }
+    let end = container.pointer("/state/terminated").filter(|end| end.get("exitCode") != Some(&Value::from(0)))?;
+    Some(format!("container `{name}`: {}", ended(end)))
+}
+
+fn pod_end(pod: &Value) -> String {
+    let message = text(pod, "/status/message");
+    if message.is_empty() { pod_trouble(pod).unwrap_or_else(|| "the pod failed".to_owned()) } else { message.to_owned() }
+}
+
+fn ended(end: &Value) -> String {
+    let message = text(end, "/message");
+    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    format!("{} with exit code {}{message}", text(end, "/reason"), end.get("exitCode").and_then(Value::as_i64).unwrap_or(-1))
+}
+
+fn claim(object: &Value) -> Readiness {
+    match text(object, "/status/phase") {
+        "Bound" => Ready,
+        "Lost" => Failed("its volume is lost".to_owned()),
+        _ => NotYet("it is not bound to a volume".to_owned()),
+    }
+}
+
+fn service(object: &Value) -> Readiness {
+    match text(object, "/spec/type") {
+        "ExternalName" => Ready,
+        _ if text(object, "/spec/clusterIP").is_empty() => NotYet("it has no address yet".to_owned()),
+        "LoadBalancer" if empty(object, "/status/loadBalancer/ingress") => {
+            NotYet("its load balancer has no address yet".to_owned())
+        }
+        _ => Ready,
+    }
+}
+
+fn definition(object: &Value) -> Readiness {
+    match condition(object, "NamesAccepted").filter(|c| c.is("False")) {
+        Some(refused) => {
+            let (reason, message) = refused.words();
+            Failed(join(&reason, &message))
+        }
+        None => required(object, "Established"),
+    }
+}
+
+fn generic(object: &Value) -> Readiness {
+    if object.pointer("/status/observedGeneration").is_some()
+        && let Some(waiting) = unobserved(object)
+    {
+        return waiting;
+    }
+    if let Some(stalled) = condition(object, "Stalled").filter(|c| c.is("True")) {
+        let (reason, message) = stalled.words();
+        return Failed(join(&reason, &message));
+    }
+    if condition(object, "Ready").is_some() { required(object, "Ready") } else { Ready }
+}
+
+fn phase(object: &Value, ready: &[&str], failed: &[&str]) -> Readiness {
+    let phase = text(object, "/status/phase");
+    if ready.contains(&phase) {
+        Ready
+    } else if failed.contains(&phase) {
+        Failed(join(phase, text(object, "/status/message")))
+    } else {
+        NotYet(format!("its phase is `{phase}`"))
+    }
+}
+
+/// Ready when the condition is true.
+fn required(object: &Value, name: &str) -> Readiness {
+    match condition(object, name) {
+        Some(condition) if condition.is("True") => Ready,
+        Some(condition) => {
+            let (reason, message) = condition.words();
+            NotYet(join(&reason, &message))
+        }
+        None => NotYet(format!("condition `{name}` is not there yet")),
+    }
+}
+
+/// `NotYet` while the controller has not seen the newest version.
+fn unobserved(object: &Value) -> Option<Readiness> {
+    let behind = count(object, "/status/observedGeneration") < count(object, "/metadata/generation");
+    behind.then(|| NotYet("its controller has not looked at it yet".to_owned()))
+}
+
+/// Adds why replicas cannot be made, such as a quota.
+fn with_failure(object: &Value, text: String) -> String {
+    match condition(object, "ReplicaFailure").filter(|c| c.is("True")) {
+        Some(failure) => {
+            let (reason, message) = failure.words();
+            format!("{text}: {}", join(&reason, &message))
+        }
+        None => text,
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Condition<'a>(&'a Value);
+
+impl Condition<'_> {
+    fn is(&self, status: &str) -> bool {
+        text(self.0, "/status") == status
+    }
+
+    fn words(self) -> (String, String) {
+        (text(self.0, "/reason").to_owned(), text(self.0, "/message").to_owned())
+    }
+}
+
+fn condition<'a>(object: &'a Value, name: &str) -> Option<Condition<'a>> {
+    let all = object.pointer("/status/conditions")?.as_array()?;
+    all.iter().find(|condition| text(condition, "/type") == name).map(Condition)
+}
+
+fn join(reason: &str, message: &str) -> String {
+    match (reason, message) {
+        ("", "") => "no reason given".to_owned(),
+        (one, "") | ("", one) => one.to_owned(),
+        (reason, message) => format!("{reason}: {message}"),
+    }
+}
+
+fn wanted(object: &Value) -> u64 {
+    object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1)
+}
+
+fn count(object: &Value, pointer: &str) -> u64 {
+    object.pointer(pointer).and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn empty(object: &Value, pointer: &str) -> bool {
+    object.pointer(pointer).and_then(Value::as_array).is_none_or(Vec::is_empty)
+}
+
+/// The text at a place, or none.
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "ready_tests.rs"]
+mod tests;
