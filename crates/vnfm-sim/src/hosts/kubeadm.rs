@@ -1,0 +1,322 @@
+//! `kubeadm init | join | reset | token | version`, with the checks, files and words of the real one.
+
+use super::host::Host;
+use super::programs::hex;
+use super::shell::{Output, Shell};
+use super::{Lan, Plane};
+use crate::kubernetes::ClusterSpec;
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The version that is installed.
+pub(crate) const VERSION: &str = "v1.36.2";
+/// The port of API servers.
+const PORT: u16 = 6443;
+
+const ADMIN: &str = "/etc/kubernetes/admin.conf";
+const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
+const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
+const CA: &str = "/etc/kubernetes/pki/ca.crt";
+const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
+
+/// A kubeadm that runs; another one beside it is against the rules.
+pub(crate) struct Turn(Arc<Host>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.kubeadm.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Takes the turn for a kubeadm that changes the host.
+pub(crate) fn claim(host: &Arc<Host>, argv: &[String]) -> Result<Option<Turn>, Output> {
+    let words: Vec<_> = argv.iter().map(String::as_str).collect();
+    let changes =
+        matches!(words.as_slice(), [p, "init" | "join" | "reset", ..] if p.ends_with("kubeadm"));
+    if !changes {
+        return Ok(None);
+    }
+    if host.kubeadm.swap(true, Ordering::SeqCst) {
+        let what =
+            format!("`{}` beside another kubeadm on host `{}`", words.join(" "), host.spec().name);
+        host.lan.books.violation(what.clone());
+        return Err(Output::fail(1, format!("{what}\n")));
+    }
+    Ok(Some(Turn(host.clone())))
+}
+
+/// `kubeadm …`.
+pub(crate) async fn kubeadm(shell: &Shell, argv: &[String]) -> Output {
+    let words: Vec<_> = argv.iter().skip(1).map(String::as_str).collect();
+    if words.first() == Some(&"version") {
+        return Output::ok(format!("{VERSION}\n"));
+    }
+    if !shell.is_root() {
+        return Output::fail(
+            1,
+            preflight(&["[ERROR IsPrivilegedUser]: user is not running as root".into()]),
+        );
+    }
+    let result = match words.as_slice() {
+        ["init", rest @ ..] => init(&shell.host, rest).await,
+        ["join", rest @ ..] => join(&shell.host, rest).await,
+        ["reset", ..] => Ok(reset(&shell.host).await),
+        ["token", rest @ ..] => token(&shell.host, rest),
+        _ => {
+            shell.host.lan.books.violation(format!("`{}` is not simulated", argv.join(" ")));
+            Err(format!("unknown command {words:?} for \"kubeadm\" (not simulated)\n"))
+        }
+    };
+    result.map_or_else(|words| Output::fail(1, words), Output::ok)
+}
+
+/// A join that a fault cut: the files that the real one has written by then.
+pub(crate) fn leave_half_join(host: &Host) {
+    let mut disk = host.disk();
+    disk.write(BOOTSTRAP, "kind: Config\n", 0o600);
+    disk.write(CA, "", 0o644);
+}
+
+/// What flags and configuration file say.
+struct Wanted {
+    documents: Vec<Value>,
+    flags: BTreeMap<String, String>,
+    plain: Vec<String>,
+}
+
+impl Wanted {
+    fn read(host: &Host, words: &[&str]) -> Result<Self, String> {
+        let (mut flags, mut plain) = (BTreeMap::new(), Vec::new());
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let Some(flag) = word.strip_prefix("--") else {
+                plain.push((*word).to_owned());
+                continue;
+            };
+            let (name, value) = match flag.split_once('=') {
+                Some((name, value)) => (name, value),
+                None if SWITCHES.contains(&flag) => (flag, "true"),
+                None => (flag, words.next().copied().unwrap_or_default()),
+            };
+            flags.insert(name.to_owned(), value.to_owned());
+        }
+        let mut documents = Vec::new();
+        if let Some(path) = flags.get("config") {
+            let text = host.disk().text(path);
+            let text = text.ok_or_else(|| {
+                format!("unable to read config from \"{path}\": open {path}: no such file or directory\n")
+            })?;
+            documents =
+                parse(&text).map_err(|e| format!("error unmarshaling configuration: {e}\n"))?;
+        }
+        Ok(Self { documents, flags, plain })
+    }
+
+    /// A value of the document of this kind.
+    fn at(&self, kind: &str, pointer: &str) -> Option<String> {
+        let document = self.documents.iter().find(|d| d["kind"] == kind)?;
+        document.pointer(pointer)?.as_str().map(str::to_owned)
+    }
+
+    fn flag(&self, name: &str) -> Option<String> {
+        self.flags.get(name).cloned()
+    }
+}
+
+const SWITCHES: &[&str] = &["print-join-command", "upload-certs", "force", "skip-token-print"];
+
+/// The documents of a YAML stream.
+pub(crate) fn parse(text: &str) -> Result<Vec<Value>, String> {
+    let documents = serde_yaml::Deserializer::from_str(text).map(Value::deserialize);
+    let documents: Result<Vec<_>, _> = documents.collect();
+    let documents = documents.map_err(|e| e.to_string())?;
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+}
+
+fn preflight(problems: &[String]) -> String {
+    let lines: String = problems.iter().map(|problem| format!("\t{problem}\n")).collect();
+    format!("error execution phase preflight: [preflight] Some fatal errors occurred:\n{lines}")
+}
+
+/// What the real one checks first, as far as a simulated host can be wrong.
+fn check(host: &Host, files: &[&str]) -> Result<(), String> {
+    let mut problems = Vec::new();
+    {
+        let disk = host.disk();
+        for path in files.iter().filter(|path| disk.is_file(path)) {
+            let name = path.trim_start_matches('/').replace('/', "-");
+            problems.push(format!("[ERROR FileAvailable--{name}]: {path} already exists"));
+        }
+    }
+    let settings = host.settings();
+    if settings.sysctl.get("net.ipv4.ip_forward").is_none_or(|value| value != "1") {
+        problems.push(
+            "[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1"
+                .into(),
+        );
+    }
+    if settings.swap {
+        problems.push(
+            "[ERROR Swap]: running with swap on is not supported. Please disable swap".into(),
+        );
+    }
+    if !settings.active.contains("containerd") {
+        problems.push(
+            "[ERROR CRI]: could not connect to the container runtime: is containerd running?"
+                .into(),
+        );
+    }
+    if problems.is_empty() { Ok(()) } else { Err(preflight(&problems)) }
+}
+
+async fn init(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
+    let wanted = Wanted::read(host, words)?;
+    check(host, &[API_SERVER, KUBELET, ADMIN])?;
+    let address = host.spec().address;
+    let endpoint = format!("{address}:{PORT}");
+    let spec = ClusterSpec { name: endpoint.clone(), address, port: PORT };
+    let started = host.lan.clusters.start(spec).await;
+    let cluster =
+        started.map_err(|e| format!("error execution phase wait-control-plane: {e:#}\n"))?;
+    let node = wanted
+        .at("InitConfiguration", "/nodeRegistration/name")
+        .or_else(|| wanted.flag("node-name"))
+        .unwrap_or_else(|| host.spec().name.clone());
+    cluster.add_node(&node, &address.to_string());
+    let token = wanted
+        .at("InitConfiguration", "/bootstrapTokens/0/token")
+        .or_else(|| wanted.flag("token"))
+        .unwrap_or_else(fresh_token);
+    let ca = cluster.ca_pem();
+    {
+        let mut disk = host.disk();
+        let config = format!("apiVersion: v1\nkind: Config\nserver: https://{endpoint}\n");
+        disk.write(ADMIN, config.clone(), 0o600);
+        disk.write(KUBELET, config, 0o600);
+        disk.write(CA, ca.clone(), 0o644);
+        disk.write(API_SERVER, "kind: Pod\n", 0o600);
+    }
+    host.settings().active.insert("kubelet".into());
+    let tokens = token.split_once('.').map(|(id, secret)| (id.to_owned(), secret.to_owned()));
+    let plane = Plane { cluster, tokens: tokens.into_iter().collect() };
+    host.lan.planes().insert(endpoint.clone(), plane);
+    let join = join_command(&endpoint, &token, &ca);
+    Ok(format!(
+        "[init] Using Kubernetes version: {VERSION}\n[preflight] Running pre-flight checks\n\
+         Your Kubernetes control-plane has initialized successfully!\n\n{join}"
+    ))
+}
+
+fn join_command(endpoint: &str, token: &str, ca: &str) -> String {
+    let hash = ca_hash(ca).unwrap_or_default();
+    format!("kubeadm join {endpoint} --token {token} --discovery-token-ca-cert-hash {hash} \n")
+}
+
+/// `sha256:…` of the CA's public key, as joins pin it.
+fn ca_hash(pem: &str) -> Option<String> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).ok()?;
+    let certificate = pem.parse_x509().ok()?;
+    Some(format!("sha256:{}", hex(&Sha256::digest(certificate.tbs_certificate.subject_pki.raw))))
+}
+
+fn fresh_token() -> String {
+    let random = uuid::Uuid::new_v4().simple().to_string();
+    format!("{}.{}", &random[..6], &random[6..22])
+}
+
+async fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
+    let wanted = Wanted::read(host, words)?;
+    check(host, &[KUBELET, BOOTSTRAP, CA])?;
+    let discovery =
+        |name: &str| wanted.at("JoinConfiguration", &format!("/discovery/bootstrapToken/{name}"));
+    let endpoint = discovery("apiServerEndpoint").or_else(|| wanted.plain.first().cloned());
+    let token = discovery("token").or_else(|| wanted.flag("token")).unwrap_or_default();
+    let hash = discovery("caCertHashes/0").or_else(|| wanted.flag("discovery-token-ca-cert-hash"));
+    let endpoint =
+        endpoint.ok_or("discovery: Invalid value: \"\": bootstrapToken or file must be set\n")?;
+    let plane = host.lan.planes().get(&endpoint).cloned();
+    let fault =
+        "error execution phase preflight: couldn't validate the identity of the API Server: ";
+    let plane = plane.ok_or_else(|| {
+        format!("{fault}failed to request the cluster-info ConfigMap: dial tcp {endpoint}: connect: connection refused\n")
+    })?;
+    let (id, secret) = token.split_once('.').unwrap_or_default();
+    if plane.tokens.get(id).is_none_or(|known| known != secret) {
+        return Err(format!(
+            "{fault}could not find a JWS signature in the cluster-info ConfigMap for token ID \"{id}\"\n"
+        ));
+    }
+    let ca = plane.cluster.ca_pem();
+    if hash != ca_hash(&ca) {
+        return Err(format!(
+            "{fault}cluster CA found in cluster-info ConfigMap is invalid: none of the public keys are pinned\n"
+        ));
+    }
+    let node = wanted.at("JoinConfiguration", "/nodeRegistration/name");
+    let node =
+        node.or_else(|| wanted.flag("node-name")).unwrap_or_else(|| host.spec().name.clone());
+    {
+        let mut disk = host.disk();
+        disk.write(
+            KUBELET,
+            format!("apiVersion: v1\nkind: Config\nserver: https://{endpoint}\n"),
+            0o600,
+        );
+        disk.write(CA, ca, 0o644);
+    }
+    host.settings().active.insert("kubelet".into());
+    plane.cluster.add_node(&node, &host.spec().address.to_string());
+    Ok("[preflight] Running pre-flight checks\n\nThis node has joined the cluster:\n\
+        * Certificate signing request was sent to apiserver and a response was received.\n"
+        .into())
+}
+
+async fn reset(host: &Arc<Host>) -> String {
+    host.stop_plane().await;
+    let mut disk = host.disk();
+    for path in ["/etc/kubernetes/manifests", "/etc/kubernetes/pki", ADMIN, KUBELET, BOOTSTRAP] {
+        disk.remove(path);
+    }
+    "[reset] Deleting contents of directories: [/etc/kubernetes/manifests /etc/kubernetes/pki]\n"
+        .into()
+}
+
+fn token(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
+    let wanted = Wanted::read(host, words)?;
+    let endpoint = endpoint_of(&host.lan, &host.disk().text(ADMIN).unwrap_or_default());
+    let endpoint = endpoint.ok_or_else(|| {
+        format!("failed to load admin kubeconfig: open {ADMIN}: no such file or directory\n")
+    })?;
+    let mut planes = host.lan.planes();
+    let plane = planes.get_mut(&endpoint).ok_or("the API server does not answer\n")?;
+    match wanted.plain.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["create"] => {
+            let token = fresh_token();
+            let (id, secret) = token.split_once('.').unwrap_or_default();
+            plane.tokens.insert(id.to_owned(), secret.to_owned());
+            let ca = plane.cluster.ca_pem();
+            let joins = wanted.flags.contains_key("print-join-command");
+            Ok(if joins { join_command(&endpoint, &token, &ca) } else { format!("{token}\n") })
+        }
+        ["delete", ids @ ..] => {
+            let said = ids.iter().map(|id| {
+                plane.tokens.remove(id.split('.').next().unwrap_or_default());
+                format!("bootstrap token \"{id}\" deleted\n")
+            });
+            Ok(said.collect())
+        }
+        ["list"] => Ok(plane.tokens.keys().map(|id| format!("{id}.<hidden>\n")).collect()),
+        other => Err(format!("unknown command {other:?} for \"kubeadm token\" (not simulated)\n")),
+    }
+}
+
+/// The endpoint that a kubeconfig names, where it is one of ours.
+pub(crate) fn endpoint_of(lan: &Lan, kubeconfig: &str) -> Option<String> {
+    let server = kubeconfig.split("server: https://").nth(1)?;
+    let endpoint = server.lines().next()?.trim().to_owned();
+    lan.planes().contains_key(&endpoint).then_some(endpoint)
+}

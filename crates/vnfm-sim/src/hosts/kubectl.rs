@@ -1,0 +1,256 @@
+//! `kubectl apply | get | wait | create token | delete | version` on a simulated host, against the host's cluster.
+
+use super::kubeadm::{endpoint_of, parse};
+use super::shell::{Input, Output, Shell};
+use crate::kubernetes::Cluster;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, interval};
+
+/// Between two looks of `kubectl wait`.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What flags and words say.
+#[derive(Default)]
+struct Line<'a> {
+    words: Vec<&'a str>,
+    namespace: Option<&'a str>,
+    kubeconfig: Option<&'a str>,
+    file: Option<&'a str>,
+    output: &'a str,
+    condition: &'a str,
+    timeout: u64,
+    all: bool,
+}
+
+impl<'a> Line<'a> {
+    fn read(args: &'a [String]) -> Self {
+        let mut line = Self { timeout: 30, ..Self::default() };
+        let mut args = args.iter().map(String::as_str);
+        while let Some(arg) = args.next() {
+            if !arg.starts_with('-') || arg == "-" {
+                line.words.push(arg);
+                continue;
+            }
+            let (flag, value) = match arg.split_once('=') {
+                Some((flag, value)) => (flag, Some(value)),
+                None => (arg, None),
+            };
+            match flag {
+                "--all" => line.all = true,
+                "-n" | "--namespace" => line.namespace = value.or_else(|| args.next()),
+                "--kubeconfig" => line.kubeconfig = value.or_else(|| args.next()),
+                "-f" | "--filename" => line.file = value.or_else(|| args.next()),
+                "-o" | "--output" => {
+                    line.output = value.or_else(|| args.next()).unwrap_or_default()
+                }
+                "--for" => line.condition = value.or_else(|| args.next()).unwrap_or_default(),
+                "--timeout" => {
+                    let text = value.or_else(|| args.next()).unwrap_or_default();
+                    line.timeout = text.trim_end_matches('s').parse().unwrap_or(30);
+                }
+                _ => {}
+            }
+        }
+        line
+    }
+}
+
+/// `kubectl …`.
+pub(crate) async fn kubectl(shell: &Shell, argv: &[String], input: &mut Input) -> Output {
+    let line = Line::read(&argv[1..]);
+    if line.words.first() == Some(&"version") {
+        return Output::ok(format!("Client Version: {}\n", super::kubeadm::VERSION));
+    }
+    let cluster = match cluster(shell, &line) {
+        Ok(cluster) => cluster,
+        Err(words) => return Output::fail(1, words),
+    };
+    let result = match line.words.as_slice() {
+        ["apply"] => apply(shell, &cluster, &line, input).await,
+        ["get", kind, names @ ..] => get(&cluster, &line, kind, names),
+        ["wait", subjects @ ..] => wait(&cluster, &line, subjects).await,
+        ["create", "token", account] => {
+            Ok(format!("{}\n", cluster.token_for(line.namespace.unwrap_or("default"), account)))
+        }
+        ["delete", kind, names @ ..] => delete(&cluster, &line, kind, names),
+        other => {
+            shell
+                .host
+                .lan
+                .books
+                .violation(format!("`kubectl {}` is not simulated", other.join(" ")));
+            Err(format!("error: unknown command {other:?} for \"kubectl\" (not simulated)\n"))
+        }
+    };
+    result.map_or_else(|words| Output::fail(1, words), Output::ok)
+}
+
+fn cluster(shell: &Shell, line: &Line<'_>) -> Result<Arc<Cluster>, String> {
+    let variable = shell.variables.get("KUBECONFIG").map(String::as_str);
+    let path = line.kubeconfig.or(variable).unwrap_or("/root/.kube/config");
+    let config = {
+        let disk = shell.host.disk();
+        let readable = shell.is_root() || disk.mode(path).is_some_and(|mode| mode & 0o004 != 0);
+        disk.text(path).filter(|_| readable)
+    };
+    let Some(config) = config else {
+        return Err("The connection to the server localhost:8080 was refused - did you specify the right host or port?\n".into());
+    };
+    let endpoint = endpoint_of(&shell.host.lan, &config);
+    let plane = endpoint.and_then(|endpoint| shell.host.lan.planes().get(&endpoint).cloned());
+    plane.map(|plane| plane.cluster).ok_or_else(|| {
+        "The connection to the server was refused - did you specify the right host or port?\n"
+            .into()
+    })
+}
+
+async fn apply(
+    shell: &Shell,
+    cluster: &Cluster,
+    line: &Line<'_>,
+    input: &mut Input,
+) -> Result<String, String> {
+    let text = match line.file {
+        Some("-") => String::from_utf8_lossy(&input.take().await).into_owned(),
+        Some(path) => shell
+            .host
+            .disk()
+            .text(path)
+            .ok_or_else(|| format!("error: the path \"{path}\" does not exist\n"))?,
+        None => return Err("error: must specify one of -f and -k\n".into()),
+    };
+    let mut said = String::new();
+    for mut document in parse(&text).map_err(|e| format!("error: error parsing {e}\n"))? {
+        fill_token(cluster, &mut document);
+        let kind = document["kind"].as_str().unwrap_or_default().to_lowercase();
+        let name = document["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        cluster.apply(&document.to_string()).map_err(|e| format!("Error from server: {e}\n"))?;
+        said.push_str(&format!("{kind}/{name} serverside-applied\n"));
+    }
+    Ok(said)
+}
+
+/// A Secret for a service account gets its token, as the real cluster's token controller does it.
+fn fill_token(cluster: &Cluster, document: &mut Value) {
+    if document["type"] != "kubernetes.io/service-account-token" {
+        return;
+    }
+    let account = &document["metadata"]["annotations"]["kubernetes.io/service-account.name"];
+    let namespace = document["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
+    let token = cluster.token_for(&namespace, account.as_str().unwrap_or_default());
+    document["data"] = json!({
+        "token": STANDARD.encode(token),
+        "ca.crt": STANDARD.encode(cluster.ca_pem()),
+        "namespace": STANDARD.encode(&namespace),
+    });
+}
+
+/// The path of a kind's collection.
+fn path(kind: &str, namespace: Option<&str>) -> Option<String> {
+    let (group, plural, namespaced) = match kind {
+        "node" | "nodes" | "no" => ("api/v1", "nodes", false),
+        "namespace" | "namespaces" | "ns" => ("api/v1", "namespaces", false),
+        "pod" | "pods" | "po" => ("api/v1", "pods", true),
+        "secret" | "secrets" => ("api/v1", "secrets", true),
+        "service" | "services" | "svc" => ("api/v1", "services", true),
+        "configmap" | "configmaps" | "cm" => ("api/v1", "configmaps", true),
+        "serviceaccount" | "serviceaccounts" | "sa" => ("api/v1", "serviceaccounts", true),
+        "deployment" | "deployments" | "deploy" => ("apis/apps/v1", "deployments", true),
+        "daemonset" | "daemonsets" | "ds" => ("apis/apps/v1", "daemonsets", true),
+        _ => return None,
+    };
+    Some(if namespaced {
+        format!("/{group}/namespaces/{}/{plural}", namespace.unwrap_or("default"))
+    } else {
+        format!("/{group}/{plural}")
+    })
+}
+
+fn unknown(kind: &str) -> String {
+    format!("error: the server doesn't have a resource type \"{kind}\"\n")
+}
+
+fn get(cluster: &Cluster, line: &Line<'_>, kind: &str, names: &[&str]) -> Result<String, String> {
+    let (kind, names) = match kind.split_once('/') {
+        Some((kind, name)) => (kind, vec![name]),
+        None => (kind, names.to_vec()),
+    };
+    let path = path(kind, line.namespace).ok_or_else(|| unknown(kind))?;
+    let object = match names.as_slice() {
+        [] => cluster.get_json(&path).unwrap_or_else(|| json!({ "items": [] })),
+        [name, ..] => cluster.get_json(&format!("{path}/{name}")).ok_or_else(|| {
+            format!("Error from server (NotFound): {kind} \"{name}\" not found\n")
+        })?,
+    };
+    if line.output == "json" {
+        return Ok(format!("{object}\n"));
+    }
+    if let Some(template) = line.output.strip_prefix("jsonpath=") {
+        let field = template.trim_matches(['{', '}', '\'']).replace("\\.", "\0");
+        let pointer: String =
+            field.trim_start_matches('.').split('.').map(|p| format!("/{p}")).collect();
+        let value = object.pointer(&pointer.replace('\0', ".")).cloned().unwrap_or_default();
+        return Ok(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    }
+    let items = object["items"].as_array().cloned().unwrap_or_else(|| vec![object.clone()]);
+    let names = items.iter().filter_map(|item| item["metadata"]["name"].as_str());
+    Ok(match line.output {
+        "name" => names.map(|name| format!("{kind}/{name}\n")).collect(),
+        _ => "NAME\n".to_owned() + &names.map(|name| format!("{name}\n")).collect::<String>(),
+    })
+}
+
+async fn wait(cluster: &Cluster, line: &Line<'_>, subjects: &[&str]) -> Result<String, String> {
+    if line.condition != "condition=Ready" {
+        return Err(format!("error: the condition {:?} is not simulated\n", line.condition));
+    }
+    let names: Vec<String> = if line.all {
+        let nodes = cluster.get_json("/api/v1/nodes").unwrap_or_default();
+        let items = nodes["items"].as_array().cloned().unwrap_or_default();
+        items.iter().filter_map(|n| n["metadata"]["name"].as_str().map(str::to_owned)).collect()
+    } else {
+        let names = subjects.iter().map(|s| s.rsplit('/').next().unwrap_or_default());
+        names.filter(|name| !matches!(*name, "node" | "nodes")).map(str::to_owned).collect()
+    };
+    let deadline = Instant::now() + Duration::from_secs(line.timeout);
+    let mut pace = interval(LOOK);
+    let mut said = String::new();
+    for name in names {
+        if cluster.get_json(&format!("/api/v1/nodes/{name}")).is_none() {
+            return Err(format!("Error from server (NotFound): nodes \"{name}\" not found\n"));
+        }
+        while !cluster.node_ready(&name) {
+            if Instant::now() >= deadline {
+                return Err(format!(
+                    "error: timed out waiting for the condition on nodes/{name}\n"
+                ));
+            }
+            pace.tick().await;
+        }
+        said.push_str(&format!("node/{name} condition met\n"));
+    }
+    Ok(said)
+}
+
+fn delete(
+    cluster: &Cluster,
+    line: &Line<'_>,
+    kind: &str,
+    names: &[&str],
+) -> Result<String, String> {
+    let path = path(kind, line.namespace).ok_or_else(|| unknown(kind))?;
+    let mut said = String::new();
+    for name in names {
+        let place = format!("{path}/{name}");
+        if cluster.get_json(&place).is_none() {
+            return Err(format!("Error from server (NotFound): {kind} \"{name}\" not found\n"));
+        }
+        cluster.delete(&place);
+        said.push_str(&format!("{kind} \"{name}\" deleted\n"));
+    }
+    Ok(said)
+}

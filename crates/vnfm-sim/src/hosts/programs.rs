@@ -1,0 +1,458 @@
+//! The small programs of a host, and the way to the large ones.
+
+use super::shell::{Input, Output, Shell};
+use super::{kubeadm, kubectl, step};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
+
+/// What every image has.
+pub(crate) const INSTALLED: &[&str] = &[
+    "apt-cache",
+    "apt-get",
+    "bash",
+    "cat",
+    "chmod",
+    "cp",
+    "dpkg",
+    "env",
+    "hostname",
+    "id",
+    "install",
+    "ls",
+    "mkdir",
+    "modprobe",
+    "mv",
+    "nproc",
+    "rm",
+    "sh",
+    "sha256sum",
+    "sleep",
+    "sudo",
+    "swapoff",
+    "sysctl",
+    "systemctl",
+    "uname",
+    "wc",
+    "whoami",
+];
+
+/// What the shell knows without a file.
+const BUILT_IN: &[&str] =
+    &["true", "false", ":", "echo", "test", "[", "command", "exit", "export", "cd", "set"];
+
+/// Runs `argv`; a program that is not there is 127.
+pub(crate) async fn run(shell: &mut Shell, argv: &[String], input: &mut Input) -> Output {
+    let Some(path) = argv.first() else { return Output::default() };
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let there = if path.contains('/') {
+        shell.host.disk().is_file(path)
+    } else {
+        BUILT_IN.contains(&name) || shell.host.has_program(name)
+    };
+    if !there {
+        return Output::fail(127, format!("sh: 1: {path}: not found\n"));
+    }
+    let args: Vec<&str> = argv[1..].iter().map(String::as_str).collect();
+    match name {
+        "sudo" => sudo(shell, argv, input).await,
+        "sh" | "bash" => sh(shell, &args, input).await,
+        "env" => env(shell, argv, input).await,
+        "vnfm-step" => step::vnfm_step(shell, argv).await,
+        "kubeadm" => kubeadm::kubeadm(shell, argv).await,
+        "kubectl" => kubectl::kubectl(shell, argv, input).await,
+        "cat" => cat(shell, &args, input).await,
+        "wc" => Output::ok(format!("{}\n", input.take().await.len())),
+        "sha256sum" => sha256sum(shell, &args, input).await,
+        "sleep" => {
+            let seconds: f32 = args.first().and_then(|s| s.parse().ok()).unwrap_or(0.0);
+            crate::time::pause(std::time::Duration::from_secs_f32(seconds)).await;
+            Output::default()
+        }
+        "true" | "false" | ":" | "echo" | "test" | "[" | "command" | "exit" | "export" | "cd"
+        | "set" => built_in(shell, name, &args),
+        "mkdir" | "rm" | "mv" | "cp" | "chmod" | "ls" | "install" => files(shell, name, &args),
+        "apt-get" | "apt-cache" | "dpkg" | "ctr" => packages(shell, name, &args),
+        "sysctl" | "modprobe" | "swapoff" | "systemctl" => settings(shell, name, &args),
+        "uname" | "id" | "whoami" | "hostname" | "nproc" => identity(shell, name, &args),
+        // A file that somebody put there: a script.
+        _ => script(shell, path, &args, input).await,
+    }
+}
+
+/// What a program that a fault struck leaves behind: a `kubeadm join` is cut in the middle.
+pub(crate) fn leave_half(shell: &Shell, argv: &[String]) {
+    if argv.first().is_some_and(|p| p.ends_with("kubeadm")) && argv.iter().any(|a| a == "join") {
+        kubeadm::leave_half_join(&shell.host);
+    }
+}
+
+async fn sudo(shell: &mut Shell, argv: &[String], input: &mut Input) -> Output {
+    let command = argv[1..].iter().position(|arg| !arg.starts_with('-')).map(|at| &argv[at + 1..]);
+    let Some(command) = command else { return Output::fail(1, "usage: sudo -n command\n") };
+    let mut root = shell.clone();
+    "root".clone_into(&mut root.user);
+    root.variables.clear();
+    root.program(command, input).await
+}
+
+async fn sh(shell: &mut Shell, args: &[&str], input: &mut Input) -> Output {
+    let mut inner = shell.clone();
+    match args {
+        ["-c", _, "vnfm-put", path, mode, length] => put(shell, path, (mode, length), input).await,
+        ["-c", text, rest @ ..] => {
+            number(&mut inner, rest);
+            inner.script(text, input).await
+        }
+        [path, rest @ ..] if !path.starts_with('-') => script(&mut inner, path, rest, input).await,
+        _ => {
+            let text = String::from_utf8_lossy(&input.take().await).into_owned();
+            inner.script(&text, &mut Input::nothing()).await
+        }
+    }
+}
+
+fn number(shell: &mut Shell, args: &[&str]) {
+    for (n, arg) in args.iter().enumerate() {
+        shell.variables.insert(n.to_string(), (*arg).to_owned());
+    }
+}
+
+async fn script(shell: &mut Shell, path: &str, args: &[&str], input: &mut Input) -> Output {
+    let Some(text) = shell.host.disk().text(path) else {
+        return Output::fail(2, format!("sh: 0: cannot open {path}: No such file\n"));
+    };
+    let mut inner = shell.clone();
+    let mut all = vec![path];
+    all.extend(args);
+    number(&mut inner, &all);
+    inner.script(&text, input).await
+}
+
+/// The upload of a file: the same result as the script that real hosts run for it.
+async fn put(shell: &Shell, path: &str, (mode, length): (&str, &str), input: &mut Input) -> Output {
+    let content = input.take().await;
+    if content.len().to_string() != length {
+        return Output::fail(1, format!("got {} of {length} bytes\n", content.len()));
+    }
+    if !shell.may_write(path) {
+        return Output::fail(2, format!("sh: 1: cannot create {path}: Permission denied\n"));
+    }
+    let mode = u32::from_str_radix(mode, 8).unwrap_or(0o600);
+    shell.host.disk().write(path, content, mode);
+    Output::default()
+}
+
+async fn env(shell: &mut Shell, argv: &[String], input: &mut Input) -> Output {
+    let mut inner = shell.clone();
+    let mut rest = &argv[1..];
+    while let Some((name, value)) = rest.first().and_then(|word| word.split_once('=')) {
+        inner.variables.insert(name.to_owned(), value.to_owned());
+        rest = &rest[1..];
+    }
+    if rest.is_empty() {
+        let lines = inner.variables.iter().map(|(name, value)| format!("{name}={value}\n"));
+        return Output::ok(lines.collect::<String>());
+    }
+    inner.program(rest, input).await
+}
+
+async fn cat(shell: &Shell, args: &[&str], input: &mut Input) -> Output {
+    let mut output = Output::default();
+    if args.is_empty() {
+        output.out = input.take().await;
+    }
+    for path in args {
+        let (content, mode) = {
+            let disk = shell.host.disk();
+            (disk.read(path), disk.mode(path).unwrap_or(0))
+        };
+        match content {
+            Some(content) if shell.is_root() || mode & 0o004 != 0 => output.out.extend(content),
+            Some(_) => {
+                output.code = 1;
+                output.err += &format!("cat: {path}: Permission denied\n");
+            }
+            None => {
+                output.code = 1;
+                output.err += &format!("cat: {path}: No such file or directory\n");
+            }
+        }
+    }
+    output
+}
+
+async fn sha256sum(shell: &Shell, args: &[&str], input: &mut Input) -> Output {
+    let (name, content) = match args.first() {
+        Some(path) => (*path, shell.host.disk().read(path)),
+        None => ("-", Some(input.take().await)),
+    };
+    let Some(content) = content else {
+        return Output::fail(1, format!("sha256sum: {name}: No such file or directory\n"));
+    };
+    Output::ok(format!("{}  {name}\n", hex(&Sha256::digest(content))))
+}
+
+/// Bytes as people write them.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn built_in(shell: &mut Shell, name: &str, args: &[&str]) -> Output {
+    match name {
+        "false" => Output::fail(1, ""),
+        "echo" => {
+            let (args, end) = match args {
+                ["-n", rest @ ..] => (rest, ""),
+                all => (all, "\n"),
+            };
+            Output::ok(args.join(" ") + end)
+        }
+        "test" | "[" => Output { code: i32::from(!test(shell, args)), ..Output::default() },
+        "command" => {
+            let found =
+                args.last().filter(|name| BUILT_IN.contains(name) || shell.host.has_program(name));
+            match found {
+                Some(name) => Output::ok(format!("/usr/bin/{name}\n")),
+                None => Output::fail(127, ""),
+            }
+        }
+        "exit" => {
+            let code = args.first().unwrap_or(&"0");
+            shell.variables.insert("\0exit".into(), (*code).to_owned());
+            Output { code: code.parse().unwrap_or(2), ..Output::default() }
+        }
+        "export" => {
+            for (name, value) in args.iter().filter_map(|word| word.split_once('=')) {
+                shell.variables.insert(name.to_owned(), value.to_owned());
+            }
+            shell.variables.insert("\0export".into(), String::new());
+            Output::default()
+        }
+        _ => Output::default(),
+    }
+}
+
+fn test(shell: &Shell, args: &[&str]) -> bool {
+    let args = args.strip_suffix(&["]"]).unwrap_or(args);
+    let disk = shell.host.disk();
+    match args {
+        ["!", rest @ ..] => {
+            drop(disk);
+            !test(shell, rest)
+        }
+        ["-e", path] => disk.is_file(path) || disk.is_folder(path),
+        ["-f", path] => disk.is_file(path),
+        ["-d", path] => disk.is_folder(path),
+        ["-s", path] => disk.read(path).is_some_and(|content| !content.is_empty()),
+        ["-n", text] => !text.is_empty(),
+        ["-z", text] => text.is_empty(),
+        [a, "=", b] => a == b,
+        [a, "!=", b] => a != b,
+        [text] => !text.is_empty(),
+        _ => false,
+    }
+}
+
+fn files(shell: &Shell, name: &str, args: &[&str]) -> Output {
+    let plain: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
+    let changed = if name == "ls" { &[][..] } else { plain.as_slice() };
+    let paths = changed.iter().filter(|path| path.starts_with('/'));
+    if let Some(path) = paths.clone().find(|path| !shell.may_write(path)) {
+        return Output::fail(1, format!("{name}: cannot change '{path}': Permission denied\n"));
+    }
+    let mut disk = shell.host.disk();
+    let missing =
+        |path: &str| Output::fail(1, format!("{name}: '{path}': No such file or directory\n"));
+    match (name, plain.as_slice()) {
+        ("mkdir", paths) => paths.iter().for_each(|path| disk.make_folder(path)),
+        ("install", paths) if args.contains(&"-d") => {
+            paths.iter().filter(|p| p.starts_with('/')).for_each(|path| disk.make_folder(path));
+        }
+        ("rm", paths) => {
+            for path in paths {
+                if !disk.remove(path) && !args.iter().any(|a| a.starts_with('-') && a.contains('f'))
+                {
+                    return missing(path);
+                }
+            }
+        }
+        ("mv", [from, to]) => {
+            if !disk.rename(from, to) {
+                return missing(from);
+            }
+        }
+        ("cp" | "install", [.., from, to]) => match disk.read(from) {
+            Some(content) => disk.write(to, content, 0o644),
+            None => return missing(from),
+        },
+        ("chmod", [mode, paths @ ..]) => {
+            for path in paths {
+                let Some(file) = disk.get_mut(path) else { return missing(path) };
+                file.mode = u32::from_str_radix(mode, 8).unwrap_or(file.mode);
+            }
+        }
+        ("ls", paths) => {
+            let folder = format!("{}/", paths.first().unwrap_or(&"/").trim_end_matches('/'));
+            let names: BTreeSet<String> = disk
+                .paths()
+                .iter()
+                .filter_map(|path| path.strip_prefix(&folder)?.split('/').next().map(str::to_owned))
+                .collect();
+            return Output::ok(names.iter().map(|name| format!("{name}\n")).collect::<String>());
+        }
+        _ => return Output::fail(1, format!("{name}: missing operand\n")),
+    }
+    Output::default()
+}
+
+fn packages(shell: &Shell, name: &str, args: &[&str]) -> Output {
+    if name == "ctr" {
+        let Some(path) = args.iter().find(|arg| arg.starts_with('/')) else {
+            let images = shell.host.settings().images.clone();
+            return Output::ok(images.iter().map(|image| format!("{image}\n")).collect::<String>());
+        };
+        let image = path.rsplit('/').next().unwrap_or_default().to_owned();
+        shell.host.settings().images.insert(image.clone());
+        return Output::ok(format!("unpacking {image}...done\n"));
+    }
+    let repository = shell.host.disk().is_folder("/etc/apt/sources.list.d");
+    let names: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
+    match (name, names.as_slice()) {
+        ("apt-cache", ["policy", wanted @ ..]) => {
+            let candidate = if repository { "1.36.2-1.1" } else { "(none)" };
+            let block =
+                |name: &&str| format!("{name}:\n  Installed: (none)\n  Candidate: {candidate}\n");
+            Output::ok(wanted.iter().map(block).collect::<String>())
+        }
+        ("apt-get", ["update"]) => Output::default(),
+        ("apt-get", ["install", wanted @ ..]) => {
+            let near = wanted.iter().all(|name| name.starts_with('/'));
+            match wanted.first() {
+                Some(first) if !repository && !near => {
+                    Output::fail(100, format!("E: Unable to locate package {first}\n"))
+                }
+                _ => install(shell, wanted),
+            }
+        }
+        ("dpkg", paths) => install(shell, paths),
+        _ => Output::fail(100, format!("{name}: invalid operation (not simulated)\n")),
+    }
+}
+
+/// Installs packages by name, or by the path of an archive `NAME_VERSION_ARCH.deb`.
+fn install(shell: &Shell, wanted: &[&str]) -> Output {
+    if !shell.is_root() {
+        return Output::fail(100, "E: Could not open lock file, are you root?\n");
+    }
+    let mut said = String::new();
+    let mut disk = shell.host.disk();
+    for package in wanted {
+        if package.starts_with('/') && !disk.is_file(package) {
+            return Output::fail(
+                100,
+                format!("E: Unsupported file {package} given on commandline\n"),
+            );
+        }
+        let file = package.rsplit('/').next().unwrap_or_default();
+        let name = file.split('_').next().unwrap_or_default();
+        disk.write(&format!("/usr/bin/{name}"), "", 0o755);
+        if name == "containerd" {
+            disk.write("/usr/bin/ctr", "", 0o755);
+        }
+        said.push_str(&format!("Setting up {name} ...\n"));
+    }
+    let units = ["kubelet", "containerd"];
+    let there = units.into_iter().filter(|unit| disk.is_file(&format!("/usr/bin/{unit}")));
+    let there: Vec<String> = there.map(str::to_owned).collect();
+    drop(disk);
+    shell.host.settings().enabled.extend(there);
+    Output::ok(said)
+}
+
+fn settings(shell: &Shell, name: &str, args: &[&str]) -> Output {
+    let plain: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
+    if !shell.is_root() && !(name == "systemctl" && plain.first() == Some(&"is-active")) {
+        return Output::fail(1, format!("{name}: permission denied\n"));
+    }
+    let installed: Vec<&str> = plain
+        .iter()
+        .copied()
+        .filter(|unit| *unit == "ssh" || shell.host.has_program(unit))
+        .collect();
+    let mut settings = shell.host.settings();
+    match name {
+        "sysctl" => {
+            let mut said = String::new();
+            for (key, value) in plain.iter().filter_map(|word| word.split_once('=')) {
+                settings.sysctl.insert(key.to_owned(), value.to_owned());
+                said.push_str(&format!("{key} = {value}\n"));
+            }
+            let quiet = args.iter().any(|arg| arg.starts_with('-') && arg.contains('q'));
+            Output::ok(if quiet { String::new() } else { said })
+        }
+        "modprobe" => {
+            settings.modules.extend(plain.iter().map(ToString::to_string));
+            Output::default()
+        }
+        "swapoff" => {
+            settings.swap = false;
+            Output::default()
+        }
+        _ => systemctl(&mut settings, args, &installed),
+    }
+}
+
+fn systemctl(settings: &mut super::host::Settings, args: &[&str], installed: &[&str]) -> Output {
+    let now = args.contains(&"--now");
+    let plain: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
+    let Some((verb, units)) = plain.split_first() else {
+        return Output::fail(1, "systemctl: no command (not simulated)\n");
+    };
+    let mut output = Output::default();
+    for unit in units {
+        if !installed.contains(unit) {
+            return Output::fail(5, format!("Failed to {verb} {unit}.service: Unit not found.\n"));
+        }
+        match *verb {
+            "start" | "restart" | "reload" => {
+                settings.active.insert((*unit).to_owned());
+            }
+            "stop" => {
+                settings.active.remove(*unit);
+            }
+            "enable" => {
+                settings.enabled.insert((*unit).to_owned());
+                if now {
+                    settings.active.insert((*unit).to_owned());
+                }
+            }
+            "disable" => {
+                settings.enabled.remove(*unit);
+            }
+            "is-active" => {
+                let active = settings.active.contains(*unit);
+                output = Output::ok(if active { "active\n" } else { "inactive\n" });
+                output.code = if active { 0 } else { 3 };
+            }
+            _ => return Output::fail(1, format!("Unknown command verb {verb} (not simulated).\n")),
+        }
+    }
+    output
+}
+
+fn identity(shell: &Shell, name: &str, args: &[&str]) -> Output {
+    let user = &shell.user;
+    Output::ok(match (name, args) {
+        ("uname", ["-a"]) => {
+            format!("Linux {} 6.1.0 vnfm-sim x86_64 GNU/Linux\n", shell.host.spec().name)
+        }
+        ("uname", ["-m"]) => "x86_64\n".into(),
+        ("uname", _) => "Linux\n".into(),
+        ("id", ["-u"]) => format!("{}\n", if shell.is_root() { 0 } else { 1000 }),
+        ("id", _) if shell.is_root() => "uid=0(root) gid=0(root) groups=0(root)\n".into(),
+        ("id", _) => format!("uid=1000({user}) gid=1000({user}) groups=1000({user})\n"),
+        ("whoami", _) => format!("{user}\n"),
+        ("nproc", _) => "2\n".into(),
+        _ => shell.host.disk().text("/etc/hostname").unwrap_or_default(),
+    })
+}

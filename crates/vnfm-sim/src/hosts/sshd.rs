@@ -1,0 +1,245 @@
+//! The SSH server of one host: logins, commands, jumps.
+
+use super::host::Host;
+use super::shell::{Input, Output, Shell};
+use crate::faults::{Fault, When};
+use anyhow::Context as _;
+use russh::keys::PublicKey;
+use russh::server::{
+    Auth, ChannelOpenHandle, Config, Handler, Msg, Session, VerifiedPublicKey, run_stream,
+};
+use russh::{
+    Channel, ChannelId, ChannelMsg, ChannelOpenFailure, ChannelReadHalf, ChannelWriteHalf,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Starts to listen; connections end with the host's power.
+pub(crate) async fn listen(host: Arc<Host>) -> anyhow::Result<JoinHandle<()>> {
+    let place = (host.spec().address, host.lan.ssh_port);
+    let listener = TcpListener::bind(place)
+        .await
+        .with_context(|| format!("cannot listen at `{}:{}` for SSH", place.0, place.1))?;
+    let config = Arc::new(Config {
+        keys: vec![host.key().clone()],
+        auth_rejection_time: Duration::ZERO,
+        nodelay: true,
+        ..Config::default()
+    });
+    Ok(tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            serve(&host, config.clone(), stream);
+        }
+    }))
+}
+
+fn serve(host: &Arc<Host>, config: Arc<Config>, stream: TcpStream) {
+    // A second handle of the socket lets the plug be pulled.
+    let Ok(stream) = stream.into_std() else { return };
+    let Ok(plug) = stream.try_clone() else { return };
+    let Ok(stream) = TcpStream::from_std(stream) else { return };
+    host.plug_in(plug);
+    let door = Door { host: host.clone(), user: String::new(), channels: HashMap::new() };
+    let task = tokio::spawn(async move {
+        // A client that goes away in the middle is no affair of the host.
+        if let Ok(session) = run_stream(config, stream, door).await {
+            let _ = session.await;
+        }
+    });
+    host.keep(task.abort_handle());
+}
+
+/// One connection.
+struct Door {
+    host: Arc<Host>,
+    user: String,
+    channels: HashMap<ChannelId, Channel<Msg>>,
+}
+
+impl Door {
+    fn answer(&mut self, user: &str, how: &str, knows: bool) -> Auth {
+        let subject = format!("{}: {user}", self.host.spec().name);
+        let fault = self.host.lan.faults.take("ssh.login", &subject);
+        let accepted = knows && fault.is_none();
+        let code = i64::from(!accepted);
+        self.host.lan.books.record("ssh", "ssh.login", &subject, (code, how));
+        if !accepted {
+            return Auth::reject();
+        }
+        user.clone_into(&mut self.user);
+        Auth::Accept
+    }
+
+    fn knows(&self, user: &str, how: impl Fn(&super::User) -> bool) -> bool {
+        self.host.spec().users.iter().any(|known| known.name == user && how(known))
+    }
+}
+
+impl Handler for Door {
+    type Error = russh::Error;
+
+    async fn auth_password(&mut self, user: &str, password: &str) -> Result<Auth, russh::Error> {
+        let knows = self.knows(user, |known| known.password.as_deref() == Some(password));
+        Ok(self.answer(user, "password", knows))
+    }
+
+    async fn auth_publickey(
+        &mut self,
+        user: &str,
+        key: VerifiedPublicKey<'_>,
+    ) -> Result<Auth, russh::Error> {
+        let offered = key.public_key.key_data();
+        let same = |line: &String| {
+            PublicKey::from_openssh(line.trim()).is_ok_and(|known| known.key_data() == offered)
+        };
+        let knows = self.knows(user, |known| known.authorized_keys.iter().any(same));
+        Ok(self.answer(user, "publickey", knows))
+    }
+
+    async fn channel_open_session(
+        &mut self,
+        channel: Channel<Msg>,
+        reply: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), russh::Error> {
+        self.channels.insert(channel.id(), channel);
+        reply.accept().await;
+        Ok(())
+    }
+
+    async fn channel_open_direct_tcpip(
+        &mut self,
+        channel: Channel<Msg>,
+        address: &str,
+        port: u32,
+        _: &str,
+        _: u32,
+        reply: ChannelOpenHandle,
+        _: &mut Session,
+    ) -> Result<(), russh::Error> {
+        let subject = format!("{}: {address}:{port}", self.host.spec().name);
+        let connected = TcpStream::connect(format!("{address}:{port}")).await;
+        let code = i64::from(connected.is_err());
+        self.host.lan.books.record("ssh", "ssh.jump", &subject, code);
+        match connected {
+            Ok(mut stream) => {
+                reply.accept().await;
+                let task = tokio::spawn(async move {
+                    // Either side may end it; neither is an error of the host.
+                    let _ = copy_bidirectional(&mut channel.into_stream(), &mut stream).await;
+                });
+                self.host.keep(task.abort_handle());
+            }
+            Err(_) => reply.reject(ChannelOpenFailure::ConnectFailed).await,
+        }
+        Ok(())
+    }
+
+    async fn exec_request(
+        &mut self,
+        id: ChannelId,
+        command: &[u8],
+        session: &mut Session,
+    ) -> Result<(), russh::Error> {
+        let Some(channel) = self.channels.remove(&id) else { return session.channel_failure(id) };
+        session.channel_success(id)?;
+        let command = String::from_utf8_lossy(command).into_owned();
+        let shell = Shell::new(self.host.clone(), self.user.clone());
+        let task = tokio::spawn(converse(channel, shell, command));
+        self.host.keep(task.abort_handle());
+        Ok(())
+    }
+
+    async fn shell_request(
+        &mut self,
+        id: ChannelId,
+        session: &mut Session,
+    ) -> Result<(), russh::Error> {
+        session.channel_success(id)?;
+        session.data(id, "a simulated host has no interactive shell: give ssh a command\r\n")?;
+        session.exit_status_request(id, 1)?;
+        session.close(id)
+    }
+
+    async fn channel_close(&mut self, id: ChannelId, _: &mut Session) -> Result<(), russh::Error> {
+        self.channels.remove(&id);
+        Ok(())
+    }
+}
+
+/// Runs one command with its channel's streams; ends when the client closes the channel or signals.
+async fn converse(channel: Channel<Msg>, shell: Shell, command: String) {
+    let (mut read, write) = channel.split();
+    let (arrived, arriving) = oneshot::channel();
+    let done = tokio::select! {
+        done = execute(shell, &command, Input::Arriving(arriving)) => done,
+        () = listen_to(&mut read, arrived) => None,
+    };
+    if let Some(output) = done {
+        // Where the client has gone, nobody is left to be told.
+        let _ = tell(&write, output).await;
+    }
+    let _ = write.close().await;
+}
+
+/// Collects what the command reads; returns when the client wants it to end.
+async fn listen_to(read: &mut ChannelReadHalf, arrived: oneshot::Sender<Vec<u8>>) {
+    let mut bytes = Vec::new();
+    let mut arrived = Some(arrived);
+    while let Some(message) = read.wait().await {
+        match message {
+            ChannelMsg::Data { data } => bytes.extend_from_slice(&data),
+            ChannelMsg::Eof => {
+                // A command that is over does not read any more.
+                let _ = arrived.take().map(|arrived| arrived.send(std::mem::take(&mut bytes)));
+            }
+            ChannelMsg::Signal { .. } | ChannelMsg::Close => return,
+            _ => {}
+        }
+    }
+}
+
+/// The command with what the books and the faults have to say; `None` cuts the channel.
+async fn execute(mut shell: Shell, command: &str, mut input: Input) -> Option<Output> {
+    let host = shell.host.clone();
+    let lan = &host.lan;
+    let (call, what) = match command.rsplit_once(" vnfm-put ") {
+        Some((_, rest)) => ("ssh.put", rest.trim_end_matches('\'')),
+        None => ("ssh.run", command),
+    };
+    let subject = format!("{}: {what}", host.spec().name);
+    let fault = lan.faults.take(call, &subject);
+    let (output, remark) = match fault {
+        Some(Fault::Exit { exit, stderr }) => (Some(Output::fail(exit, stderr)), "fault"),
+        Some(Fault::Drop { drop: When::Before } | Fault::Status { .. }) => (None, "cut before"),
+        Some(Fault::Hang { .. }) => std::future::pending().await,
+        Some(Fault::Drop { drop: When::After } | Fault::ErrorAfterEffect { .. }) => {
+            shell.script(command, &mut input).await;
+            (None, "cut after")
+        }
+        Some(Fault::Delay { delay_ms }) => {
+            crate::time::pause(Duration::from_millis(delay_ms)).await;
+            (Some(shell.script(command, &mut input).await), "delayed")
+        }
+        None => (Some(shell.script(command, &mut input).await), ""),
+    };
+    let code = output.as_ref().map_or(0, |output| i64::from(output.code));
+    lan.books.record("ssh", call, &subject, (code, remark));
+    output
+}
+
+async fn tell(write: &ChannelWriteHalf<Msg>, output: Output) -> Result<(), russh::Error> {
+    if !output.out.is_empty() {
+        write.data(output.out.as_slice()).await?;
+    }
+    if !output.err.is_empty() {
+        write.extended_data(1, output.err.as_bytes()).await?;
+    }
+    write.exit_status(u32::try_from(output.code).unwrap_or(255)).await?;
+    write.eof().await
+}

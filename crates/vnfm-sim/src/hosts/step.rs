@@ -1,0 +1,124 @@
+//! `vnfm-step`, the runner that drivers put on a host: long steps outlive the connection that began them.
+//!
+//! On a real host it is a shell script; here the same commands with the same answers, on tasks.
+
+use super::host::Host;
+use super::shell::{Input, Output, Shell};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How many lines `log` shows of each stream.
+const LINES: usize = 25;
+
+/// A step that was begun: what it wrote, and its exit code once it ended.
+pub(crate) struct Step {
+    exit: watch::Sender<Option<i32>>,
+    output: Mutex<Output>,
+}
+
+/// `vnfm-step …`.
+pub(crate) async fn vnfm_step(shell: &Shell, argv: &[String]) -> Output {
+    let host = &shell.host;
+    if !shell.is_root() {
+        return Output::fail(1, "vnfm-step: permission denied\n");
+    }
+    let words: Vec<_> = argv.iter().skip(1).map(String::as_str).collect();
+    match words.as_slice() {
+        ["start", _, name, "--", ..] => start(shell, name, argv[5..].to_vec()),
+        ["wait", name, seconds] => match find(host, name) {
+            Some(step) => wait(&step, seconds.parse().unwrap_or(0)).await,
+            None => Output::ok("absent\n"),
+        },
+        ["log", name] => Output::ok(find(host, name).map(|step| log(&step)).unwrap_or_default()),
+        ["out", name] => match find(host, name) {
+            Some(step) => Output::ok(step.written().out),
+            None => Output::fail(1, format!("vnfm-step: there is no step {name}\n")),
+        },
+        ["facts"] => Output::ok(facts(host)),
+        _ => Output::fail(2, "usage: vnfm-step start|wait|log|out|facts …\n"),
+    }
+}
+
+impl Step {
+    fn written(&self) -> Output {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn ended(&self) -> Option<i32> {
+        *self.exit.borrow()
+    }
+}
+
+fn find(host: &Host, name: &str) -> Option<Arc<Step>> {
+    host.steps().get(name).cloned()
+}
+
+fn start(shell: &Shell, name: &str, argv: Vec<String>) -> Output {
+    let host = shell.host.clone();
+    let mut steps = host.steps();
+    if steps.get(name).is_some_and(|step| step.ended().is_none()) {
+        return Output::ok("running\n");
+    }
+    let step = Arc::new(Step { exit: watch::Sender::new(None), output: Mutex::default() });
+    steps.insert(name.to_owned(), step.clone());
+    drop(steps);
+    let mut shell = shell.clone();
+    let task = tokio::spawn(async move {
+        let host = shell.host.clone();
+        let turn = host.turn.lock().await;
+        let output = shell.program(&argv, &mut Input::nothing()).await;
+        let code = output.code;
+        *step.output.lock().unwrap_or_else(PoisonError::into_inner) = output;
+        drop(turn);
+        step.exit.send_replace(Some(code));
+    });
+    host.keep(task.abort_handle());
+    Output::ok("started\n")
+}
+
+async fn wait(step: &Step, seconds: u64) -> Output {
+    let mut exit = step.exit.subscribe();
+    let ended = timeout(Duration::from_secs(seconds), exit.wait_for(Option::is_some)).await;
+    match ended {
+        Ok(Ok(code)) => Output::ok(format!("done {}\n", code.unwrap_or(255))),
+        _ => Output::ok("running\n"),
+    }
+}
+
+fn log(step: &Step) -> String {
+    let Output { out, err, .. } = step.written();
+    let out = String::from_utf8_lossy(&out).into_owned();
+    let tail = |text: &str| {
+        let lines: Vec<_> = text.lines().collect();
+        let from = lines.len().saturating_sub(LINES);
+        lines[from..].iter().map(|line| format!("{line}\n")).collect::<String>()
+    };
+    tail(&out) + &tail(&err)
+}
+
+/// What the host is like, as `name=value` lines.
+fn facts(host: &Host) -> String {
+    let has = |name: &str| host.has_program(name);
+    let missing: Vec<_> =
+        ["kubeadm", "kubelet", "kubectl", "containerd"].into_iter().filter(|p| !has(p)).collect();
+    let disk = host.disk();
+    let yes = |truth: bool| if truth { "yes" } else { "no" };
+    let file = |path: &str| yes(disk.is_file(path));
+    let hostname = disk.text("/etc/hostname").unwrap_or_default();
+    let settings = host.settings();
+    let version = if missing.contains(&"kubeadm") { "" } else { super::kubeadm::VERSION };
+    let lines = [
+        format!("hostname={}", hostname.trim()),
+        format!("missing={}", missing.join(" ")),
+        format!("kubeadm={version}"),
+        format!("swap={}", yes(settings.swap)),
+        format!("runtime={}", yes(settings.active.contains("containerd"))),
+        format!("admin={}", file("/etc/kubernetes/admin.conf")),
+        format!("kubelet={}", file("/etc/kubernetes/kubelet.conf")),
+        format!("bootstrap={}", file("/etc/kubernetes/bootstrap-kubelet.conf")),
+        format!("ca={}", file("/etc/kubernetes/pki/ca.crt")),
+    ];
+    lines.map(|line| line + "\n").concat()
+}
