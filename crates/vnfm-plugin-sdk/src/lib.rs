@@ -1,1 +1,115 @@
-//! What the author of a MgmtDriver sees: a trait, messages, one macro, a test-kit.
+//! What the author of a MgmtDriver sees: a trait, the messages, the host's services, one macro, a test-kit.
+//!
+//! ```
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use std::sync::Arc;
+//! use vnfm_plugin_sdk::prelude::*;
+//!
+//! pub struct Motd;
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! pub struct Login {
+//!     username: String,
+//!     password: Secret,
+//! }
+//!
+//! impl MgmtDriver for Motd {
+//!     type Config = NoConfig;
+//!
+//!     fn new(_config: NoConfig) -> Result<Self, DriverError> {
+//!         Ok(Self)
+//!     }
+//!
+//!     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
+//!         hooks.on("instantiate_end", Self::instantiate_end)
+//!     }
+//! }
+//!
+//! impl Motd {
+//!     async fn instantiate_end(
+//!         self: Arc<Self>,
+//!         cx: HookContext,
+//!         request: HookRequest<Login>,
+//!     ) -> Result<Effects, DriverError> {
+//!         for vnfc in request.vnfcs() {
+//!             let login = &request.additional_params;
+//!             let target = vnfc.ssh("CP1", &login.username)?.password(login.password.clone());
+//!             cx.ssh(target).check("greet", Command::new("echo hello > /etc/motd").sudo()).await?;
+//!         }
+//!         Ok(Effects::none().message("everybody is greeted"))
+//!     }
+//! }
+//!
+//! export_mgmt_driver!(Motd);
+//! ```
+//!
+//! | you need | look at |
+//! |---|---|
+//! | what the hook is told | [`HookRequest`], [`Vnfc`] |
+//! | what it may ask for | [`HookContext`], [`Ssh`] |
+//! | what it answers | [`Effects`], [`DriverError`] |
+//! | not to do a thing twice over a crash | [`HookContext::step`] |
+//! | many hosts at once | [`join_all_limited`] |
+//! | a test without a VNFM | [`testkit`] |
+//!
+//! A plugin needs no async runtime: the host polls it. Code that blocks keeps a thread of the host busy, so
+//! wait with the services of [`HookContext`].
+
+pub mod context;
+pub mod driver;
+pub mod error;
+mod ffi;
+pub mod http;
+pub mod messages;
+pub mod secret;
+pub mod ssh;
+pub mod testkit;
+
+pub use context::{HookContext, Level, join_all_limited};
+pub use driver::{Export, Hooks, MgmtDriver, NoConfig, NoParams};
+pub use error::{DriverError, ErrorKind, Failure, ServiceError};
+pub use ffi::{plugin, static_driver};
+pub use http::{HttpRequest, HttpResponse};
+pub use messages::effects::{Effects, NewVim};
+pub use messages::request::{
+    Artifact, ComputeResource, HookRequest, Instance, Inventory, RegisteredVim, Vnfc, VnfcCp,
+};
+pub use secret::Secret;
+pub use ssh::{Command, Output, Ssh, SshTarget, Upload};
+pub use {schemars, serde, serde_json, vnfm_plugin_abi as abi};
+
+/// A JSON object.
+pub type Object = serde_json::Map<String, serde_json::Value>;
+
+/// Version of the messages.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Everything that a driver usually needs.
+pub mod prelude {
+    pub use crate::{
+        Artifact, Command, DriverError, Effects, HookContext, HookRequest, Hooks, HttpRequest,
+        Level, MgmtDriver, NewVim, NoConfig, NoParams, Output, Secret, ServiceError, Ssh,
+        SshTarget, Upload, Vnfc, export_mgmt_driver, join_all_limited,
+    };
+}
+
+/// Exports a [`MgmtDriver`] as the plugin of its crate, named and versioned as in its `Cargo.toml`.
+///
+/// The crate's library is of type `["cdylib", "rlib"]`: the first is the plugin, the second serves tests and
+/// embedders, who take the driver by [`static_driver`].
+#[macro_export]
+macro_rules! export_mgmt_driver {
+    ($driver:ty) => {
+        impl $crate::Export for $driver {
+            const NAME: &'static str = env!("CARGO_PKG_NAME");
+            const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+        }
+
+        #[allow(unsafe_code)]
+        const _: () = {
+            #[unsafe(export_name = concat!("VNFM_MGMT_DRIVER_", env!("CARGO_PKG_NAME")))]
+            static PLUGIN: $crate::abi::Plugin = $crate::plugin::<$driver>();
+        };
+    };
+}

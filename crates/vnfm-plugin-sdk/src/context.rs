@@ -1,0 +1,286 @@
+//! What a running hook may ask of its host.
+
+use crate::error::{DriverError, ErrorKind, ServiceError};
+use crate::http::{HttpRequest, HttpResponse};
+use crate::ssh::{Ssh, SshTarget};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm_plugin_abi::{LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARN};
+
+/// Level of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// The hook fails because of this.
+    Error,
+    /// The operator should know.
+    Warn,
+    /// What happens.
+    Info,
+    /// For who searches.
+    Debug,
+}
+
+impl Level {
+    /// As the boundary numbers it.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::Error => LOG_ERROR,
+            Self::Warn => LOG_WARN,
+            Self::Info => LOG_INFO,
+            Self::Debug => LOG_DEBUG,
+        }
+    }
+}
+
+/// The host's services by name; the boundary and the test-kit each are one.
+pub(crate) trait Services: Send + Sync + 'static {
+    fn call(
+        &self,
+        service: &str,
+        request: Value,
+    ) -> BoxFuture<'static, Result<Value, ServiceError>>;
+    fn log(&self, level: Level, text: &str);
+}
+
+/// What a running hook may ask of its host. Cheap to clone.
+#[derive(Clone)]
+pub struct HookContext {
+    services: Arc<dyn Services>,
+}
+
+impl std::fmt::Debug for HookContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("HookContext")
+    }
+}
+
+impl HookContext {
+    pub(crate) fn new(services: Arc<dyn Services>) -> Self {
+        Self { services }
+    }
+
+    /// Calls a service by name: for what this SDK has no method for.
+    ///
+    /// # Errors
+    ///
+    /// As the service says; `Broken` where its answer is not a `T`.
+    pub async fn call<T: DeserializeOwned>(
+        &self,
+        service: &str,
+        request: Value,
+    ) -> Result<T, ServiceError> {
+        let answer = self.services.call(service, request).await?;
+        serde_json::from_value(answer).map_err(|error| {
+            let said = format!("the host's answer has the wrong shape: {error}");
+            ServiceError::new(service, ErrorKind::Broken, said)
+        })
+    }
+
+    /// A host to run commands on.
+    pub fn ssh(&self, target: SshTarget) -> Ssh {
+        Ssh::new(self.clone(), target)
+    }
+
+    /// Sends an HTTP request; any status is an answer.
+    ///
+    /// # Errors
+    ///
+    /// Where no answer comes.
+    pub async fn http(&self, request: HttpRequest) -> Result<HttpResponse, ServiceError> {
+        self.call("http", as_json("http", &request)?).await
+    }
+
+    /// Paths of all files of the package.
+    ///
+    /// # Errors
+    ///
+    /// Where the package cannot be read.
+    pub async fn artifacts(&self) -> Result<Vec<String>, ServiceError> {
+        let mut answer: Value = self.call("artifact.list", json!({})).await?;
+        serde_json::from_value(answer["paths"].take()).map_err(|error| {
+            ServiceError::new("artifact.list", ErrorKind::Broken, error.to_string())
+        })
+    }
+
+    /// A file of the package.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where the package has none of that path.
+    pub async fn artifact(&self, path: &str) -> Result<Vec<u8>, ServiceError> {
+        let answer: Value = self.call("artifact.read", json!({ "path": path })).await?;
+        let content = answer.get("contentBase64").and_then(Value::as_str).unwrap_or_default();
+        BASE64_STANDARD.decode(content).map_err(|error| {
+            ServiceError::new("artifact.read", ErrorKind::Broken, error.to_string())
+        })
+    }
+
+    /// Tells the operator how far the hook is. A host that does not listen is no reason to stop.
+    pub async fn progress(&self, percent: u8, message: &str) {
+        let request = json!({ "percent": percent.min(100), "message": message });
+        let _ = self.services.call("progress", request).await;
+    }
+
+    /// Tells the operator what the hook waits for.
+    pub async fn waiting(&self, what: &str) {
+        let _ = self.services.call("waiting", json!({ "for": what })).await;
+    }
+
+    /// What [`HookContext::save_checkpoint`] kept under `key`, in this attempt or an earlier one.
+    ///
+    /// # Errors
+    ///
+    /// Where the store does not answer, or what was kept is no `T`.
+    pub async fn checkpoint<T: DeserializeOwned>(
+        &self,
+        key: &str,
+    ) -> Result<Option<T>, ServiceError> {
+        let mut answer: Value = self.call("checkpoint.get", json!({ "key": key })).await?;
+        match answer["value"].take() {
+            Value::Null => Ok(None),
+            value => serde_json::from_value(value).map(Some).map_err(|error| {
+                let said = format!("checkpoint `{key}` has another shape than expected: {error}");
+                ServiceError::new("checkpoint.get", ErrorKind::Broken, said)
+            }),
+        }
+    }
+
+    /// Keeps `value` over a crash and a retry; it is sealed and may hold secrets.
+    ///
+    /// # Errors
+    ///
+    /// Where the store does not take it.
+    pub async fn save_checkpoint<T: Serialize + Sync>(
+        &self,
+        key: &str,
+        value: &T,
+    ) -> Result<(), ServiceError> {
+        let value = as_json("checkpoint.put", value)?;
+        let request = json!({ "key": key, "value": value });
+        self.call::<Value>("checkpoint.put", request).await.map(|_| ())
+    }
+
+    /// Runs `work` unless an earlier attempt of this hook finished it: then its answer is taken from there.
+    ///
+    /// A crash between the work and the note of it repeats the work, so `work` must say "make it so".
+    ///
+    /// # Errors
+    ///
+    /// As `work`, and where the note cannot be read or written.
+    pub async fn step<T, Work>(&self, name: &str, work: Work) -> Result<T, DriverError>
+    where
+        T: Serialize + DeserializeOwned + Sync,
+        Work: Future<Output = Result<T, DriverError>>,
+    {
+        let key = format!("step/{name}");
+        if let Some(Done { output }) = self.checkpoint(&key).await? {
+            self.log(Level::Debug, &format!("step `{name}` was done before"));
+            return Ok(output);
+        }
+        let output = work.await?;
+        let done = Done { output };
+        self.save_checkpoint(&key, &done).await?;
+        Ok(done.output)
+    }
+
+    /// Looks with `look`, `every` so often, until it has something; `what` is what the operator reads meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As `look`; `cancelled` where the operation is being cancelled; `timed-out` after `at_most`.
+    pub async fn until<T, F, Look>(
+        &self,
+        what: &str,
+        every: Duration,
+        at_most: Duration,
+        mut look: F,
+    ) -> Result<T, DriverError>
+    where
+        F: FnMut() -> Look,
+        Look: Future<Output = Result<Option<T>, DriverError>>,
+    {
+        let every = every.max(Duration::from_millis(10));
+        let mut waited = Duration::ZERO;
+        loop {
+            if let Some(seen) = look().await? {
+                return Ok(seen);
+            }
+            if waited >= at_most {
+                let said = format!("waited {} s for: {what}", at_most.as_secs());
+                return Err(DriverError::new("timed-out", said).retryable());
+            }
+            self.waiting(what).await;
+            self.check_cancelled().await?;
+            self.sleep(every).await?;
+            waited += every;
+        }
+    }
+
+    /// Lets time pass.
+    ///
+    /// # Errors
+    ///
+    /// Where the host does not know the service.
+    pub async fn sleep(&self, duration: Duration) -> Result<(), ServiceError> {
+        let request = json!({ "seconds": duration.as_secs_f64() });
+        self.call::<Value>("sleep", request).await.map(|_| ())
+    }
+
+    /// True once somebody wants the operation to stop. Long hooks look now and then.
+    pub async fn cancelled(&self) -> bool {
+        let answer = self.services.call("cancelled", json!({})).await;
+        answer.is_ok_and(|answer| answer["cancelled"] == true)
+    }
+
+    /// An error once somebody wants the operation to stop.
+    ///
+    /// # Errors
+    ///
+    /// `cancelled`.
+    pub async fn check_cancelled(&self) -> Result<(), DriverError> {
+        if self.cancelled().await { Err(DriverError::cancelled()) } else { Ok(()) }
+    }
+
+    /// Writes a line to the operation's log.
+    pub fn log(&self, level: Level, text: &str) {
+        self.services.log(level, text);
+    }
+
+    /// Writes a line of level info.
+    pub fn info(&self, text: &str) {
+        self.log(Level::Info, text);
+    }
+
+    /// Writes a line of level warn.
+    pub fn warn(&self, text: &str) {
+        self.log(Level::Warn, text);
+    }
+}
+
+// A step that answers nothing still leaves a note.
+#[derive(Serialize, serde::Deserialize)]
+struct Done<T> {
+    output: T,
+}
+
+fn as_json<T: Serialize>(service: &str, value: &T) -> Result<Value, ServiceError> {
+    serde_json::to_value(value)
+        .map_err(|error| ServiceError::new(service, ErrorKind::Broken, error.to_string()))
+}
+
+/// Runs many futures, at most `limit` at a time; the answers come in the order of the futures, and one that
+/// fails does not stop the others.
+pub async fn join_all_limited<I>(limit: usize, work: I) -> Vec<<I::Item as Future>::Output>
+where
+    I: IntoIterator,
+    I::Item: Future,
+{
+    futures::stream::iter(work).buffered(limit.max(1)).collect().await
+}

@@ -1,0 +1,130 @@
+//! The trait that an author implements, and the list of hooks that is also the plugin's declaration.
+
+use crate::context::HookContext;
+use crate::error::DriverError;
+use crate::messages::effects::Effects;
+use crate::messages::request::HookRequest;
+use futures::future::BoxFuture;
+use schemars::{JsonSchema, schema_for};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The VNF vendor's side of lifecycle operations.
+pub trait MgmtDriver: Sized + Send + Sync + 'static {
+    /// What the operator configures; [`NoConfig`] where there is nothing.
+    type Config: DeserializeOwned + JsonSchema;
+
+    /// Makes the driver; no host is touched yet.
+    ///
+    /// # Errors
+    ///
+    /// Where the configuration makes no sense; it ends the hook that needed the driver.
+    fn new(config: Self::Config) -> Result<Self, DriverError>;
+
+    /// Lists the hooks that this driver has; no other is ever called.
+    fn hooks(hooks: Hooks<Self>) -> Hooks<Self>;
+}
+
+/// Name and version of an exported driver; written by [`crate::export_mgmt_driver!`].
+pub trait Export: MgmtDriver {
+    /// Name of the plugin.
+    const NAME: &'static str;
+    /// Its version, `MAJOR.MINOR.PATCH`.
+    const VERSION: &'static str;
+}
+
+/// A driver that is not configured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct NoConfig {}
+
+/// A hook that takes no parameters; what is given is ignored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub struct NoParams {}
+
+type Run<D> = Box<
+    dyn Fn(Arc<D>, HookContext, HookRequest) -> BoxFuture<'static, Result<Effects, DriverError>>
+        + Send
+        + Sync,
+>;
+
+struct Hook<D> {
+    parameters: Value,
+    run: Run<D>,
+}
+
+/// The hooks of a driver, by name.
+pub struct Hooks<D> {
+    by_name: BTreeMap<String, Hook<D>>,
+}
+
+impl<D> std::fmt::Debug for Hooks<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.by_name.keys()).finish()
+    }
+}
+
+impl<D: MgmtDriver> Hooks<D> {
+    /// The hooks of `D`.
+    pub fn of() -> Self {
+        D::hooks(Self { by_name: BTreeMap::new() })
+    }
+
+    /// Adds the hook `name`, such as `instantiate_end`. `P` is what it wants to find in `additionalParams`; its
+    /// JSON Schema is what requests are checked by before anything is made.
+    #[must_use]
+    pub fn on<P, F, Running>(mut self, name: &str, handler: F) -> Self
+    where
+        P: DeserializeOwned + JsonSchema,
+        F: Fn(Arc<D>, HookContext, HookRequest<P>) -> Running + Send + Sync + 'static,
+        Running: Future<Output = Result<Effects, DriverError>> + Send + 'static,
+    {
+        let run: Run<D> = Box::new(move |driver, cx, request| match request.typed::<P>() {
+            Ok(request) => Box::pin(handler(driver, cx, request)),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        });
+        let parameters = schema_for!(P).to_value();
+        self.by_name.insert(name.to_owned(), Hook { parameters, run });
+        self
+    }
+
+    /// Runs one hook.
+    ///
+    /// # Errors
+    ///
+    /// As the hook says; `unknown-hook` where the driver does not have it, `bad-parameters` where
+    /// `additionalParams` do not fit.
+    pub async fn run(
+        &self,
+        driver: Arc<D>,
+        cx: HookContext,
+        request: HookRequest,
+    ) -> Result<Effects, DriverError> {
+        match self.by_name.get(&request.hook) {
+            Some(hook) => (hook.run)(driver, cx, request).await,
+            None => Err(self.unknown(&request.hook)),
+        }
+    }
+
+    fn unknown(&self, name: &str) -> DriverError {
+        let known = self.by_name.keys().map(|known| format!("`{known}`")).collect::<Vec<_>>();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        DriverError::new("unknown-hook", format!("there is no hook `{name}`; there is {known}"))
+    }
+
+    /// What the plugin says of itself, as JSON.
+    pub fn declaration(&self) -> Value {
+        let hooks: serde_json::Map<String, Value> = self
+            .by_name
+            .iter()
+            .map(|(name, hook)| (name.clone(), json!({ "parameters": hook.parameters })))
+            .collect();
+        json!({
+            "schemaVersion": crate::SCHEMA_VERSION,
+            "hooks": hooks,
+            "configSchema": schema_for!(D::Config).to_value(),
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! Why a hook failed ([`DriverError`]), and why a service of the host did ([`ServiceError`]).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Why a hook failed: what the operator reads, and what the engine needs to know. Its members are those of
+/// [`Failure`], which it points to.
+///
+/// Put no secret into its texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(title = "DriverError")]
+pub struct DriverError(Box<Failure>);
+
+/// The members of a [`DriverError`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Failure {
+    /// Name of the error, for ever the same, such as `join-failed`.
+    pub code: String,
+    /// What happened, in a sentence.
+    pub detail: String,
+    /// True where the same hook may work later without anybody changing anything.
+    #[serde(default)]
+    pub retryable: bool,
+    /// The host that it happened on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// What the hook was at, such as `join`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Exit code of the command that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The last lines that it said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub last_lines: Vec<String>,
+}
+
+const LAST_LINES: usize = 12;
+
+impl DriverError {
+    /// An error that will stay until somebody changes something.
+    pub fn new(code: impl Into<String>, detail: impl Into<String>) -> Self {
+        let failure = Failure { code: code.into(), detail: detail.into(), ..Failure::default() };
+        Self(Box::new(failure))
+    }
+
+    /// Says that the same hook may work later.
+    #[must_use]
+    pub fn retryable(mut self) -> Self {
+        self.0.retryable = true;
+        self
+    }
+
+    /// Names the host.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.0.host = Some(host.into());
+        self
+    }
+
+    /// Names the phase.
+    #[must_use]
+    pub fn phase(mut self, phase: impl Into<String>) -> Self {
+        self.0.phase = Some(phase.into());
+        self
+    }
+
+    /// Adds an exit code.
+    #[must_use]
+    pub fn exit_code(mut self, code: i32) -> Self {
+        self.0.exit_code = Some(code);
+        self
+    }
+
+    /// Adds the last lines of `text` that are not empty.
+    #[must_use]
+    pub fn last_lines(mut self, text: &str) -> Self {
+        let lines: Vec<_> = text.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
+        let from = lines.len().saturating_sub(LAST_LINES);
+        self.0.last_lines = lines[from..].iter().map(|&line| line.to_owned()).collect();
+        self
+    }
+
+    /// The operator wants the hook to stop.
+    pub fn cancelled() -> Self {
+        Self::new("cancelled", "the operation is being cancelled").retryable()
+    }
+}
+
+impl std::ops::Deref for DriverError {
+    type Target = Failure;
+
+    fn deref(&self) -> &Failure {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for DriverError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.code)?;
+        if let Some(host) = &self.host {
+            write!(f, " on `{host}`")?;
+        }
+        if let Some(phase) = &self.phase {
+            write!(f, " in phase `{phase}`")?;
+        }
+        write!(f, ": {}", self.detail)
+    }
+}
+
+impl std::error::Error for DriverError {}
+
+/// What can be done about a [`ServiceError`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The same call may work later.
+    Unavailable,
+    /// Something has to be changed first.
+    Refused,
+    /// A bug, here or there.
+    #[default]
+    #[serde(other)]
+    Broken,
+}
+
+/// Why a service of the host has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ServiceError {
+    /// What can be done about it.
+    pub kind: ErrorKind,
+    /// What happened, in a sentence.
+    pub detail: String,
+    /// The service that was called.
+    #[serde(skip)]
+    pub service: String,
+}
+
+impl ServiceError {
+    /// An error of `service`.
+    pub fn new(service: &str, kind: ErrorKind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into(), service: service.to_owned() }
+    }
+}
+
+impl std::fmt::Display for ServiceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}`: {}", self.service, self.detail)
+    }
+}
+
+impl std::error::Error for ServiceError {}
+
+impl From<ServiceError> for DriverError {
+    fn from(error: ServiceError) -> Self {
+        let code = match error.kind {
+            ErrorKind::Unavailable => "host-unavailable",
+            ErrorKind::Refused => "host-refused",
+            ErrorKind::Broken => "host-broken",
+        };
+        let known = Self::new(code, error.to_string());
+        if error.kind == ErrorKind::Unavailable { known.retryable() } else { known }
+    }
+}

@@ -1,0 +1,159 @@
+//! The driver behind the C boundary: declaration, creation, calls; and the host in front of it.
+#![expect(unsafe_code, reason = "the shims that the host calls write through its pointers")]
+
+use crate::context::{HookContext, Level, Services};
+use crate::driver::{Export, Hooks, MgmtDriver};
+use crate::error::{DriverError, ErrorKind, ServiceError};
+use crate::messages::request::HookRequest;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Once};
+use vnfm_plugin_abi::panics::{panic_text, remember};
+use vnfm_plugin_abi::{
+    ABI_MAJOR, ABI_MINOR, BoxAnswer, Buf, Driver, DriverSide, FLAG_PANICS_CONTAINED, FfiError,
+    Host, LOG_ERROR, MAGIC, PANICKED, Plugin, READY_ERR, READY_OK, Slice,
+};
+
+/// The table that a plugin of driver `D` exports; used by [`crate::export_mgmt_driver!`].
+///
+/// A library has its own copy of std, so its panics go to the host's log instead of standard error.
+pub const fn plugin<D: Export>() -> Plugin {
+    table::<D, true>()
+}
+
+/// The same for a driver that is linked into the program: it is called by name with the same JSON, without a
+/// library. The program's panic hook is left alone.
+pub fn static_driver<D: Export>() -> &'static Plugin {
+    const { &table::<D, false>() }
+}
+
+const fn table<D: Export, const OWN_STD: bool>() -> Plugin {
+    Plugin {
+        magic: MAGIC,
+        abi_major: ABI_MAJOR,
+        abi_minor: ABI_MINOR,
+        size: size_of::<Plugin>(),
+        flags: if cfg!(panic = "unwind") { FLAG_PANICS_CONTAINED } else { 0 },
+        name: Slice::from_static(D::NAME),
+        version: Slice::from_static(D::VERSION),
+        sdk_version: Slice::from_static(concat!("rust-", env!("CARGO_PKG_VERSION"))),
+        declare: Some(declare::<D>),
+        create: Some(create::<D, OWN_STD>),
+    }
+}
+
+unsafe extern "C" fn declare<D: MgmtDriver>(out: *mut Buf) -> u32 {
+    let declared = catch_unwind(|| json_bytes(&Hooks::<D>::of().declaration()));
+    let (status, bytes) = match declared {
+        Ok(bytes) => (READY_OK, bytes),
+        Err(payload) => (PANICKED, panic_text(payload)),
+    };
+    // SAFETY: the host lends an empty buffer for this call.
+    unsafe { out.write(bytes.into()) };
+    status
+}
+
+unsafe extern "C" fn create<D: MgmtDriver, const OWN_STD: bool>(
+    host: Host,
+    config: Slice,
+    out: *mut Driver,
+    error: *mut Buf,
+) -> u32 {
+    let created = catch_unwind(AssertUnwindSafe(|| {
+        if OWN_STD {
+            panics_to(host);
+        }
+        // SAFETY: the host lends the configuration for this call.
+        new_driver::<D>(unsafe { config.as_bytes() })
+    }));
+    let (status, bytes) = match created {
+        Ok(Ok(driver)) => {
+            // SAFETY: the host lends the place for this call and takes the driver.
+            unsafe { out.write(driver) };
+            return READY_OK;
+        }
+        Ok(Err(refusal)) => (READY_ERR, json_bytes(&refusal)),
+        Err(payload) => (PANICKED, panic_text(payload)),
+    };
+    // SAFETY: the host lends an empty buffer for this call.
+    unsafe { error.write(bytes.into()) };
+    status
+}
+
+fn new_driver<D: MgmtDriver>(config: &[u8]) -> Result<Driver, DriverError> {
+    let config = serde_json::from_slice(config).map_err(|error| {
+        DriverError::new("bad-config", format!("the configuration does not fit: {error}"))
+    })?;
+    let driver = Arc::new(D::new(config)?);
+    Ok(Driver::new(Arc::new(Made { driver, hooks: Hooks::of() })))
+}
+
+fn panics_to(host: Host) {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(move |panic| {
+            let text = panic.to_string();
+            host.log(LOG_ERROR, &text);
+            remember(text);
+        }));
+    });
+}
+
+struct Made<D> {
+    driver: Arc<D>,
+    hooks: Hooks<D>,
+}
+
+impl<D: MgmtDriver> DriverSide for Made<D> {
+    fn call(self: Arc<Self>, host: Host, hook: &str, request: &[u8]) -> BoxAnswer {
+        let (hook, request) = (hook.to_owned(), request.to_vec());
+        Box::pin(async move {
+            let mut request: HookRequest = serde_json::from_slice(&request)
+                .map_err(|error| DriverError::new("bad-request", error.to_string()))
+                .map_err(|error| json_bytes(&error))?;
+            request.hook = hook;
+            let cx = HookContext::new(Arc::new(Foreign { host }));
+            let answer = self.hooks.run(self.driver.clone(), cx, request).await;
+            answer.map(|effects| json_bytes(&effects)).map_err(|error| json_bytes(&error))
+        })
+    }
+}
+
+/// The host on the other side of the boundary.
+struct Foreign {
+    host: Host,
+}
+
+impl Services for Foreign {
+    fn call(
+        &self,
+        service: &str,
+        request: Value,
+    ) -> BoxFuture<'static, Result<Value, ServiceError>> {
+        let answer = self.host.call(service, &json_bytes(&request));
+        let service = service.to_owned();
+        Box::pin(async move {
+            let broken = |said: String| ServiceError::new(&service, ErrorKind::Broken, said);
+            match answer.await {
+                Ok(bytes) => serde_json::from_slice(bytes.as_bytes())
+                    .map_err(|error| broken(format!("the host's answer is no JSON: {error}"))),
+                Err(FfiError::Answer(bytes)) => Err(match serde_json::from_slice(&bytes) {
+                    Ok(error) => ServiceError { service: service.clone(), ..error },
+                    Err(_) => broken(String::from_utf8_lossy(&bytes).into_owned()),
+                }),
+                Err(FfiError::Panicked(said)) => Err(broken(format!("the host panicked: {said}"))),
+                Err(other) => Err(broken(format!("the host broke the protocol: {other:?}"))),
+            }
+        })
+    }
+
+    fn log(&self, level: Level, text: &str) {
+        self.host.log(level.number(), text);
+    }
+}
+
+fn json_bytes<T: serde::Serialize>(value: &T) -> Vec<u8> {
+    // Messages have text keys and no reader that fails: they always serialize.
+    serde_json::to_vec(value).unwrap_or_default()
+}

@@ -1,0 +1,273 @@
+//! What a hook is told.
+
+use crate::error::DriverError;
+use crate::ssh::SshTarget;
+use crate::{Object, SCHEMA_VERSION};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a hook is told. `P` is the hook's own type for `additionalParams`.
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct HookRequest<P = Value> {
+    /// 1.
+    pub schema_version: u32,
+    /// Such as `INSTANTIATE`.
+    pub operation: String,
+    /// Such as `instantiate_end`.
+    pub hook: String,
+    /// The VNF instance.
+    pub instance: Instance,
+    /// Its resources.
+    #[serde(default)]
+    pub inventory: Inventory,
+    /// `additionalParams` of the operation's request, secrets in clear.
+    pub additional_params: P,
+    /// What the VNFD gives to the operation.
+    #[serde(default)]
+    pub inputs: Object,
+    /// VIMs that this instance registered earlier.
+    #[serde(default)]
+    pub vims: Vec<RegisteredVim>,
+    /// Artifacts of the package.
+    #[serde(default)]
+    pub artifacts: Vec<Artifact>,
+    /// RFC 3339: when the hook is dropped.
+    pub deadline: String,
+    /// How often this hook was begun, from 1.
+    pub attempt: u32,
+}
+
+impl<P> std::fmt::Debug for HookRequest<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HookRequest({} of `{}`, attempt {})", self.hook, self.instance.id, self.attempt)
+    }
+}
+
+impl HookRequest<Value> {
+    /// The request with its parameters as the hook wants them. Absent parameters count as none.
+    ///
+    /// # Errors
+    ///
+    /// `schema-version` where the host speaks a version that this SDK does not, `bad-parameters` where they
+    /// do not fit; the text names the field.
+    pub fn typed<P: DeserializeOwned>(self) -> Result<HookRequest<P>, DriverError> {
+        if self.schema_version != SCHEMA_VERSION {
+            let said = format!(
+                "the request is of schemaVersion {}, this plugin speaks {SCHEMA_VERSION}",
+                self.schema_version
+            );
+            return Err(DriverError::new("schema-version", said));
+        }
+        let params = match self.additional_params {
+            Value::Null => Value::Object(Object::new()),
+            params => params,
+        };
+        let additional_params = serde_json::from_value(params).map_err(|error| {
+            DriverError::new("bad-parameters", format!("`additionalParams` do not fit: {error}"))
+        })?;
+        Ok(HookRequest {
+            schema_version: self.schema_version,
+            operation: self.operation,
+            hook: self.hook,
+            instance: self.instance,
+            inventory: self.inventory,
+            additional_params,
+            inputs: self.inputs,
+            vims: self.vims,
+            artifacts: self.artifacts,
+            deadline: self.deadline,
+            attempt: self.attempt,
+        })
+    }
+}
+
+impl<P> HookRequest<P> {
+    /// Every VNFC.
+    pub fn vnfcs(&self) -> &[Vnfc] {
+        &self.inventory.vnfc_resource_info
+    }
+
+    /// The VNFCs of one VDU, in the order of the inventory.
+    pub fn vnfcs_of(&self, vdu: &str) -> Vec<&Vnfc> {
+        self.vnfcs().iter().filter(|vnfc| vnfc.vdu_id == vdu).collect()
+    }
+
+    /// The artifact of that name or path.
+    pub fn artifact(&self, name: &str) -> Option<&Artifact> {
+        self.artifacts.iter().find(|artifact| artifact.name == name || artifact.path == name)
+    }
+}
+
+/// The VNF instance, as a hook sees it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Instance {
+    /// `VnfInstance.id`.
+    pub id: String,
+    /// Name for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vnf_instance_name: Option<String>,
+    /// The VNFD.
+    pub vnfd_id: String,
+    /// Provider.
+    pub vnf_provider: String,
+    /// Product name.
+    pub vnf_product_name: String,
+    /// Software version.
+    pub vnf_software_version: String,
+    /// Version of the VNFD.
+    pub vnfd_version: String,
+    /// Metadata.
+    pub metadata: Object,
+}
+
+/// Resources of the instance, as SOL003 shows them in `instantiatedVnfInfo`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Inventory {
+    /// VNFCs: one per server or pod.
+    pub vnfc_resource_info: Vec<Vnfc>,
+    /// External connection points.
+    pub ext_cp_info: Vec<Value>,
+    /// External virtual links.
+    pub ext_virtual_link_info: Vec<Value>,
+    /// Internal virtual links.
+    pub vnf_virtual_link_resource_info: Vec<Value>,
+    /// Volumes.
+    pub virtual_storage_resource_info: Vec<Value>,
+}
+
+/// One VNFC: a server or a pod (`VnfcResourceInfo`).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Vnfc {
+    /// Identifier within the instance; a healed VNFC gets a new one.
+    pub id: String,
+    /// The VDU that it is an instance of.
+    pub vdu_id: String,
+    /// Server or pod.
+    pub compute_resource: ComputeResource,
+    /// Connection points.
+    #[serde(default)]
+    pub vnfc_cp_info: Vec<VnfcCp>,
+    /// `name`, and what else the VIM's driver knows.
+    #[serde(default)]
+    pub metadata: Object,
+}
+
+/// `computeResource` of a [`Vnfc`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ComputeResource {
+    /// Key of the VIM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vim_connection_id: Option<String>,
+    /// Its identifier on the VIM.
+    pub resource_id: String,
+    /// Its type on the VIM, such as `OS::Nova::Server`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vim_level_resource_type: Option<String>,
+}
+
+/// A connection point of a [`Vnfc`] (`vnfcCpInfo`).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct VnfcCp {
+    /// Identifier within the instance.
+    pub id: String,
+    /// Name of the CP in the VNFD.
+    pub cpd_id: String,
+    /// Addresses, as `CpProtocolInfo`.
+    #[serde(default)]
+    pub cp_protocol_info: Vec<Value>,
+    /// What else the VIM's driver knows.
+    #[serde(default)]
+    pub metadata: Object,
+}
+
+impl Vnfc {
+    /// Its name on the VIM, else its id.
+    pub fn name(&self) -> &str {
+        self.metadata.get("name").and_then(Value::as_str).unwrap_or(&self.id)
+    }
+
+    /// The VIM's id of the server or pod.
+    pub fn server_id(&self) -> &str {
+        &self.compute_resource.resource_id
+    }
+
+    /// The first IP address of the connection point `cp`.
+    ///
+    /// # Errors
+    ///
+    /// `no-address` where there is no such connection point or it has none; the text says what is there.
+    pub fn address(&self, cp: &str) -> Result<&str, DriverError> {
+        let found = self.vnfc_cp_info.iter().filter(|info| info.cpd_id == cp);
+        found.flat_map(VnfcCp::addresses).next().ok_or_else(|| {
+            let known: Vec<_> = self.vnfc_cp_info.iter().map(|info| info.cpd_id.as_str()).collect();
+            let said = format!(
+                "VNFC `{}` has no address on connection point `{cp}`; its connection points are {known:?}",
+                self.id
+            );
+            DriverError::new("no-address", said).host(self.name())
+        })
+    }
+
+    /// Where to log in by SSH: the server's address on `cp`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Vnfc::address`].
+    pub fn ssh(&self, cp: &str, username: &str) -> Result<SshTarget, DriverError> {
+        Ok(SshTarget::new(self.server_id(), self.address(cp)?, username).named(self.name()))
+    }
+}
+
+impl VnfcCp {
+    /// Its IP addresses.
+    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+        self.cp_protocol_info
+            .iter()
+            .filter_map(|info| info.pointer("/ipOverEthernet/ipAddresses")?.as_array())
+            .flatten()
+            .filter_map(|kind| kind.get("addresses")?.as_array())
+            .flatten()
+            .filter_map(Value::as_str)
+    }
+}
+
+/// A VIM that the instance registered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct RegisteredVim {
+    /// Its id in the registry.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub vim_type: String,
+}
+
+/// A file of the package that the VNFD names as an artifact.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Artifact {
+    /// Its name in the VNFD.
+    pub name: String,
+    /// Its path in the package.
+    pub path: String,
+    /// Its TOSCA type.
+    #[serde(rename = "type")]
+    pub type_: String,
+}

@@ -1,0 +1,90 @@
+//! What the simulated hosts answer.
+
+use crate::error::{ErrorKind, ServiceError};
+use crate::http::HttpResponse;
+use crate::ssh::Output;
+use serde_json::{Value, json};
+
+/// What a simulated host answers to a command.
+#[derive(Debug, Clone)]
+pub struct Reply(Result<Output, (ErrorKind, String)>);
+
+impl Reply {
+    /// Exit code 0 and this output.
+    pub fn ok(stdout: impl Into<String>) -> Self {
+        Self(Ok(Output { stdout: stdout.into(), ..Output::default() }))
+    }
+
+    /// Another exit code, and what it says on standard error.
+    pub fn exit(exit_code: i32, stderr: impl Into<String>) -> Self {
+        Self(Ok(Output { exit_code, stderr: stderr.into(), ..Output::default() }))
+    }
+
+    /// The host cannot be reached.
+    pub fn unreachable() -> Self {
+        Self(Err((ErrorKind::Unavailable, "no route to host".into())))
+    }
+
+    /// The host refuses the login.
+    pub fn login_refused() -> Self {
+        Self(Err((ErrorKind::Refused, "the host knows neither the password nor the key".into())))
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    commands: Vec<CommandRule>,
+    urls: Vec<(String, String, HttpResponse)>,
+}
+
+#[derive(Debug)]
+struct CommandRule {
+    address: String,
+    holds: String,
+    replies: Vec<Reply>,
+    given: usize,
+}
+
+impl Script {
+    pub(super) fn add_command(&mut self, address: &str, holds: &str, replies: Vec<Reply>) {
+        let rule = CommandRule { address: address.into(), holds: holds.into(), replies, given: 0 };
+        self.commands.push(rule);
+    }
+
+    pub(super) fn add_url(&mut self, method: &str, url: &str, response: HttpResponse) {
+        self.urls.push((method.into(), url.into(), response));
+    }
+
+    /// The answer of the newest rule that fits; `None` where none does.
+    pub(super) fn command(
+        &mut self,
+        address: &str,
+        line: &str,
+    ) -> Option<Result<Value, ServiceError>> {
+        let fits = |rule: &&mut CommandRule| {
+            (rule.address == "*" || rule.address == address) && line.contains(&rule.holds)
+        };
+        let rule = self.commands.iter_mut().rev().find(fits)?;
+        let last = rule.replies.len().checked_sub(1)?;
+        let reply = rule.replies[rule.given.min(last)].clone();
+        rule.given += 1;
+        Some(match reply.0 {
+            Ok(output) => Ok(json!(output)),
+            Err((kind, said)) => Err(ServiceError::new("ssh.run", kind, said)),
+        })
+    }
+
+    pub(super) fn url(&self, method: &str, url: &str) -> Result<Value, ServiceError> {
+        let fits = |(m, prefix, _): &&(String, String, HttpResponse)| {
+            m == method && url.starts_with(prefix.as_str())
+        };
+        match self.urls.iter().rev().find(fits) {
+            Some((_, _, response)) => Ok(json!(response)),
+            None => Err(ServiceError::new(
+                "http",
+                ErrorKind::Unavailable,
+                format!("nothing answers at `{url}`"),
+            )),
+        }
+    }
+}
