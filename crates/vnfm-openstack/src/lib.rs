@@ -1,1 +1,33 @@
 //! InfraDriver for OpenStack: Keystone, Heat, Nova, Neutron, Glance.
+//!
+//! ```text
+//! driver ─┬─ plan ──────── what the request asks for, read against the VNFD
+//!         ├─ prepare ───── what only the cloud knows: flavor, image, network, quota
+//!         ├─ hot, base_hot ─ the template: made from the VNFD, or the package's own
+//!         ├─ inventory ─── what the stack holds, as SOL003 shows it
+//!         └─ patience ──── waiting, through lost answers and changed passwords
+//! heat, nova, neutron, glance ─ session (token, catalog) ─ call (one HTTP call) ─ errors
+//! ```
+//! There is no OpenStack crate here: none knows Heat, and the calls that we need are few. The connection's
+//! members are listed in `access.rs`.
+
+mod access;
+mod base_hot;
+mod call;
+mod driver;
+mod errors;
+mod glance;
+mod heat;
+mod hot;
+mod inventory;
+mod neutron;
+mod nova;
+mod patience;
+mod plan;
+mod prepare;
+mod session;
+#[cfg(test)]
+mod testing;
+
+pub use driver::OpenStack;
+pub use errors::CODES;

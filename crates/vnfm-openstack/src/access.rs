@@ -1,0 +1,330 @@
+//! A connection, parsed: after [`Access::try_from`] nobody asks whether a member is there.
+//!
+//! | where | members |
+//! |---|---|
+//! | `interfaceInfo` | `endpoint`, `trustedCertificates` (PEM, or DER in base64; one or a list), `skipCertificateVerification`, `skipCertificateHostnameCheck` |
+//! | `accessInfo` | `username`, `password`, `project`, `projectDomain`, `userDomain`, `projectId`; or `applicationCredentialId`, `applicationCredentialSecret`; `region`, `interface` |
+//!
+//! A domain is given by name or id: `default` and 32 hexadecimal digits are ids.
+
+use crate::errors::CONNECTION;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::{Certificate, Client, ClientBuilder};
+use serde_json::{Value, json};
+use std::time::Duration;
+use vnfm_core::ports::PortError;
+use vnfm_types::{KeyValuePairs, Secret, VimConnectionInfo};
+
+const INTERFACE_MEMBERS: &[&str] = &[
+    "endpoint",
+    "trustedCertificates",
+    "skipCertificateVerification",
+    "skipCertificateHostnameCheck",
+];
+const ACCESS_MEMBERS: &[&str] = &[
+    "username",
+    "password",
+    "project",
+    "projectId",
+    "projectDomain",
+    "userDomain",
+    "region",
+    "interface",
+    "applicationCredentialId",
+    "applicationCredentialSecret",
+];
+const DEFAULT_DOMAIN: &str = "default";
+
+/// Where a cloud is, whom it trusts and who we are there.
+pub(crate) struct Access {
+    /// Keystone's URL with its version, without a slash at its end.
+    pub(crate) endpoint: String,
+    /// The region, where the connection chooses one.
+    pub(crate) region: Option<String>,
+    /// Which endpoints of the catalog are used.
+    pub(crate) interface: String,
+    who: Who,
+    trusted: Vec<Certificate>,
+    skip_verification: bool,
+    skip_hostname: bool,
+}
+
+enum Who {
+    Password { user: Value, password: Secret, project: Value },
+    ApplicationCredential { id: String, secret: Secret },
+}
+
+impl TryFrom<&VimConnectionInfo> for Access {
+    type Error = PortError;
+
+    fn try_from(info: &VimConnectionInfo) -> Result<Self, PortError> {
+        known("interfaceInfo", &info.interface_info, INTERFACE_MEMBERS)?;
+        known("accessInfo", &info.access_info, ACCESS_MEMBERS)?;
+        let interface = optional(&info.access_info, "interface")?.unwrap_or("public");
+        let interface = interface.trim_end_matches("URL");
+        if !["public", "internal", "admin"].contains(&interface) {
+            return Err(wrong(format!(
+                "`accessInfo.interface` is `{interface}`, not `public`, `internal` or `admin`"
+            )));
+        }
+        Ok(Self {
+            endpoint: endpoint(&info.interface_info)?,
+            region: optional(&info.access_info, "region")?.map(str::to_owned),
+            interface: interface.to_owned(),
+            who: who(&info.access_info)?,
+            trusted: trusted(info.interface_info.get("trustedCertificates"))?,
+            skip_verification: flag(&info.interface_info, "skipCertificateVerification")?,
+            skip_hostname: flag(&info.interface_info, "skipCertificateHostnameCheck")?,
+        })
+    }
+}
+
+impl Access {
+    /// What Keystone is sent. It holds the secret.
+    pub(crate) fn login(&self) -> Value {
+        match &self.who {
+            Who::Password { user, password, project } => {
+                let mut user = user.clone();
+                user["password"] = json!(password.reveal());
+                json!({"auth": {
+                    "identity": {"methods": ["password"], "password": {"user": user}},
+                    "scope": {"project": project},
+                }})
+            }
+            Who::ApplicationCredential { id, secret } => json!({"auth": {"identity": {
+                "methods": ["application_credential"],
+                "application_credential": {"id": id, "secret": secret.reveal()},
+            }}}),
+        }
+    }
+
+    /// True where Heat may refuse to work.
+    pub(crate) fn is_application_credential(&self) -> bool {
+        matches!(self.who, Who::ApplicationCredential { .. })
+    }
+
+    /// A client that trusts whom the connection trusts.
+    ///
+    /// It follows no redirect (a token is not to go elsewhere) and takes no proxy from the environment.
+    pub(crate) fn client(&self) -> Result<Client, PortError> {
+        let start = || {
+            Client::builder()
+                .redirect(reqwest::redirect::Policy::none())
+                .no_proxy()
+                .connect_timeout(Duration::from_secs(10))
+                .pool_idle_timeout(Duration::from_secs(20))
+        };
+        let built = self.trusting(start()).build();
+        // A machine without any CA can still speak plain HTTP.
+        let built = built.or_else(|_| start().tls_certs_only([]).build());
+        built.map_err(|error| wrong(format!("no TLS client can be made: {error}")))
+    }
+
+    fn trusting(&self, builder: ClientBuilder) -> ClientBuilder {
+        let builder = if self.trusted.is_empty() {
+            builder
+        } else {
+            builder.tls_certs_only(self.trusted.clone())
+        };
+        let builder =
+            if self.skip_hostname { builder.tls_danger_accept_invalid_hostnames(true) } else { builder };
+        if self.skip_verification { builder.tls_danger_accept_invalid_certs(true) } else { builder }
+    }
+}
+
+fn endpoint(info: &KeyValuePairs) -> Result<String, PortError> {
+    let given = required(info, "interfaceInfo", "endpoint")?.trim_end_matches('/');
+    let url = reqwest::Url::parse(given)
+        .map_err(|error| wrong(format!("`interfaceInfo.endpoint` is no URL: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() {
+        return Err(wrong("`interfaceInfo.endpoint` is no plain http or https URL".into()));
+    }
+    Ok(if given.ends_with("/v3") { given.to_owned() } else { format!("{given}/v3") })
+}
+
+fn who(info: &KeyValuePairs) -> Result<Who, PortError> {
+    if info.contains_key("applicationCredentialId")
+        || info.contains_key("applicationCredentialSecret")
+    {
+        return Ok(Who::ApplicationCredential {
+            id: required(info, "accessInfo", "applicationCredentialId")?.to_owned(),
+            secret: Secret::new(required(info, "accessInfo", "applicationCredentialSecret")?),
+        });
+    }
+    let user = required(info, "accessInfo", "username")?;
+    let password = Secret::new(required(info, "accessInfo", "password")?);
+    let user_domain = optional(info, "userDomain")?.unwrap_or(DEFAULT_DOMAIN);
+    let project = match optional(info, "projectId")? {
+        Some(id) => json!({"id": id}),
+        None => {
+            let name = required(info, "accessInfo", "project")?;
+            json!({"name": name, "domain": domain(optional(info, "projectDomain")?.unwrap_or(user_domain))})
+        }
+    };
+    Ok(Who::Password {
+        user: json!({"name": user, "domain": domain(user_domain)}),
+        password,
+        project,
+    })
+}
+
+fn domain(given: &str) -> Value {
+    let is_id = given == DEFAULT_DOMAIN
+        || (given.len() == 32 && given.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    if is_id { json!({"id": given}) } else { json!({"name": given}) }
+}
+
+fn trusted(given: Option<&Value>) -> Result<Vec<Certificate>, PortError> {
+    let texts: Vec<&str> = match given {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::String(text)) if text.trim().is_empty() => Vec::new(),
+        Some(Value::String(text)) => vec![text],
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
+        Some(_) => {
+            return Err(wrong("`interfaceInfo.trustedCertificates` is neither text nor a list".into()));
+        }
+    };
+    let mut all = Vec::new();
+    for (index, text) in texts.iter().enumerate() {
+        let found = certificates(text).ok_or_else(|| {
+            wrong(format!(
+                "`interfaceInfo.trustedCertificates[{index}]` is neither PEM nor base64 of a certificate"
+            ))
+        })?;
+        all.extend(found);
+    }
+    Ok(all)
+}
+
+fn certificates(text: &str) -> Option<Vec<Certificate>> {
+    let bytes = if text.contains("-----BEGIN") {
+        text.as_bytes().to_vec()
+    } else {
+        let text: String = text.split_whitespace().collect();
+        STANDARD.decode(text).ok()?
+    };
+    if bytes.starts_with(b"-----BEGIN") || text.contains("-----BEGIN") {
+        let found = Certificate::from_pem_bundle(&bytes).ok()?;
+        return (!found.is_empty()).then_some(found);
+    }
+    Certificate::from_der(&bytes).ok().map(|one| vec![one])
+}
+
+fn known(member: &str, info: &KeyValuePairs, names: &[&str]) -> Result<(), PortError> {
+    let Some(unknown) = info.keys().find(|name| !names.contains(&name.as_str())) else {
+        return Ok(());
+    };
+    Err(wrong(format!("`{member}.{unknown}` is not known; the members are {}", names.join(", "))))
+}
+
+fn required<'a>(info: &'a KeyValuePairs, member: &str, name: &str) -> Result<&'a str, PortError> {
+    match optional(info, name)? {
+        Some(text) if !text.is_empty() => Ok(text),
+        _ => Err(wrong(format!("`{member}.{name}` is missing"))),
+    }
+}
+
+fn optional<'a>(info: &'a KeyValuePairs, name: &str) -> Result<Option<&'a str>, PortError> {
+    match info.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(wrong(format!("`{name}` is no text"))),
+    }
+}
+
+fn flag(info: &KeyValuePairs, name: &str) -> Result<bool, PortError> {
+    match info.get(name) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(_) => Err(wrong(format!("`interfaceInfo.{name}` is neither true nor false"))),
+    }
+}
+
+fn wrong(detail: String) -> PortError {
+    PortError::new(&CONNECTION, "use the VIM's connection", detail)
+}
+
+#[cfg(test)]
+impl Access {
+    /// One that is good for tests of what is made from it.
+    pub(crate) fn for_test() -> Self {
+        Self {
+            endpoint: "http://cloud:5000/v3".into(),
+            region: None,
+            interface: "public".into(),
+            who: Who::ApplicationCredential { id: "id".into(), secret: Secret::new("secret") },
+            trusted: Vec::new(),
+            skip_verification: false,
+            skip_hostname: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(interface: &Value, access: &Value) -> VimConnectionInfo {
+        VimConnectionInfo {
+            vim_type: vnfm_types::OPENSTACK.into(),
+            interface_info: interface.as_object().unwrap().clone(),
+            access_info: access.as_object().unwrap().clone(),
+            ..VimConnectionInfo::default()
+        }
+    }
+
+    fn parse(interface: &Value, access: &Value) -> Result<Access, PortError> {
+        Access::try_from(&connection(interface, access))
+    }
+
+    #[test]
+    fn a_password_login_is_scoped_to_the_project() {
+        let access = parse(
+            &json!({"endpoint": "http://cloud:5000/"}),
+            &json!({"username": "nfv", "password": "pw", "project": "nfv", "userDomain": "Default", "projectDomain": "default"}),
+        )
+        .unwrap();
+        assert_eq!(access.endpoint, "http://cloud:5000/v3");
+        assert_eq!(access.interface, "public");
+        assert_eq!(
+            access.login(),
+            json!({"auth": {
+                "identity": {"methods": ["password"], "password": {"user": {"name": "nfv", "domain": {"name": "Default"}, "password": "pw"}}},
+                "scope": {"project": {"name": "nfv", "domain": {"id": "default"}}},
+            }})
+        );
+    }
+
+    #[test]
+    fn an_application_credential_has_no_scope() {
+        let access = parse(
+            &json!({"endpoint": "http://cloud/identity/v3"}),
+            &json!({"applicationCredentialId": "id", "applicationCredentialSecret": "pw"}),
+        )
+        .unwrap();
+        assert!(access.is_application_credential());
+        assert!(access.login().pointer("/auth/scope").is_none());
+    }
+
+    #[test]
+    fn what_is_missing_or_unknown_is_named_and_no_secret_shown() {
+        let interface = json!({"endpoint": "http://c"});
+        let table = [
+            (json!({}), json!({"username": "u"}), "accessInfo.username"),
+            (interface.clone(), json!({"password": "hunter2"}), "accessInfo.username"),
+            (interface.clone(), json!({"username": "u", "password": "hunter2"}), "accessInfo.project"),
+            (interface.clone(), json!({"user": "u", "password": "hunter2"}), "accessInfo.user"),
+            (json!({"endpoint": "cloud:5000"}), json!({"username": "u", "password": "hunter2", "project": "p"}), "interfaceInfo.endpoint"),
+            (json!({"endpoint": "http://c", "trustedCertificates": ["?"]}), json!({"username": "u", "password": "hunter2", "project": "p"}), "trustedCertificates[0]"),
+            (interface.clone(), json!({"username": "u", "password": 7, "project": "p"}), "`password` is no text"),
+            (interface, json!({"username": "u", "password": "hunter2", "project": "p", "interface": "secret"}), "accessInfo.interface"),
+        ];
+        for (index, (interface, access, named)) in table.into_iter().enumerate() {
+            let error = parse(&interface, &access).err().unwrap();
+            let expected = if index == 0 { "interfaceInfo.endpoint" } else { named };
+            assert!(error.to_string().contains(expected), "{error}");
+            assert!(!format!("{error:?}").contains("hunter2"));
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! The template that a package brings (`BaseHOT/<flavour>/`), its parameters filled by the package's mapping.
+//!
+//! ```text
+//! parameters.yaml ─ HotParameters ─┐
+//! request ─ prepared ─ VNFD ───────┴─ value ─┬─ found
+//!                                            ├─ the binding's default
+//!                                            ├─ the template's default: Heat's business
+//!                                            └─ nothing: refused, with the line to write
+//! ```
+//! `nfv` is the layout that Tacker's user data gave: `{VDU: {<vdu>: {flavor, computeFlavourId, image, vcImageId,
+//! desired_capacity}}, CP: {<cp>: {network, fixed_ips}}}`. Parameters filled from `additionalParams` whose name
+//! is a secret's are made `hidden`, so that Heat shows them to nobody.
+
+use crate::errors::PARAMETER;
+use crate::heat::Blueprint;
+use crate::plan::{addresses, additional, bound, count, flavour, package};
+use crate::prepare::{FoundImage, Needs, Prepared};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use vnfm_core::is_secret_name;
+use vnfm_core::ports::{Allocation, PortError};
+use vnfm_descriptor::{BaseHot, HotExpression, PARAMETERS_FILE, normalise};
+
+/// What the values come from.
+struct Sources<'a> {
+    what: &'a Allocation,
+    prepared: &'a Prepared,
+    instance: &'a str,
+}
+
+/// The template of an instance, with its parameters.
+pub(crate) fn blueprint(
+    what: &Allocation,
+    prepared: &Prepared,
+    instance: &str,
+) -> Result<Blueprint, PortError> {
+    let hot = hot(what)?;
+    let sources = Sources { what, prepared, instance };
+    let parameters = parameters(hot, &sources)?;
+    let text = text(what, &hot.template)?;
+    let mut template: Value = serde_yaml::from_str(&text)
+        .map_err(|error| package(format!("`{}` is no YAML: {error}", hot.template)))?;
+    paths_exist(&template, &parameters, &hot.template)?;
+    hide(&mut template, hot);
+    let files = files(what, hot, &template)?;
+    Ok(Blueprint { template, files, parameters })
+}
+
+/// Says what the request leaves open, as far as it can be told before the cloud is asked.
+pub(crate) fn check(what: &Allocation) -> Result<(), PortError> {
+    blueprint(what, &imagined(what)?, "instance").map(drop)
+}
+
+/// What has to be looked up for the parameters.
+pub(crate) fn needs(what: &Allocation) -> Needs {
+    let mut needs = Needs::default();
+    let Ok(hot) = hot(what) else { return needs };
+    for binding in hot.parameters.0.values() {
+        match &binding.from {
+            HotExpression::VduFlavor(vdu) => drop(needs.flavors.insert(vdu.clone())),
+            HotExpression::VduImage(vdu) => drop(needs.images.insert(vdu.clone())),
+            HotExpression::Nfv => {
+                let vdus = flavour(what).map(|flavour| &flavour.vdus).into_iter().flatten();
+                for (name, vdu) in vdus {
+                    // Where the VNFD leaves them to the template, the template names them itself.
+                    let sized = vdu.compute.is_some() || vdu.requested_flavor.is_some();
+                    needs.flavors.extend(sized.then(|| name.clone()));
+                    needs.images.extend(vdu.image.is_some().then(|| name.clone()));
+                }
+            }
+            _ => {}
+        }
+    }
+    needs
+}
+
+fn hot(what: &Allocation) -> Result<&BaseHot, PortError> {
+    let flavour = &what.request.flavour_id;
+    what.package.base_hot(flavour).ok_or_else(|| package(format!("there is no `BaseHOT/{flavour}/`")))
+}
+
+/// Stands for what the cloud would be asked, so that everything else can be checked.
+fn imagined(what: &Allocation) -> Result<Prepared, PortError> {
+    let flavour = flavour(what)?;
+    let needs = needs(what);
+    let name = |name: &String| (name.clone(), name.clone());
+    let image = |name: &String| (name.clone(), FoundImage { name: name.clone(), id: None });
+    let links = &what.request.ext_virtual_links;
+    let mut images: BTreeMap<String, FoundImage> = needs.images.iter().map(image).collect();
+    images.retain(|owner, _| flavour.images().any(|(known, _)| known == owner));
+    Ok(Prepared {
+        flavors: needs.flavors.iter().map(name).collect(),
+        images,
+        networks: links.iter().map(|link| name(&link.id)).collect(),
+    })
+}
+
+fn parameters(hot: &BaseHot, from: &Sources<'_>) -> Result<Map<String, Value>, PortError> {
+    let mut filled = Map::new();
+    for declared in &hot.declared {
+        let binding = hot.parameters.0.get(&declared.name);
+        let value = match binding {
+            Some(binding) => from.value(&binding.from)?.or_else(|| binding.default.clone()),
+            None => None,
+        };
+        if let Some(value) = value {
+            filled.insert(declared.name.clone(), value);
+        } else if !declared.has_default {
+            return Err(missing(hot, &declared.name));
+        }
+    }
+    Ok(filled)
+}
+
+fn missing(hot: &BaseHot, name: &str) -> PortError {
+    let doing = format!("fill parameter `{name}` of `{}`", hot.template);
+    match hot.parameters.0.get(name).map(|binding| &binding.from) {
+        None => PortError::new(&PARAMETER, doing, "nothing fills it").on(name).hint(format!(
+            "add the line `{name}: additionalParams.{name}` (or another expression) to `parameters` in `{PARAMETERS_FILE}`"
+        )),
+        Some(from) => {
+            let detail = format!("its mapping is `{}`, which has no value here", spelt(from));
+            PortError::new(&PARAMETER, doing, detail).on(name).hint(hint_for(from, name))
+        }
+    }
+}
+
+fn hint_for(from: &HotExpression, name: &str) -> String {
+    match from {
+        HotExpression::AdditionalParam(path) => {
+            format!("give `additionalParams.{}` in the request", path.join("."))
+        }
+        HotExpression::ExtCpNetwork(cp) => {
+            format!("bind CP `{cp}` in the request: `extVirtualLinks[].extCps[].cpdId`")
+        }
+        HotExpression::ExtCpAddress(cp) | HotExpression::ExtCpSubnet(cp) => format!(
+            "give CP `{cp}` an address in the request: `extVirtualLinks[].extCps[].cpConfig.*.cpProtocolData[].ipOverEthernet.ipAddresses[]`"
+        ),
+        other => format!(
+            "write a default: `{name}: {{from: {}, default: …}}` in `{PARAMETERS_FILE}`",
+            spelt(other)
+        ),
+    }
+}
+
+/// An expression as it is written in the mapping.
+fn spelt(from: &HotExpression) -> String {
+    match from {
+        HotExpression::VduFlavor(vdu) => format!("vdu.{vdu}.flavor"),
+        HotExpression::VduImage(vdu) => format!("vdu.{vdu}.image"),
+        HotExpression::VduCount(vdu) => format!("vdu.{vdu}.count"),
+        HotExpression::ExtCpNetwork(cp) => format!("extCp.{cp}.network"),
+        HotExpression::ExtCpSubnet(cp) => format!("extCp.{cp}.subnet"),
+        HotExpression::ExtCpAddress(cp) => format!("extCp.{cp}.address"),
+        HotExpression::VirtualLinkCidr(link) => format!("virtualLink.{link}.cidr"),
+        HotExpression::StorageSize(storage) => format!("storage.{storage}.size"),
+        HotExpression::AdditionalParam(path) => format!("additionalParams.{}", path.join(".")),
+        HotExpression::InstanceId => "instance.id".into(),
+        HotExpression::InstanceName => "instance.name".into(),
+        HotExpression::FlavourId => "instance.flavour".into(),
+        HotExpression::Nfv => "nfv".into(),
+        _ => "a literal".into(),
+    }
+}
+
+impl Sources<'_> {
+    /// The value of an expression; `None` where it has none here.
+    fn value(&self, from: &HotExpression) -> Result<Option<Value>, PortError> {
+        let flavour = flavour(self.what)?;
+        Ok(match from {
+            HotExpression::VduFlavor(vdu) => self.prepared.flavors.get(vdu).map(|name| json!(name)),
+            HotExpression::VduImage(vdu) => self.prepared.image(vdu).map(|image| json!(image)),
+            HotExpression::VduCount(vdu) => Some(json!(count(self.what, vdu)?)),
+            HotExpression::ExtCpNetwork(cp) => {
+                self.prepared.network_of(self.what, cp).map(|network| json!(network))
+            }
+            HotExpression::ExtCpSubnet(cp) => self.fixed(cp, "subnet"),
+            HotExpression::ExtCpAddress(cp) => self.fixed(cp, "ip_address"),
+            HotExpression::VirtualLinkCidr(link) => {
+                flavour.virtual_links.get(link).and_then(|link| link.cidr.as_ref()).map(|cidr| json!(cidr))
+            }
+            HotExpression::StorageSize(storage) => {
+                flavour.storages.get(storage).and_then(|one| one.size_gib).map(|size| json!(size))
+            }
+            HotExpression::AdditionalParam(path) => additional(&self.what.request, path).cloned(),
+            HotExpression::InstanceId => Some(json!(self.instance)),
+            HotExpression::InstanceName => {
+                self.what.instance_name.as_ref().map(|name| json!(name))
+            }
+            HotExpression::FlavourId => Some(json!(flavour.id)),
+            HotExpression::Nfv => Some(self.nfv()?),
+            HotExpression::Literal(value) => Some(value.clone()),
+            other => {
+                let detail = format!("the mapping has an expression that is not known: {other:?}");
+                return Err(package(detail));
+            }
+        })
+    }
+
+    /// One member of the first address that the request gives a CP.
+    fn fixed(&self, cp: &str, member: &str) -> Option<Value> {
+        self.fixed_ips(cp).into_iter().find_map(|entry| entry.get(member).cloned())
+    }
+
+    fn fixed_ips(&self, cp: &str) -> Vec<Value> {
+        let config = bound(&self.what.request, cp).and_then(|bound| bound.config(0));
+        let wanted = config.map(|(_, config)| addresses(config)).unwrap_or_default();
+        let entry = |one: crate::plan::WantedAddress| {
+            let mut entry = Map::new();
+            entry.extend(one.address.map(|address| ("ip_address".to_owned(), json!(address))));
+            entry.extend(one.subnet.map(|subnet| ("subnet".to_owned(), json!(subnet))));
+            Value::Object(entry)
+        };
+        wanted.into_iter().map(entry).collect()
+    }
+
+    /// Tacker's layout, as far as there are values.
+    fn nfv(&self) -> Result<Value, PortError> {
+        let flavour = flavour(self.what)?;
+        let mut vdus = Map::new();
+        for name in flavour.vdus.keys() {
+            let mut vdu = Map::new();
+            vdu.insert("desired_capacity".into(), json!(count(self.what, name)?));
+            for (member, value) in [
+                ("flavor", self.prepared.flavors.get(name).map(String::as_str)),
+                ("computeFlavourId", self.prepared.flavors.get(name).map(String::as_str)),
+                ("image", self.prepared.image(name)),
+                ("vcImageId", self.prepared.image(name)),
+            ] {
+                vdu.extend(value.map(|value| (member.to_owned(), json!(value))));
+            }
+            vdus.insert(name.clone(), Value::Object(vdu));
+        }
+        for storage in flavour.storages.values().filter(|one| one.image.is_some()) {
+            let image = self.prepared.image(&storage.name);
+            vdus.insert(storage.name.clone(), json!({"image": image, "vcImageId": image}));
+        }
+        let mut cps = Map::new();
+        for data in self.what.request.ext_virtual_links.iter().flat_map(|link| &link.ext_cps) {
+            let mut cp = Map::new();
+            cp.insert("network".into(), json!(self.prepared.network_of(self.what, &data.cpd_id)));
+            let fixed = self.fixed_ips(&data.cpd_id);
+            if !fixed.is_empty() {
+                cp.insert("fixed_ips".into(), Value::Array(fixed));
+            }
+            cps.insert(data.cpd_id.clone(), Value::Object(cp));
+        }
+        Ok(json!({"VDU": vdus, "CP": cps}))
+    }
+}
+
+/// Every `get_param: [nfv, VDU, x, flavor]` leads somewhere; Heat would only say so in the middle of a create.
+fn paths_exist(
+    template: &Value,
+    parameters: &Map<String, Value>,
+    file: &str,
+) -> Result<(), PortError> {
+    match template {
+        Value::Object(members) => {
+            if let (1, Some(Value::Array(path))) = (members.len(), members.get("get_param")) {
+                path_exists(path, parameters, file)?;
+            }
+            members.values().try_for_each(|member| paths_exist(member, parameters, file))
+        }
+        Value::Array(items) => {
+            items.iter().try_for_each(|item| paths_exist(item, parameters, file))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn path_exists(
+    path: &[Value],
+    parameters: &Map<String, Value>,
+    file: &str,
+) -> Result<(), PortError> {
+    let mut names = path.iter().map_while(Value::as_str);
+    let Some(first) = names.next() else { return Ok(()) };
+    let Some(mut value) = parameters.get(first) else { return Ok(()) };
+    let mut walked = first.to_owned();
+    for name in names {
+        walked = format!("{walked}.{name}");
+        match value {
+            Value::Object(members) => match members.get(name) {
+                Some(next) => value = next,
+                None => {
+                    let doing = format!("fill parameter `{first}` of `{file}`");
+                    let known: Vec<&str> = members.keys().map(String::as_str).collect();
+                    let detail = format!(
+                        "the template reads `{walked}`, which nothing fills; there are {}",
+                        known.join(", ")
+                    );
+                    let hint = format!(
+                        "give it a parameter of its own and map that in `{PARAMETERS_FILE}`, such as `{name}: additionalParams.{name}`; or complete the request"
+                    );
+                    return Err(PortError::new(&PARAMETER, doing, detail).on(walked).hint(hint));
+                }
+            },
+            _ => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+/// Hides the parameters that carry secrets of the request.
+fn hide(template: &mut Value, hot: &BaseHot) {
+    for (name, binding) in &hot.parameters.0 {
+        let HotExpression::AdditionalParam(path) = &binding.from else { continue };
+        let secret = is_secret_name(name) || path.iter().any(|part| is_secret_name(part));
+        let declared = template.pointer_mut("/parameters").and_then(|all| all.get_mut(name));
+        if let (true, Some(Value::Object(declared))) = (secret, declared) {
+            declared.insert("hidden".into(), Value::Bool(true));
+        }
+    }
+}
+
+/// Heat's `files`: nested templates under the names that the descriptor gives them, and what `get_file` asks for.
+fn files(
+    what: &Allocation,
+    hot: &BaseHot,
+    template: &Value,
+) -> Result<Map<String, Value>, PortError> {
+    let mut files = Map::new();
+    let mut asked = Vec::new();
+    asked_files(template, &hot.template, &mut asked);
+    for (name, path) in &hot.files {
+        let text = text(what, path)?;
+        if let Ok(nested) = serde_yaml::from_str::<Value>(&text) {
+            asked_files(&nested, path, &mut asked);
+        }
+        files.insert(name.clone(), Value::String(text));
+    }
+    for (name, path) in asked {
+        if !files.contains_key(&name) {
+            files.insert(name, Value::String(text(what, &path)?));
+        }
+    }
+    Ok(files)
+}
+
+/// Names in `get_file`, with the path in the package that they mean in `file`.
+fn asked_files(value: &Value, file: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) => {
+            if let Some(name) = members.get("get_file").and_then(Value::as_str)
+                && !name.contains("://")
+            {
+                let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+                let path = normalise(&format!("{folder}/{name}")).unwrap_or_else(|_| name.to_owned());
+                found.push((name.to_owned(), path));
+            }
+            members.values().for_each(|member| asked_files(member, file, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| asked_files(item, file, found)),
+        _ => {}
+    }
+}
+
+fn text(what: &Allocation, path: &str) -> Result<String, PortError> {
+    let bytes =
+        what.package.read(path).map_err(|error| package(format!("`{path}`: {error}")))?;
+    String::from_utf8(bytes).map_err(|_| package(format!("`{path}` is no text")))
+}

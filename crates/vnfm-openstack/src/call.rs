@@ -1,0 +1,233 @@
+//! One HTTP call as a value, and the sending of it.
+//!
+//! A [`Call`] knows what it is for (errors begin with it) and whether sending it twice is harmless: only then
+//! an answer that got lost, a 502, 503 or 504 is tried again, with growing pauses. A connection that was
+//! never made is tried again for every call. Tokens and their renewal are not here but in `session.rs`.
+
+use crate::errors::{CERTIFICATE, UNREACHABLE};
+use jiff::{SignedDuration, Timestamp};
+use reqwest::{Client, Method};
+use serde_json::Value;
+use std::error::Error;
+use std::time::Duration;
+use vnfm_core::ports::{Clock, PortError};
+use vnfm_types::Secret;
+
+/// The longest that one try may take: Heat answers after 60 s when its engine is dead.
+const LONGEST: SignedDuration = SignedDuration::from_secs(70);
+/// How long bytes of an image may take.
+const UPLOAD: SignedDuration = SignedDuration::from_mins(60);
+/// Tries of one call.
+const TRIES: u32 = 5;
+/// The first pause between tries; each is twice the one before.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// What is sent with a call.
+#[derive(Clone)]
+pub(crate) enum Body {
+    /// Nothing.
+    None,
+    /// JSON.
+    Json(Value),
+    /// Bytes of an image.
+    Bytes(bytes::Bytes),
+}
+
+/// One call to a service.
+#[derive(Clone)]
+pub(crate) struct Call {
+    method: Method,
+    /// Below the service's URL, with its query.
+    pub(crate) path: String,
+    body: Body,
+    /// What it is for: "create stack `x`".
+    pub(crate) doing: String,
+    microversion: Option<&'static str>,
+    /// Statuses that are no success but an answer.
+    accepted: &'static [u16],
+    repeatable: bool,
+}
+
+/// An answer, read to its end.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) request_id: Option<String>,
+    /// The body as JSON; null where it is none.
+    pub(crate) body: Value,
+    /// The body as it came.
+    pub(crate) text: String,
+    /// `X-Subject-Token`, which only Keystone sends.
+    pub(crate) subject_token: Option<Secret>,
+}
+
+impl Call {
+    fn new(method: Method, path: String, body: Body, doing: String) -> Self {
+        let repeatable = method != Method::POST;
+        Self { method, path, body, doing, microversion: None, accepted: &[], repeatable }
+    }
+
+    pub(crate) fn get(path: impl Into<String>, doing: impl Into<String>) -> Self {
+        Self::new(Method::GET, path.into(), Body::None, doing.into())
+    }
+
+    pub(crate) fn post(path: impl Into<String>, body: Value, doing: impl Into<String>) -> Self {
+        Self::new(Method::POST, path.into(), Body::Json(body), doing.into())
+    }
+
+    pub(crate) fn put_bytes(
+        path: impl Into<String>,
+        bytes: Vec<u8>,
+        doing: impl Into<String>,
+    ) -> Self {
+        Self::new(Method::PUT, path.into(), Body::Bytes(bytes.into()), doing.into())
+    }
+
+    pub(crate) fn delete(path: impl Into<String>, doing: impl Into<String>) -> Self {
+        Self::new(Method::DELETE, path.into(), Body::None, doing.into())
+    }
+
+    /// Statuses that the caller reads itself.
+    pub(crate) fn accepting(mut self, accepted: &'static [u16]) -> Self {
+        self.accepted = accepted;
+        self
+    }
+
+    /// Sending it twice is harmless although it is a POST.
+    pub(crate) fn repeatable(mut self) -> Self {
+        self.repeatable = true;
+        self
+    }
+
+    /// Nova's API version.
+    pub(crate) fn microversion(mut self, version: &'static str) -> Self {
+        self.microversion = Some(version);
+        self
+    }
+
+    /// True where the caller wants to see such an answer.
+    pub(crate) fn accepts(&self, status: u16) -> bool {
+        (200..300).contains(&status) || self.accepted.contains(&status)
+    }
+}
+
+/// Sends `call` to `base` until there is an answer worth reading, at most until `deadline`.
+pub(crate) async fn send(
+    client: &Client,
+    base: &str,
+    token: Option<&Secret>,
+    call: &Call,
+    time: (&dyn Clock, Timestamp),
+) -> Result<Reply, PortError> {
+    let (clock, deadline) = time;
+    let url = format!("{base}{}", call.path);
+    let mut pause = PAUSE;
+    for attempt in 1.. {
+        let left = deadline.duration_since(clock.now());
+        let outcome = once(client, &url, token, call, left).await;
+        let again = match &outcome {
+            Ok(reply) => call.repeatable && matches!(reply.status, 502..=504),
+            Err(lost) => lost.is_connect() || call.repeatable,
+        };
+        let time_left = left > SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX);
+        let trusted = outcome.as_ref().err().is_none_or(|lost| !is_about_trust(lost));
+        if !(again && trusted && time_left && attempt < TRIES) {
+            return outcome.map_err(|lost| unreachable(call, &url, &lost));
+        }
+        tracing::debug!(%url, attempt, "no usable answer, trying again");
+        clock.sleep(pause).await;
+        pause *= 2;
+    }
+    unreachable!("the loop ends by returning")
+}
+
+async fn once(
+    client: &Client,
+    url: &str,
+    token: Option<&Secret>,
+    call: &Call,
+    left: SignedDuration,
+) -> Result<Reply, reqwest::Error> {
+    let longest = if matches!(call.body, Body::Bytes(_)) { UPLOAD } else { LONGEST };
+    let limit = left.clamp(SignedDuration::from_secs(1), longest).unsigned_abs();
+    let mut request = client.request(call.method.clone(), url).timeout(limit);
+    if let Some(token) = token {
+        request = request.header("X-Auth-Token", token.reveal());
+    }
+    if let Some(version) = call.microversion {
+        request = request.header("X-OpenStack-Nova-API-Version", version);
+    }
+    request = match &call.body {
+        Body::None => request,
+        Body::Json(body) => request.json(body),
+        Body::Bytes(bytes) => {
+            request.header("Content-Type", "application/octet-stream").body(bytes.clone())
+        }
+    };
+    let response = request.header("Accept", "application/json").send().await?;
+    let status = response.status().as_u16();
+    let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
+    let request_id = header("x-openstack-request-id").or_else(|| header("x-compute-request-id"));
+    let subject_token = header("x-subject-token").map(Secret::new);
+    let text = response.text().await?;
+    let body = serde_json::from_str(&text).unwrap_or_default();
+    Ok(Reply { status, request_id, body, text, subject_token })
+}
+
+/// Why no answer came, from the outermost to the innermost cause.
+fn unreachable(call: &Call, url: &str, lost: &reqwest::Error) -> PortError {
+    let code = if is_about_trust(lost) { &CERTIFICATE } else { &UNREACHABLE };
+    let place = url.split('?').next().unwrap_or(url);
+    let why = if lost.is_timeout() { "no answer in time".to_owned() } else { causes(lost) };
+    PortError::new(code, &call.doing, format!("`{place}`: {why}"))
+}
+
+fn is_about_trust(lost: &reqwest::Error) -> bool {
+    let causes = causes(lost);
+    causes.contains("certificate") || causes.contains("UnknownIssuer")
+}
+
+/// The causes behind an error, without its first line, which would repeat the address.
+fn causes(lost: &reqwest::Error) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    let mut source = lost.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if texts.last().is_none_or(|last| !last.contains(&text)) {
+            texts.push(text);
+        }
+        source = cause.source();
+    }
+    if texts.is_empty() { "the connection failed".into() } else { texts.join(": ") }
+}
+
+/// `text` as a part of a path or query.
+pub(crate) fn encoded(text: &str) -> String {
+    use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+    const UNRESERVED: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    utf8_percent_encode(text, UNRESERVED).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_harmless_is_sent_twice() {
+        assert!(Call::get("/a", "look").repeatable);
+        assert!(Call::delete("/a", "delete").repeatable);
+        assert!(!Call::post("/a", Value::Null, "make").repeatable);
+    }
+
+    #[test]
+    fn a_caller_says_which_failures_it_reads_itself() {
+        let call = Call::get("/a", "look").accepting(&[404]);
+        assert!(call.accepts(200) && call.accepts(404));
+        assert!(!call.accepts(500));
+    }
+
+    #[test]
+    fn names_are_encoded() {
+        assert_eq!(encoded("a b/c?d"), "a%20b%2Fc%3Fd");
+    }
+}

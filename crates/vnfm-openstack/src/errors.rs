@@ -1,0 +1,455 @@
+//! The ways in which an OpenStack fails, named; nothing here ever holds a credential.
+//!
+//! [`refusal`] is the one place that reads statuses and error texts of the services; what Heat says about a
+//! stack that failed later is read by [`stack_failure`]. Both are tested against the texts of a real cloud.
+
+use crate::call::Reply;
+use serde_json::Value;
+use vnfm_core::ports::ErrorKind::{Broken, Refused, Unavailable};
+use vnfm_core::ports::{Code, ErrorKind, PortError};
+
+/// One row of the table.
+const fn code(
+    name: &'static str,
+    kind: ErrorKind,
+    means: &'static str,
+    next: &'static str,
+) -> Code {
+    Code { name, kind, means, next }
+}
+
+/// Nobody answers.
+pub(crate) const UNREACHABLE: Code = code(
+    "openstack.unreachable",
+    Unavailable,
+    "a service of the cloud does not answer",
+    "check the endpoint of the VIM and that the cloud is up, then retry",
+);
+/// A service answers that it cannot.
+pub(crate) const FAILING: Code = code(
+    "openstack.failing",
+    Unavailable,
+    "a service of the cloud answers with an error of its own",
+    "look for the request id in the service's log, then retry",
+);
+/// TLS does not trust the server.
+pub(crate) const CERTIFICATE: Code = code(
+    "openstack.certificate",
+    Refused,
+    "the server's certificate is not trusted",
+    "register the VIM with its CA in `interfaceInfo.trustedCertificates`",
+);
+/// Keystone does not let us in.
+pub(crate) const LOGIN_REFUSED: Code = code(
+    "openstack.login-refused",
+    Refused,
+    "Keystone knows neither the password nor the application credential, or the project is not the user's",
+    "correct the login with `vnfmctl vim update`, then retry",
+);
+/// The user may not.
+pub(crate) const FORBIDDEN: Code = code(
+    "openstack.forbidden",
+    Refused,
+    "the user has no role that allows the call",
+    "ask the cloud's administrator for the role (Heat usually wants `heat_stack_owner` or `member`)",
+);
+/// A quota is used up.
+pub(crate) const QUOTA: Code = code(
+    "openstack.quota",
+    Refused,
+    "the project's quota does not suffice",
+    "free resources of the project or ask for a higher quota, then retry",
+);
+/// Something that should be there is not.
+pub(crate) const NOT_FOUND: Code = code(
+    "openstack.not-found",
+    Refused,
+    "the cloud does not have what was asked for",
+    "check names and ids in the request and in the package",
+);
+/// The call is not accepted.
+pub(crate) const REJECTED: Code = code(
+    "openstack.rejected",
+    Refused,
+    "a service of the cloud did not accept the call",
+    "read what it says: it names what is wrong in the request or in the package",
+);
+/// The service does not exist in the catalog.
+pub(crate) const NO_ENDPOINT: Code = code(
+    "openstack.no-endpoint",
+    Refused,
+    "the catalog has no endpoint of the service in the region and interface of the VIM",
+    "set `accessInfo.region` and `accessInfo.interface` of the VIM to what the catalog has",
+);
+/// An answer that no OpenStack gives.
+pub(crate) const UNEXPECTED: Code = code(
+    "openstack.unexpected-answer",
+    Broken,
+    "the service answered something that its API does not describe",
+    "check that the endpoint is the service's and not a web page's; report it with the request id",
+);
+/// The connection is incomplete.
+pub(crate) const CONNECTION: Code = code(
+    "openstack.connection-incomplete",
+    Refused,
+    "the VIM's connection information lacks or misspells a member",
+    "correct the member that is named",
+);
+/// The request is incomplete.
+pub(crate) const REQUEST: Code = code(
+    "openstack.request-incomplete",
+    Refused,
+    "the request does not say what the descriptor leaves to it",
+    "correct the member of the request that is named",
+);
+/// The package asks for what this driver does not make.
+pub(crate) const PACKAGE: Code = code(
+    "openstack.package",
+    Refused,
+    "the package describes what cannot be made on OpenStack",
+    "correct the package at the place that is named",
+);
+/// No flavor.
+pub(crate) const NO_FLAVOR: Code = code(
+    "openstack.no-flavor",
+    Refused,
+    "the cloud has no flavor that fits the VDU",
+    "make a flavor that fits, or name one in the descriptor",
+);
+/// No image.
+pub(crate) const NO_IMAGE: Code = code(
+    "openstack.no-image",
+    Refused,
+    "the cloud has no image of the name that the VDU asks for, and the package brings none",
+    "upload the image under that name, or put it into the package",
+);
+/// No network.
+pub(crate) const NO_NETWORK: Code = code(
+    "openstack.no-network",
+    Refused,
+    "the cloud has no network, subnet or port as the request names it",
+    "correct `extVirtualLinks[].resourceId`: the id or the name of a network that the project sees",
+);
+/// A parameter that nothing fills.
+pub(crate) const PARAMETER: Code = code(
+    "base-hot.parameter-missing",
+    Refused,
+    "a parameter of the Base HOT is filled by nothing",
+    "add the line to the package's parameter mapping, or give the parameter a default",
+);
+/// A stack went wrong.
+pub(crate) const STACK_FAILED: Code = code(
+    "heat.stack-failed",
+    Refused,
+    "Heat gave up on the stack",
+    "remove the cause that Heat names, then retry or roll back",
+);
+/// A stack went wrong, but may work later.
+pub(crate) const STACK_FAILED_FOR_NOW: Code = code(
+    "heat.stack-failed-for-now",
+    Unavailable,
+    "Heat gave up on the stack because a service did not answer",
+    "retry: the failed stack is deleted and made again",
+);
+/// A stack of somebody else.
+pub(crate) const STACK_FOREIGN: Code = code(
+    "heat.stack-foreign",
+    Refused,
+    "there is a stack with the name of ours but without our tag; it was not touched",
+    "find out whose it is: rename or delete it, or give the instance another id",
+);
+/// A stack takes too long.
+pub(crate) const STACK_SLOW: Code = code(
+    "heat.deadline",
+    Unavailable,
+    "Heat did not finish in time",
+    "look at the stack's events; a retry goes on waiting for the same stack",
+);
+/// A stack does not go away.
+pub(crate) const STACK_STAYS: Code = code(
+    "heat.delete-failed",
+    Refused,
+    "Heat could not delete the stack, several times",
+    "remove what it names by hand, then retry",
+);
+/// Heat cannot work with application credentials here.
+pub(crate) const APPLICATION_CREDENTIAL: Code = code(
+    "heat.application-credential",
+    Refused,
+    "this Heat cannot make stacks for an application credential: Keystone lets none make the trust that Heat wants",
+    "register the VIM with user name and password (`vnfmctl vim update`)",
+);
+
+/// Every code of this crate, for `docs/errors.md`.
+pub const CODES: &[&Code] = &[
+    &UNREACHABLE,
+    &FAILING,
+    &CERTIFICATE,
+    &LOGIN_REFUSED,
+    &FORBIDDEN,
+    &QUOTA,
+    &NOT_FOUND,
+    &REJECTED,
+    &NO_ENDPOINT,
+    &UNEXPECTED,
+    &CONNECTION,
+    &REQUEST,
+    &PACKAGE,
+    &NO_FLAVOR,
+    &NO_IMAGE,
+    &NO_NETWORK,
+    &PARAMETER,
+    &STACK_FAILED,
+    &STACK_FAILED_FOR_NOW,
+    &STACK_FOREIGN,
+    &STACK_SLOW,
+    &STACK_STAYS,
+    &APPLICATION_CREDENTIAL,
+];
+
+/// What an answer that is no success means.
+pub(crate) fn refusal(doing: &str, reply: &Reply) -> PortError {
+    let words = words(reply);
+    let text = format!("{} ({})", words, reply.status);
+    let code = match reply.status {
+        401 => &LOGIN_REFUSED,
+        403 | 409 | 413 if speaks_of_quota(&words) => &QUOTA,
+        403 => &FORBIDDEN,
+        404 => &NOT_FOUND,
+        400..=428 => &REJECTED,
+        429 | 500..=599 => &FAILING,
+        _ => &UNEXPECTED,
+    };
+    PortError::new(code, doing, text).request(reply.request_id.clone())
+}
+
+/// What a stack's failure means: `reason` is its `stack_status_reason`.
+pub(crate) fn stack_failure(doing: &str, status: &str, reason: &str) -> PortError {
+    let code = if speaks_of_quota(reason) {
+        &QUOTA
+    } else if may_pass(reason) {
+        &STACK_FAILED_FOR_NOW
+    } else {
+        &STACK_FAILED
+    };
+    let mut error = PortError::new(code, doing, format!("the stack went to {status}: {reason}"))
+        .request(request_in(reason));
+    if let Some(resource) = resource_in(reason) {
+        error = error.on(resource);
+    }
+    if reason.contains("No valid host was found") {
+        error = error.hint("the cloud has no room for the server: use a smaller flavor, relax the affinity rules or free hosts, then retry");
+    }
+    error
+}
+
+/// The service's own words, out of the several shapes in which they come.
+pub(crate) fn words(reply: &Reply) -> String {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let body = &reply.body;
+    let found = body
+        .pointer("/error/message")
+        .and_then(text)
+        .or_else(|| body.pointer("/NeutronError/message").and_then(text))
+        .or_else(|| body.get("message").and_then(text))
+        .or_else(|| body.get("explanation").and_then(text))
+        .or_else(|| body.as_object()?.values().find_map(|inner| inner.get("message").and_then(text)));
+    let found = found.unwrap_or_else(|| without_markup(&reply.text));
+    let found = found.split_whitespace().collect::<Vec<_>>().join(" ");
+    if found.is_empty() { "it gave no reason".into() } else { shortened(&found, 1000) }
+}
+
+/// The type of a Heat error, such as `RemoteError`.
+pub(crate) fn heat_type(reply: &Reply) -> Option<&str> {
+    reply.body.pointer("/error/type").and_then(Value::as_str)
+}
+
+fn speaks_of_quota(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.contains("quota exceeded") || text.contains("overquota") || text.contains("quotaexceeded")
+}
+
+/// Reasons of failed stacks that may be gone at the next try.
+fn may_pass(reason: &str) -> bool {
+    const PASSING: &[&str] = &[
+        "(HTTP 500)",
+        "(HTTP 502)",
+        "(HTTP 503)",
+        "(HTTP 504)",
+        "MessagingTimeout",
+        "ConnectFailure",
+        "ConnectTimeout",
+        "ConnectionRefused",
+        "temporarily unavailable",
+        "Service Unavailable",
+        "Unable to establish connection",
+    ];
+    PASSING.iter().any(|known| reason.contains(known))
+}
+
+/// The innermost resource that a reason names: `resources.workers.resources.0` is `workers.0`.
+fn resource_in(reason: &str) -> Option<String> {
+    let at = reason.find("resources.")?;
+    let path = reason[at..].split([':', ' ', '"']).next()?;
+    let names: Vec<&str> =
+        path.split('.').filter(|part| !part.is_empty() && *part != "resources").collect();
+    (!names.is_empty()).then(|| names.join("."))
+}
+
+/// `(Request-ID: req-…)` in a reason.
+fn request_in(reason: &str) -> Option<String> {
+    let rest = reason.split("Request-ID: ").nth(1)?;
+    let id: String =
+        rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    (!id.is_empty()).then_some(id)
+}
+
+fn without_markup(text: &str) -> String {
+    let mut plain = String::new();
+    let mut inside = false;
+    for c in text.chars() {
+        match c {
+            '<' => inside = true,
+            '>' => {
+                inside = false;
+                plain.push(' ');
+            }
+            _ if !inside => plain.push(c),
+            _ => {}
+        }
+    }
+    plain
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{} …", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn reply(status: u16, body: Value) -> Reply {
+        Reply {
+            status,
+            request_id: Some("req-1".into()),
+            text: body.to_string(),
+            body,
+            subject_token: None,
+        }
+    }
+
+    #[test]
+    fn every_code_has_a_name_of_its_own() {
+        let mut names: Vec<&str> = CODES.iter().map(|code| code.name).collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        assert!(CODES.iter().all(|code| !code.means.is_empty() && !code.next.is_empty()));
+    }
+
+    #[test]
+    fn answers_become_errors_by_what_the_caller_can_do() {
+        let heat = |code: u16, kind: &str, message: &str| {
+            reply(code, json!({"code": code, "title": "t", "explanation": "e", "error": {"type": kind, "message": message, "traceback": null}}))
+        };
+        let table = [
+            (
+                heat(400, "StackValidationFailed", "Property error: : resources.s.properties.flavor: : Error validating value 'no-such': No Flavor matching {'name': 'no-such'}. (HTTP 404)"),
+                "openstack.rejected",
+                "No Flavor matching",
+            ),
+            (heat(409, "StackExists", "The Stack (dup) already exists."), "openstack.rejected", "already exists"),
+            (heat(404, "EntityNotFound", "The Stack (no-such) could not be found."), "openstack.not-found", "no-such"),
+            (heat(500, "MessagingTimeout", "Timed out waiting for a reply"), "openstack.failing", "Timed out"),
+            (
+                reply(401, json!({"error": {"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}})),
+                "openstack.login-refused",
+                "requires authentication",
+            ),
+            (
+                reply(409, json!({"conflictingRequest": {"code": 409, "message": "Cannot 'start' instance x while it is in vm_state active"}})),
+                "openstack.rejected",
+                "vm_state active",
+            ),
+            (
+                reply(409, json!({"NeutronError": {"type": "OverQuota", "message": "Quota exceeded for resources: ['network'].", "detail": ""}})),
+                "openstack.quota",
+                "['network']",
+            ),
+            (
+                reply(403, json!({"forbidden": {"code": 403, "message": "Quota exceeded for instances: Requested 1, but already used 8 of 8 instances"}})),
+                "openstack.quota",
+                "8 of 8",
+            ),
+            (
+                reply(403, json!({"forbidden": {"code": 403, "message": "Policy doesn't allow os_compute_api:servers:create to be performed."}})),
+                "openstack.forbidden",
+                "Policy",
+            ),
+            (reply(503, json!({"message": "The Keystone service is temporarily unavailable."})), "openstack.failing", "Keystone"),
+        ];
+        for (reply, code, says) in table {
+            let error = refusal("create stack `s`", &reply);
+            assert_eq!(error.name(), code, "{error}");
+            assert!(error.to_string().contains(says), "{error}");
+            assert_eq!(error.request_id(), Some("req-1"));
+        }
+    }
+
+    #[test]
+    fn a_page_of_html_is_read_as_its_words() {
+        let mut page = reply(404, Value::Null);
+        page.text = "<html><head><title>404</title></head><body><h1>Not  Found</h1></body></html>".into();
+        assert_eq!(words(&page), "404 Not Found");
+    }
+
+    #[test]
+    fn failed_stacks_say_why_where_and_under_which_request() {
+        let table = [
+            (
+                "Resource CREATE failed: Forbidden: resources.s3: Quota exceeded for instances: Requested 1, but already used 8 of 8 instances (HTTP 403) (Request-ID: req-77e5b80a-1b2c)",
+                "openstack.quota",
+                Some("s3"),
+                Some("req-77e5b80a-1b2c"),
+            ),
+            (
+                "Resource CREATE failed: OverQuotaClient: resources.n1: Quota exceeded for resources: ['network'].",
+                "openstack.quota",
+                Some("n1"),
+                None,
+            ),
+            (
+                "Resource CREATE failed: ResourceInError: resources.s1: Went to status ERROR due to \"Message: No valid host was found. There are not enough hosts available., Code: 500\"",
+                "heat.stack-failed",
+                Some("s1"),
+                None,
+            ),
+            (
+                "Resource CREATE failed: NotFound: resources.workers.resources.0.resources.server: Instance could not be found",
+                "heat.stack-failed",
+                Some("workers.0.server"),
+                None,
+            ),
+            (
+                "Resource CREATE failed: ServiceUnavailable: resources.p: The server is currently unavailable. (HTTP 503)",
+                "heat.stack-failed-for-now",
+                Some("p"),
+                None,
+            ),
+            ("Create timed out", "heat.stack-failed", None, None),
+        ];
+        for (reason, code, resource, request) in table {
+            let error = stack_failure("create stack `s`", "CREATE_FAILED", reason);
+            assert_eq!((error.name(), error.resource(), error.request_id()), (code, resource, request));
+            assert!(error.detail().contains(reason), "{error}");
+        }
+        let full = stack_failure("create stack `s`", "CREATE_FAILED", "No valid host was found");
+        assert!(full.next().contains("no room"));
+    }
+}

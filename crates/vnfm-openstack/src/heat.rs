@@ -1,0 +1,322 @@
+//! Heat, as far as stacks of ours need it: find, create, look, list resources, delete.
+//!
+//! Two traps shape it: a list by `name` and `tags` together is a 500, and a lookup by name alone answers with
+//! a redirect. So a stack is found by listing its name and owned by reading its tags.
+
+use crate::call::{Call, Reply, encoded};
+use crate::errors::UNEXPECTED;
+use crate::session::{Cloud, Service};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use vnfm_core::ports::{Ownership, PortError};
+
+/// How deep nested stacks are looked into.
+const DEPTH: u8 = 5;
+
+/// A stack.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Stack {
+    pub(crate) id: String,
+    #[serde(rename = "stack_name")]
+    pub(crate) name: String,
+    #[serde(rename = "stack_status")]
+    pub(crate) status: String,
+    #[serde(rename = "stack_status_reason", default)]
+    reason: Option<String>,
+    #[serde(default)]
+    tags: Option<Value>,
+}
+
+/// Where a stack is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Its resources work.
+    Complete,
+    /// Heat works on it.
+    InProgress,
+    /// Heat gave up on it, or rolled it back.
+    Failed,
+    /// Heat is deleting it.
+    Deleting,
+    /// Heat gave up deleting it.
+    DeleteFailed,
+    /// Heat still shows it, but it is gone.
+    Gone,
+}
+
+impl Stack {
+    /// Where it is in its life.
+    pub(crate) fn phase(&self) -> Phase {
+        match self.status.as_str() {
+            "DELETE_COMPLETE" => Phase::Gone,
+            "DELETE_FAILED" => Phase::DeleteFailed,
+            "DELETE_IN_PROGRESS" => Phase::Deleting,
+            "ROLLBACK_COMPLETE" => Phase::Failed,
+            status if status.ends_with("_COMPLETE") => Phase::Complete,
+            status if status.ends_with("_FAILED") => Phase::Failed,
+            _ => Phase::InProgress,
+        }
+    }
+
+    /// Why it is as it is.
+    pub(crate) fn reason(&self) -> &str {
+        self.reason.as_deref().unwrap_or("Heat gives no reason")
+    }
+
+    /// Whether it carries the tag of the installation.
+    pub(crate) fn is_of(&self, installation: &str) -> bool {
+        let wanted = installation_tag(installation);
+        match &self.tags {
+            Some(Value::Array(tags)) => tags.iter().any(|tag| tag == wanted.as_str()),
+            Some(Value::String(tags)) => tags.split(',').any(|tag| tag.trim() == wanted),
+            _ => false,
+        }
+    }
+
+    fn path(&self) -> String {
+        format!("/stacks/{}/{}", encoded(&self.name), encoded(&self.id))
+    }
+}
+
+/// A resource of a stack or of one nested in it.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Resource {
+    #[serde(rename = "resource_name")]
+    pub(crate) name: String,
+    #[serde(rename = "resource_type")]
+    pub(crate) kind: String,
+    #[serde(rename = "physical_resource_id", default)]
+    id: Option<String>,
+    #[serde(rename = "resource_status", default)]
+    pub(crate) status: String,
+    #[serde(rename = "resource_status_reason", default)]
+    pub(crate) reason: Option<String>,
+    /// Its name in the stack above, where it lies in a nested one.
+    #[serde(rename = "parent_resource", default)]
+    pub(crate) parent: Option<String>,
+    #[serde(default)]
+    links: Vec<Link>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct Link {
+    #[serde(default)]
+    rel: String,
+    #[serde(default)]
+    href: String,
+}
+
+impl Resource {
+    /// Its id on the cloud; empty while it has none.
+    pub(crate) fn id(&self) -> &str {
+        self.id.as_deref().unwrap_or_default()
+    }
+
+    /// The id of the stack that it lies in.
+    pub(crate) fn stack_id(&self) -> Option<&str> {
+        let link = self.links.iter().find(|link| link.rel == "stack")?;
+        link.href.split('?').next()?.trim_end_matches('/').rsplit('/').next()
+    }
+
+    /// True once Heat is done with it.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.status.ends_with("_COMPLETE") && self.status != "INIT_COMPLETE"
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_test(name: &str, kind: &str, id: &str, parent: Option<&str>) -> Self {
+        let stack = parent.map_or("top".to_owned(), |parent| format!("nested-{parent}"));
+        Self {
+            name: name.into(),
+            kind: kind.into(),
+            id: Some(id.into()),
+            status: "CREATE_COMPLETE".into(),
+            reason: None,
+            parent: parent.map(str::to_owned),
+            links: vec![Link { rel: "stack".into(), href: format!("http://h/v1/p/stacks/s/{stack}") }],
+        }
+    }
+}
+
+/// The name of an instance's stack.
+pub(crate) fn stack_name(instance: &str) -> String {
+    format!("vnf-{instance}")
+}
+
+/// The tag that says whose a stack is.
+pub(crate) fn installation_tag(installation: &str) -> String {
+    format!("vnfm-{installation}")
+}
+
+/// The tags of a stack; each update must repeat them, or Heat drops them.
+pub(crate) fn tags(ownership: &Ownership) -> String {
+    format!("{},vnfm-op-{}", installation_tag(&ownership.installation_id), ownership.op_id)
+}
+
+/// What a stack is made of.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Blueprint {
+    pub(crate) template: Value,
+    pub(crate) files: serde_json::Map<String, Value>,
+    /// May hold secrets.
+    pub(crate) parameters: serde_json::Map<String, Value>,
+}
+
+/// The stack of that name in the project, if there is one that is not gone.
+pub(crate) async fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<Stack>, PortError> {
+    let doing = format!("look for stack `{name}`");
+    let call = Call::get(format!("/stacks?name={}", encoded(name)), doing.as_str());
+    let reply = cloud.send(Service::Orchestration, &call).await?;
+    let listed: Vec<Stack> = member(reply, "stacks", &doing)?;
+    for stack in listed.iter().filter(|stack| stack.name == name && stack.phase() != Phase::Gone) {
+        if let Some(stack) = show(cloud, stack).await? {
+            return Ok(Some(stack));
+        }
+    }
+    Ok(None)
+}
+
+/// The stack as it is now; `None` once it is gone.
+pub(crate) async fn show(cloud: &Cloud<'_>, stack: &Stack) -> Result<Option<Stack>, PortError> {
+    let doing = format!("look at stack `{}`", stack.name);
+    let call = Call::get(stack.path(), doing.as_str()).accepting(&[404]);
+    let reply = cloud.send(Service::Orchestration, &call).await?;
+    if reply.status == 404 {
+        return Ok(None);
+    }
+    let stack: Stack = member(reply, "stack", &doing)?;
+    Ok((stack.phase() != Phase::Gone).then_some(stack))
+}
+
+/// Asks for a stack. `None`: there is one of that name already.
+pub(crate) async fn create(
+    cloud: &Cloud<'_>,
+    ownership: &Ownership,
+    blueprint: &Blueprint,
+) -> Result<Option<()>, PortError> {
+    let name = stack_name(&ownership.instance_id);
+    let minutes = cloud.deadline.duration_since(cloud.clock.now()).as_mins().clamp(1, 1440);
+    let body = json!({
+        "stack_name": name,
+        "template": blueprint.template,
+        "files": blueprint.files,
+        "parameters": blueprint.parameters,
+        "disable_rollback": true,
+        "timeout_mins": minutes,
+        "tags": tags(ownership),
+    });
+    let call = Call::post("/stacks", body, format!("create stack `{name}`")).accepting(&[409]);
+    let reply = cloud.send(Service::Orchestration, &call).await?;
+    Ok((reply.status != 409).then_some(()))
+}
+
+/// Asks for a stack's end; one that is not there is a success.
+pub(crate) async fn delete(cloud: &Cloud<'_>, stack: &Stack) -> Result<(), PortError> {
+    let call = Call::delete(stack.path(), format!("delete stack `{}`", stack.name));
+    cloud.send(Service::Orchestration, &call.accepting(&[404])).await.map(drop)
+}
+
+/// Every resource of a stack, nested ones too.
+pub(crate) async fn resources(
+    cloud: &Cloud<'_>,
+    stack: &Stack,
+) -> Result<Vec<Resource>, PortError> {
+    let doing = format!("list the resources of stack `{}`", stack.name);
+    let path = format!("{}/resources?nested_depth={DEPTH}", stack.path());
+    let reply =
+        cloud.send(Service::Orchestration, &Call::get(path, doing.as_str())).await?;
+    member(reply, "resources", &doing)
+}
+
+/// Every stack with the tag of the installation.
+pub(crate) async fn owned(
+    cloud: &Cloud<'_>,
+    installation: &str,
+) -> Result<Vec<Stack>, PortError> {
+    let doing = "list the stacks of this installation";
+    let path = format!("/stacks?tags={}", encoded(&installation_tag(installation)));
+    let reply = cloud.send(Service::Orchestration, &Call::get(path, doing)).await?;
+    let listed: Vec<Stack> = member(reply, "stacks", doing)?;
+    let mut found = Vec::new();
+    for stack in listed.into_iter().filter(|stack| stack.phase() != Phase::Gone) {
+        // A list need not show tags: what it does not show is looked up.
+        let stack = if stack.tags.is_some() { Some(stack) } else { show(cloud, &stack).await? };
+        found.extend(stack.filter(|stack| stack.is_of(installation)));
+    }
+    Ok(found)
+}
+
+/// Looks whether Heat answers.
+pub(crate) async fn ping(cloud: &Cloud<'_>) -> Result<(), PortError> {
+    let call = Call::get("/stacks?limit=1", format!("list stacks of VIM `{}`", cloud.vim.name()));
+    cloud.send(Service::Orchestration, &call).await.map(drop)
+}
+
+/// One member of an answer, typed.
+pub(crate) fn member<T: DeserializeOwned>(
+    reply: Reply,
+    name: &str,
+    doing: &str,
+) -> Result<T, PortError> {
+    let Reply { mut body, request_id, .. } = reply;
+    let value = body.get_mut(name).map(Value::take).unwrap_or_default();
+    serde_json::from_value(value).map_err(|error| {
+        let detail = format!("the answer's `{name}` is not as the API says: {error}");
+        PortError::new(&UNEXPECTED, doing, detail).request(request_id)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(status: &str, tags: Value) -> Stack {
+        serde_json::from_value(
+            json!({"id": "i", "stack_name": "vnf-1", "stack_status": status, "tags": tags}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn statuses_become_phases() {
+        let table = [
+            ("CREATE_IN_PROGRESS", Phase::InProgress),
+            ("CREATE_COMPLETE", Phase::Complete),
+            ("UPDATE_COMPLETE", Phase::Complete),
+            ("CREATE_FAILED", Phase::Failed),
+            ("CHECK_FAILED", Phase::Failed),
+            ("ROLLBACK_COMPLETE", Phase::Failed),
+            ("ROLLBACK_IN_PROGRESS", Phase::InProgress),
+            ("DELETE_IN_PROGRESS", Phase::Deleting),
+            ("DELETE_FAILED", Phase::DeleteFailed),
+            ("DELETE_COMPLETE", Phase::Gone),
+        ];
+        for (status, phase) in table {
+            assert_eq!(stack(status, Value::Null).phase(), phase, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_stack_is_ours_by_its_whole_tag() {
+        assert!(stack("X", json!(["vnfm-a", "vnfm-op-b"])).is_of("a"));
+        assert!(stack("X", json!("vnfm-op-b, vnfm-a")).is_of("a"));
+        assert!(!stack("X", json!(["vnfm-ab"])).is_of("a"));
+        assert!(!stack("X", Value::Null).is_of("a"));
+    }
+
+    #[test]
+    fn the_owning_stack_is_read_from_the_link() {
+        let resource: Resource = serde_json::from_value(json!({
+            "resource_name": "server", "resource_type": "OS::Nova::Server", "physical_resource_id": "s1",
+            "resource_status": "CREATE_COMPLETE", "parent_resource": "0",
+            "links": [
+                {"rel": "self", "href": "http://h/v1/p/stacks/n/sid/resources/server"},
+                {"rel": "stack", "href": "http://h/v1/p/stacks/vnf-1-workers-0/sid"},
+            ],
+        }))
+        .unwrap();
+        assert_eq!(resource.stack_id(), Some("sid"));
+        assert!(resource.is_complete());
+    }
+}

@@ -1,0 +1,256 @@
+//! A Heat template made from the VNFD.
+//!
+//! | VNFD | HOT, by name |
+//! |---|---|
+//! | `VnfVirtualLink` | `<link>`: Net, and `<link>_subnet`: Subnet, where it has a range |
+//! | `VduCp` of each server | `<server>_<cp>`: Port; on the request's network where the CP is external |
+//! | a volume of each server | `<server>_<storage>`: Volume, attached |
+//! | affinity rule on VDUs | `<rule>`: ServerGroup |
+//! | `Vdu.Compute`, as often as the level says | `<server>`: Server, `masterNode` or `workerNode-0` |
+//! | `additionalParams.ssh_public_key` | `vnfm_key_pair`: KeyPair, used by every server |
+//!
+//! The template is complete: it has no parameters, hence no secrets. Security groups and allowed address
+//! pairs are the network's defaults.
+
+use crate::heat::{Blueprint, stack_name};
+use crate::plan::{
+    PUBLIC_KEY, Unit, addresses, bound, flavour, is_external, mac, package, storages_of, units,
+};
+use crate::prepare::Prepared;
+use serde_json::{Map, Value, json};
+use vnfm_core::ports::{Allocation, PortError};
+use vnfm_descriptor::{AffinityRule, Cp, Flavour, Storage, VirtualLink};
+
+/// Of the templates that we write; Heat knows it since Rocky.
+const VERSION: &str = "2018-08-31";
+const KEY_PAIR: &str = "vnfm_key_pair";
+
+/// What all parts of the template are made from.
+struct Maker<'a> {
+    flavour: &'a Flavour,
+    what: &'a Allocation,
+    prepared: &'a Prepared,
+    instance: &'a str,
+    resources: Map<String, Value>,
+}
+
+/// The template of an instance.
+pub(crate) fn blueprint(
+    what: &Allocation,
+    prepared: &Prepared,
+    instance: &str,
+) -> Result<Blueprint, PortError> {
+    let flavour = flavour(what)?;
+    let mut maker = Maker { flavour, what, prepared, instance, resources: Map::new() };
+    for link in flavour.virtual_links.values() {
+        maker.link(link);
+    }
+    maker.key_pair();
+    for rule in &flavour.affinity_rules {
+        maker.server_group(rule);
+    }
+    for unit in units(what)? {
+        maker.server(&unit)?;
+    }
+    let template = json!({
+        "heat_template_version": VERSION,
+        "description": format!("{} {}, flavour {}", what.package.vnfd().provider, what.package.vnfd().product_name, flavour.id),
+        "resources": maker.resources,
+    });
+    Ok(Blueprint { template, files: Map::new(), parameters: Map::new() })
+}
+
+impl Maker<'_> {
+    fn add(&mut self, name: &str, kind: &str, properties: &Value) {
+        self.resources.insert(name.to_owned(), json!({"type": kind, "properties": properties}));
+    }
+
+    fn link(&mut self, link: &VirtualLink) {
+        let name = format!("{}-{}", stack_name(self.instance), link.name);
+        let mut network = json!({"name": name});
+        if let Some(mtu) = link.mtu {
+            network["value_specs"] = json!({"mtu": mtu});
+        }
+        self.add(&link.name, "OS::Neutron::Net", &network);
+        let Some(cidr) = &link.cidr else { return };
+        let mut subnet = json!({
+            "name": name,
+            "network": {"get_resource": link.name},
+            "cidr": cidr,
+            "ip_version": if is_six(link, cidr) { 6 } else { 4 },
+        });
+        if let Some(gateway) = &link.gateway {
+            subnet["gateway_ip"] = json!(gateway);
+        }
+        if let Some(dhcp) = link.dhcp {
+            subnet["enable_dhcp"] = json!(dhcp);
+        }
+        if !link.pools.is_empty() {
+            subnet["allocation_pools"] =
+                link.pools.iter().map(|pool| json!({"start": pool.start, "end": pool.end})).collect();
+        }
+        self.add(&subnet_name(link), "OS::Neutron::Subnet", &subnet);
+    }
+
+    fn key_pair(&mut self) {
+        if let Some(key) = self.public_key() {
+            let properties =
+                json!({"name": stack_name(self.instance), "public_key": key.trim()});
+            self.add(KEY_PAIR, "OS::Nova::KeyPair", &properties);
+        }
+    }
+
+    fn public_key(&self) -> Option<String> {
+        let key = self.what.request.additional_params.get(PUBLIC_KEY)?;
+        key.as_str().map(str::to_owned)
+    }
+
+    /// Servers of these VDUs on one host, or each on another.
+    fn server_group(&mut self, rule: &AffinityRule) {
+        if self.covers_vdus(rule) {
+            let policy = if rule.anti { "anti-affinity" } else { "affinity" };
+            let name = format!("{}-{}", stack_name(self.instance), rule.name);
+            self.add(&rule.name, "OS::Nova::ServerGroup", &json!({"name": name, "policies": [policy]}));
+        }
+    }
+
+    /// Nova knows hosts; rules about zones and links are not its.
+    fn covers_vdus(&self, rule: &AffinityRule) -> bool {
+        rule.scope == "nfvi_node"
+            && rule.targets.iter().any(|target| self.flavour.vdus.contains_key(target))
+    }
+
+    fn server(&mut self, unit: &Unit<'_>) -> Result<(), PortError> {
+        let vdu = unit.vdu;
+        let networks: Vec<Value> =
+            self.flavour.cps_of(&vdu.name).into_iter().map(|cp| self.port(unit, cp)).collect();
+        let mut properties = json!({
+            "name": unit.name,
+            "flavor": self.prepared.flavors.get(&vdu.name),
+            "networks": networks,
+            "metadata": self.metadata(unit),
+        });
+        if vdu.image.is_some() {
+            properties["image"] = json!(self.prepared.image(&vdu.name));
+        }
+        self.volumes(unit, &mut properties);
+        if self.resources.contains_key(KEY_PAIR) {
+            properties["key_name"] = json!({"get_resource": KEY_PAIR});
+        }
+        if let Some(text) = self.user_data(unit)? {
+            properties["user_data_format"] = json!("RAW");
+            properties["user_data"] = json!(text);
+        }
+        let rules = &self.flavour.affinity_rules;
+        let rule = rules.iter().find(|rule| rule.targets.contains(&vdu.name) && self.covers_vdus(rule));
+        if let Some(rule) = rule {
+            properties["scheduler_hints"] = json!({"group": {"get_resource": rule.name}});
+        }
+        self.add(&unit.name, "OS::Nova::Server", &properties);
+        Ok(())
+    }
+
+    /// Makes a CP's port and returns the server's interface on it.
+    fn port(&mut self, unit: &Unit<'_>, cp: &Cp) -> Value {
+        let external = is_external(cp).then(|| bound(&self.what.request, &cp.name)).flatten();
+        if let Some(existing) = external.and_then(|bound| bound.port(unit.index)) {
+            return json!({"port": existing});
+        }
+        let name = format!("{}_{}", unit.name, cp.name);
+        let mut port = json!({"name": format!("{}-{}", unit.name, cp.name)});
+        if let Some(bound) = external {
+            port["network"] = json!(self.prepared.network_of(self.what, &cp.name));
+            if let Some((_, config)) = bound.config(unit.index) {
+                external_addresses(&mut port, config);
+            }
+        } else if let Some(link) = &cp.virtual_link {
+            port["network"] = json!({"get_resource": link});
+            if let Some(link) = self.flavour.virtual_links.get(link).filter(|link| link.cidr.is_some()) {
+                port["fixed_ips"] = json!([{"subnet": {"get_resource": subnet_name(link)}}]);
+            }
+        }
+        if let Some(kind) = &cp.vnic_type {
+            port["binding:vnic_type"] = json!(kind);
+        }
+        self.add(&name, "OS::Neutron::Port", &port);
+        json!({"port": {"get_resource": name}})
+    }
+
+    /// Volumes: the first one that is filled from an image boots a server that has no image of its own.
+    fn volumes(&mut self, unit: &Unit<'_>, server: &mut Value) {
+        let storages: Vec<&Storage> = storages_of(self.flavour, unit.vdu).collect();
+        let root = if unit.vdu.image.is_some() { None } else { storages.iter().find(|one| one.image.is_some()) };
+        for storage in &storages {
+            let name = format!("{}_{}", unit.name, storage.name);
+            let mut volume = json!({"name": format!("{}-{}", unit.name, storage.name), "size": storage.size_gib});
+            if storage.image.is_some() {
+                volume["image"] = json!(self.prepared.image(&storage.name));
+            }
+            self.add(&name, "OS::Cinder::Volume", &volume);
+            if root.is_some_and(|root| root.name == storage.name) {
+                server["block_device_mapping_v2"] =
+                    json!([{"volume_id": {"get_resource": name}, "boot_index": 0}]);
+            } else {
+                let attachment =
+                    json!({"instance_uuid": {"get_resource": unit.name}, "volume_id": {"get_resource": name}});
+                self.add(&format!("{name}_attached"), "OS::Cinder::VolumeAttachment", &attachment);
+            }
+        }
+    }
+
+    /// What the inventory reads back, and the pairs of `boot_data.kvp_data`.
+    fn metadata(&self, unit: &Unit<'_>) -> Value {
+        let mut all = Map::new();
+        let pairs = unit.vdu.boot_data.as_ref().and_then(|boot| boot.pointer("/kvp_data/data"));
+        for (key, value) in pairs.and_then(Value::as_object).into_iter().flatten() {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            all.insert(key.clone(), json!(text));
+        }
+        all.insert("vnfm_instance".into(), json!(self.instance));
+        all.insert("vnfm_vdu".into(), json!(unit.vdu.name));
+        all.insert("vnfm_index".into(), json!(unit.index.to_string()));
+        Value::Object(all)
+    }
+
+    /// `boot_data.content_or_file_data`: its text, or the package's file.
+    fn user_data(&self, unit: &Unit<'_>) -> Result<Option<String>, PortError> {
+        let Some(boot) = unit.vdu.boot_data.as_ref().and_then(|boot| boot.get("content_or_file_data"))
+        else {
+            return Ok(None);
+        };
+        if let Some(text) = boot.get("content").and_then(Value::as_str) {
+            return Ok(Some(text.to_owned()));
+        }
+        let Some(path) = boot.get("source_path").and_then(Value::as_str) else { return Ok(None) };
+        let told = |why: String| package(format!("`boot_data` of VDU `{}`: `{path}`: {why}", unit.vdu.name));
+        let bytes = self.what.package.read(path).map_err(|error| told(error.to_string()))?;
+        String::from_utf8(bytes).map(Some).map_err(|_| told("it is no text".into()))
+    }
+}
+
+fn external_addresses(port: &mut Value, config: &vnfm_types::VnfExtCpConfig) {
+    let wanted: Vec<Value> = addresses(config)
+        .into_iter()
+        .map(|one| {
+            let mut entry = Map::new();
+            entry.extend(one.address.map(|address| ("ip_address".to_owned(), json!(address))));
+            entry.extend(one.subnet.map(|subnet| ("subnet".to_owned(), json!(subnet))));
+            Value::Object(entry)
+        })
+        .collect();
+    if !wanted.is_empty() {
+        port["fixed_ips"] = Value::Array(wanted);
+    }
+    if let Some(mac) = mac(config) {
+        port["mac_address"] = json!(mac);
+    }
+}
+
+fn subnet_name(link: &VirtualLink) -> String {
+    format!("{}_subnet", link.name)
+}
+
+fn is_six(link: &VirtualLink, cidr: &str) -> bool {
+    link.ip_version.as_deref().map_or_else(|| cidr.contains(':'), |version| version == "ipv6")
+}
+

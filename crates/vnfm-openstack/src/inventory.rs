@@ -1,0 +1,359 @@
+//! What a stack holds, as SOL003 shows it.
+//!
+//! ```text
+//! stack ─ resources (nested too) ─┬─ OS::Nova::Server ─ its ports ─ VNFC, its CPs ─ external CPs
+//!                                 ├─ OS::Neutron::Net ─ internal virtual link
+//!                                 └─ OS::Cinder::Volume ─ virtual storage
+//! ```
+//! A server's VDU is what its metadata says (`vnfm_vdu`, ours), else the first name on its way to the top of
+//! the stack that is a VDU. A port's CP is the one whose name it carries, else the one on its network, else
+//! the next in order. Ids are the cloud's, so a replaced server is another VNFC.
+
+use crate::heat::{Resource, Stack, resources};
+use crate::neutron::{Port, ports_of};
+use crate::nova::{Server, server};
+use crate::plan::{Bound, bound, flavour, is_external};
+use crate::prepare::Prepared;
+use crate::session::Cloud;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use serde_json::json;
+use std::collections::BTreeSet;
+use vnfm_core::ports::{Allocation, Inventory, PortError};
+use vnfm_descriptor::{Cp, Flavour};
+use vnfm_types::{
+    CpProtocolInfo, ExtLinkPortInfo, ExtVirtualLinkInfo, IpAddressesInfo, IpOverEthernetAddressInfo,
+    KeyValuePairs, ResourceHandle, VirtualStorageResourceInfo, VnfExtCpInfo, VnfLinkPortInfo,
+    VnfVirtualLinkResourceInfo, VnfcCpInfo, VnfcResourceInfo,
+};
+
+/// Servers that are asked for at once.
+const AT_ONCE: usize = 8;
+const SERVER: &str = "OS::Nova::Server";
+const NETWORK: &str = "OS::Neutron::Net";
+const PORT: &str = "OS::Neutron::Port";
+const VOLUME: &str = "OS::Cinder::Volume";
+
+/// What the cloud shows of a stack.
+pub(crate) struct Seen {
+    pub(crate) resources: Vec<Resource>,
+    /// Servers, each with its ports.
+    pub(crate) servers: Vec<(Server, Vec<Port>)>,
+}
+
+/// What it is read against.
+#[derive(Clone, Copy)]
+pub(crate) struct Against<'a> {
+    pub(crate) what: &'a Allocation,
+    pub(crate) prepared: &'a Prepared,
+    /// Key of the VIM in resource handles.
+    pub(crate) vim: &'a str,
+}
+
+/// Reads everything of a stack.
+pub(crate) async fn look(cloud: &Cloud<'_>, stack: &Stack) -> Result<Seen, PortError> {
+    let resources = resources(cloud, stack).await?;
+    let ids: Vec<String> = resources
+        .iter()
+        .filter(|one| one.kind == SERVER && !one.id().is_empty())
+        .map(|one| one.id().to_owned())
+        .collect();
+    let servers: Vec<Option<(Server, Vec<Port>)>> = stream::iter(ids)
+        .map(|id| async move {
+            let (server, ports) = futures::try_join!(server(cloud, &id), ports_of(cloud, &id))?;
+            Ok::<_, PortError>(server.map(|server| (server, ports)))
+        })
+        .buffered(AT_ONCE)
+        .try_collect()
+        .await?;
+    Ok(Seen { resources, servers: servers.into_iter().flatten().collect() })
+}
+
+/// What was seen, as SOL003 shows it.
+pub(crate) fn inventory(seen: &Seen, against: Against<'_>) -> Result<Inventory, PortError> {
+    let reader = Reader { seen, against, flavour: flavour(against.what)? };
+    let mut found = Inventory {
+        virtual_storage_resource_info: reader.volumes(),
+        ..Inventory::default()
+    };
+    let mut vnfcs: Vec<(&Server, &[Port], VnfcResourceInfo)> = seen
+        .servers
+        .iter()
+        .map(|(server, ports)| (server, ports.as_slice(), reader.vnfc(server)))
+        .collect();
+    vnfcs.sort_by_cached_key(|(server, _, vnfc)| (vnfc.vdu_id.clone(), natural(&server.name)));
+    let mut links = reader.links();
+    let mut outside = reader.outside();
+    let mut ordinals: Vec<String> = Vec::new();
+    for (server, ports, mut vnfc) in vnfcs {
+        let index = index_of(server, &vnfc.vdu_id, &ordinals);
+        ordinals.push(vnfc.vdu_id.clone());
+        for (cpd, port) in reader.cps(&vnfc.vdu_id, ports) {
+            let mut cp = VnfcCpInfo {
+                id: port.id.clone(),
+                cpd_id: cpd.clone(),
+                cp_protocol_info: vec![protocol(port)],
+                ..VnfcCpInfo::default()
+            };
+            if let Some(bound) = bound(&against.what.request, &cpd) {
+                let external = reader.external_cp(port, &cpd, bound, index);
+                cp.vnf_ext_cp_id = Some(external.id.clone());
+                reader.plug_outside(&mut outside, bound, port, &external.id);
+                found.ext_cp_info.push(external);
+            } else if let Some(link) =
+                links.iter_mut().find(|link| link.network_resource.resource_id == port.network_id)
+            {
+                let plug = reader.link_port(port);
+                cp.vnf_link_port_id = Some(plug.id.clone());
+                link.vnf_link_ports.push(plug);
+            }
+            vnfc.vnfc_cp_info.push(cp);
+        }
+        found.vnfc_resource_info.push(vnfc);
+    }
+    found.ext_virtual_link_info = outside;
+    found.vnf_virtual_link_resource_info = links;
+    Ok(found)
+}
+
+/// Which instance of its VDU a server is: what we wrote, else how many came before it.
+fn index_of(server: &Server, vdu: &str, before: &[String]) -> u32 {
+    let counted = before.iter().filter(|name| *name == vdu).count();
+    let written = server.tag("vnfm_index").and_then(|text| text.parse().ok());
+    written.unwrap_or_else(|| u32::try_from(counted).unwrap_or(u32::MAX))
+}
+
+/// `worker-10` after `worker-9`.
+fn natural(name: &str) -> (String, u64, String) {
+    let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let (stem, number) = name.split_at(name.len() - digits);
+    (stem.to_owned(), number.parse().unwrap_or(0), name.to_owned())
+}
+
+struct Reader<'a> {
+    seen: &'a Seen,
+    against: Against<'a>,
+    flavour: &'a Flavour,
+}
+
+impl Reader<'_> {
+    fn handle(&self, id: &str, kind: &str) -> ResourceHandle {
+        ResourceHandle {
+            vim_connection_id: Some(self.against.vim.to_owned()),
+            resource_provider_id: None,
+            resource_id: id.to_owned(),
+            vim_level_resource_type: Some(kind.to_owned()),
+        }
+    }
+
+    fn resource(&self, id: &str) -> Option<&Resource> {
+        self.seen.resources.iter().find(|one| one.id() == id)
+    }
+
+    /// The resource's name and those of what it lies in, up to the top.
+    fn way_up(&self, id: &str) -> Vec<&str> {
+        let mut names = Vec::new();
+        let mut at = self.resource(id);
+        while let Some(resource) = at {
+            names.push(resource.name.as_str());
+            let above = resource.stack_id().and_then(|stack| self.resource(stack));
+            // Without a link, the name of the resource above is still known.
+            if above.is_none() {
+                names.extend(resource.parent.as_deref());
+            }
+            at = above.filter(|_| names.len() < 32);
+        }
+        names
+    }
+
+    fn vdu_of(&self, server: &Server) -> String {
+        if let Some(vdu) = server.tag("vnfm_vdu") {
+            return vdu.to_owned();
+        }
+        let way = self.way_up(&server.id);
+        let known = way.iter().find(|name| self.flavour.vdus.contains_key(**name));
+        // A package without VDUs: the topmost name tells the servers of a group apart from others.
+        known.or(way.last()).map_or_else(|| server.name.clone(), |name| (*name).to_owned())
+    }
+
+    fn vnfc(&self, server: &Server) -> VnfcResourceInfo {
+        let mut metadata = KeyValuePairs::new();
+        metadata.insert("name".into(), json!(server.name));
+        let resource = self.resource(&server.id);
+        let told = [
+            ("flavor", server.flavor()),
+            ("zone", server.zone.as_deref()),
+            ("resourceName", resource.map(|one| one.name.as_str())),
+            ("stackId", resource.and_then(Resource::stack_id)),
+        ];
+        for (name, value) in told {
+            metadata.extend(value.map(|value| (name.to_owned(), json!(value))));
+        }
+        VnfcResourceInfo {
+            id: server.id.clone(),
+            vdu_id: self.vdu_of(server),
+            compute_resource: self.handle(&server.id, SERVER),
+            storage_resource_ids: server.volumes().map(str::to_owned).collect(),
+            metadata,
+            ..VnfcResourceInfo::default()
+        }
+    }
+
+    /// The CP of each port of a server, in the order of the VDU's interfaces.
+    fn cps<'p>(&self, vdu: &str, ports: &'p [Port]) -> Vec<(String, &'p Port)> {
+        let mut free: Vec<&Cp> = self.flavour.cps_of(vdu);
+        let order: Vec<&str> = free.iter().map(|cp| cp.name.as_str()).collect();
+        let mut left: Vec<&Port> = ports.iter().collect();
+        let mut found: Vec<(String, &Port)> = Vec::new();
+        let rules: [&dyn Fn(&Cp, &Port) -> bool; 3] =
+            [&|cp, port| self.is_named_after(port, cp), &|cp, port| self.is_on(port, cp), &|_, _| true];
+        for rule in rules {
+            left.retain(|port| {
+                let Some(at) = free.iter().position(|cp| rule(cp, port)) else { return true };
+                found.push((free.remove(at).name.clone(), port));
+                false
+            });
+        }
+        found.sort_by_key(|(name, _)| order.iter().position(|known| known == name));
+        let others = left.into_iter().map(|port| (self.port_name(port), port));
+        found.extend(others);
+        found
+    }
+
+    fn is_named_after(&self, port: &Port, cp: &Cp) -> bool {
+        let fits = |name: &str| {
+            name.strip_suffix(&cp.name).is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-']))
+        };
+        self.resource(&port.id).is_some_and(|one| fits(&one.name)) || fits(&port.name)
+    }
+
+    fn is_on(&self, port: &Port, cp: &Cp) -> bool {
+        if is_external(cp) {
+            let network = self.against.prepared.network_of(self.against.what, &cp.name);
+            return network == Some(port.network_id.as_str());
+        }
+        let network = self.resource(&port.network_id);
+        network.is_some_and(|one| Some(&one.name) == cp.virtual_link.as_ref())
+    }
+
+    /// The name of a port that is no CP of the VNFD.
+    fn port_name(&self, port: &Port) -> String {
+        let resource = self.resource(&port.id).map(|one| one.name.as_str());
+        let name = resource.or(Some(port.name.as_str()).filter(|name| !name.is_empty()));
+        name.unwrap_or(&port.id).to_owned()
+    }
+
+    fn external_cp(&self, port: &Port, cpd: &str, bound: Bound<'_>, index: u32) -> VnfExtCpInfo {
+        VnfExtCpInfo {
+            id: format!("ext-{}", port.id),
+            cpd_id: cpd.to_owned(),
+            cp_config_id: bound.config(index).map_or(cpd, |(key, _)| key).to_owned(),
+            cp_protocol_info: vec![protocol(port)],
+            ext_link_port_id: Some(port_id(port)),
+            associated_vnfc_cp_id: Some(port.id.clone()),
+            ..VnfExtCpInfo::default()
+        }
+    }
+
+    fn link_port(&self, port: &Port) -> VnfLinkPortInfo {
+        VnfLinkPortInfo {
+            id: port_id(port),
+            resource_handle: self.handle(&port.id, PORT),
+            cp_instance_id: Some(port.id.clone()),
+            cp_instance_type: Some("VNFC_CP".into()),
+        }
+    }
+
+    /// Internal links: the networks of the stack.
+    fn links(&self) -> Vec<VnfVirtualLinkResourceInfo> {
+        let networks = self.seen.resources.iter().filter(|one| one.kind == NETWORK);
+        networks
+            .map(|network| VnfVirtualLinkResourceInfo {
+                id: network.id().to_owned(),
+                vnf_virtual_link_desc_id: network.name.clone(),
+                network_resource: self.handle(network.id(), NETWORK),
+                ..VnfVirtualLinkResourceInfo::default()
+            })
+            .collect()
+    }
+
+    /// External links: the networks of the request.
+    fn outside(&self) -> Vec<ExtVirtualLinkInfo> {
+        let links = &self.against.what.request.ext_virtual_links;
+        links
+            .iter()
+            .map(|link| {
+                let network = self.against.prepared.networks.get(&link.id);
+                ExtVirtualLinkInfo {
+                    id: link.id.clone(),
+                    resource_handle: self.handle(network.unwrap_or(&link.resource_id), NETWORK),
+                    ext_link_ports: Vec::new(),
+                    current_vnf_ext_cp_data: link.ext_cps.clone(),
+                }
+            })
+            .collect()
+    }
+
+    fn plug_outside(
+        &self,
+        outside: &mut [ExtVirtualLinkInfo],
+        bound: Bound<'_>,
+        port: &Port,
+        external: &str,
+    ) {
+        if let Some(link) = outside.iter_mut().find(|link| link.id == bound.link.id) {
+            link.ext_link_ports.push(ExtLinkPortInfo {
+                id: port_id(port),
+                resource_handle: self.handle(&port.id, PORT),
+                cp_instance_id: Some(external.to_owned()),
+            });
+        }
+    }
+
+    fn volumes(&self) -> Vec<VirtualStorageResourceInfo> {
+        let names: BTreeSet<&str> = self.flavour.storages.keys().map(String::as_str).collect();
+        let storage_of = |resource: &Resource| {
+            let way = self.way_up(resource.id());
+            let known = names.iter().find(|name| {
+                way.iter().any(|one| {
+                    one.strip_suffix(**name).is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-']))
+                })
+            });
+            known.map_or_else(|| resource.name.clone(), |name| (*name).to_owned())
+        };
+        let volumes = self.seen.resources.iter().filter(|one| one.kind == VOLUME);
+        volumes
+            .map(|volume| VirtualStorageResourceInfo {
+                id: volume.id().to_owned(),
+                virtual_storage_desc_id: storage_of(volume),
+                storage_resource: self.handle(volume.id(), VOLUME),
+                ..VirtualStorageResourceInfo::default()
+            })
+            .collect()
+    }
+}
+
+fn port_id(port: &Port) -> String {
+    format!("port-{}", port.id)
+}
+
+fn protocol(port: &Port) -> CpProtocolInfo {
+    let address = |wanted: &str, is_wanted: &dyn Fn(&str) -> bool| {
+        let all: Vec<_> = port.fixed_ips.iter().filter(|ip| is_wanted(&ip.ip_address)).collect();
+        all.first().map(|first| IpAddressesInfo {
+            type_: wanted.to_owned(),
+            addresses: all.iter().map(|ip| ip.ip_address.clone()).collect(),
+            is_dynamic: None,
+            subnet_id: Some(first.subnet_id.clone()).filter(|id| !id.is_empty()),
+        })
+    };
+    let four = address("IPV4", &|ip| !ip.contains(':'));
+    let six = address("IPV6", &|ip| ip.contains(':'));
+    CpProtocolInfo {
+        layer_protocol: "IP_OVER_ETHERNET".into(),
+        ip_over_ethernet: Some(IpOverEthernetAddressInfo {
+            mac_address: Some(port.mac_address.clone()).filter(|mac| !mac.is_empty()),
+            segmentation_id: None,
+            ip_addresses: four.into_iter().chain(six).collect(),
+        }),
+    }
+}

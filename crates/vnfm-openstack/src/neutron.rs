@@ -1,0 +1,78 @@
+//! Neutron: networks by id or name, ports.
+
+use crate::call::{Call, encoded};
+use crate::heat::member;
+use crate::session::{Cloud, Service};
+use serde::Deserialize;
+use vnfm_core::ports::PortError;
+
+/// A network.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Network {
+    pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) name: String,
+}
+
+/// A port.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Port {
+    pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) network_id: String,
+    #[serde(default)]
+    pub(crate) device_id: String,
+    #[serde(default)]
+    pub(crate) mac_address: String,
+    #[serde(default)]
+    pub(crate) fixed_ips: Vec<FixedIp>,
+}
+
+/// An address of a port.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct FixedIp {
+    #[serde(default)]
+    pub(crate) subnet_id: String,
+    #[serde(default)]
+    pub(crate) ip_address: String,
+}
+
+/// Every network with that id, or else with that name.
+pub(crate) async fn networks(
+    cloud: &Cloud<'_>,
+    id_or_name: &str,
+) -> Result<Vec<Network>, PortError> {
+    for filter in ["id", "name"] {
+        let doing = format!("look for network `{id_or_name}`");
+        let path = format!("/networks?{filter}={}", encoded(id_or_name));
+        let reply = cloud.send(Service::Network, &Call::get(path, doing.as_str())).await?;
+        let mut found: Vec<Network> = member(reply, "networks", &doing)?;
+        found.retain(|one| if filter == "id" { one.id == id_or_name } else { one.name == id_or_name });
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// The port with that id.
+pub(crate) async fn port(cloud: &Cloud<'_>, id: &str) -> Result<Option<Port>, PortError> {
+    let found = ports(cloud, "id", id).await?;
+    Ok(found.into_iter().find(|port| port.id == id))
+}
+
+/// The ports of a server.
+pub(crate) async fn ports_of(cloud: &Cloud<'_>, server: &str) -> Result<Vec<Port>, PortError> {
+    let mut found = ports(cloud, "device_id", server).await?;
+    found.retain(|port| port.device_id == server);
+    Ok(found)
+}
+
+async fn ports(cloud: &Cloud<'_>, filter: &str, value: &str) -> Result<Vec<Port>, PortError> {
+    let doing = format!("look for ports with {filter} `{value}`");
+    let path = format!("/ports?{filter}={}", encoded(value));
+    let reply = cloud.send(Service::Network, &Call::get(path, doing.as_str())).await?;
+    member(reply, "ports", &doing)
+}

@@ -1,0 +1,150 @@
+//! Nova: servers of a stack, flavors, what is left of the quota, console logs.
+
+use crate::call::{Call, encoded};
+use crate::heat::member;
+use crate::session::{Cloud, Service};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use vnfm_core::ports::PortError;
+
+/// From this version on a server shows its flavor's name instead of its id.
+const FLAVOR_BY_NAME: &str = "2.48";
+/// Lines of a console log that are asked for; host keys come late in a boot.
+const CONSOLE_LINES: u32 = 2000;
+
+/// A server.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Server {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) metadata: Map<String, Value>,
+    #[serde(default)]
+    flavor: Value,
+    #[serde(rename = "OS-EXT-AZ:availability_zone", default)]
+    pub(crate) zone: Option<String>,
+    #[serde(rename = "os-extended-volumes:volumes_attached", default)]
+    volumes: Vec<Attached>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Attached {
+    id: String,
+}
+
+impl Server {
+    /// The name of its flavor, where Nova tells it.
+    pub(crate) fn flavor(&self) -> Option<&str> {
+        self.flavor.get("original_name").and_then(Value::as_str)
+    }
+
+    /// Ids of the volumes attached to it.
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = &str> {
+        self.volumes.iter().map(|volume| volume.id.as_str())
+    }
+
+    /// A value of its metadata.
+    pub(crate) fn tag(&self, name: &str) -> Option<&str> {
+        self.metadata.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+    }
+}
+
+/// A flavor.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub(crate) struct Flavor {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) vcpus: u64,
+    /// MiB.
+    pub(crate) ram: u64,
+    /// GiB.
+    pub(crate) disk: u64,
+    /// GiB.
+    #[serde(rename = "OS-FLV-EXT-DATA:ephemeral", default)]
+    pub(crate) ephemeral: u64,
+    #[serde(rename = "OS-FLV-DISABLED:disabled", default)]
+    pub(crate) disabled: bool,
+}
+
+/// The limits of a project; -1 is none.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Limits {
+    pub(crate) max_total_instances: Option<i64>,
+    pub(crate) total_instances_used: Option<i64>,
+    pub(crate) max_total_cores: Option<i64>,
+    pub(crate) total_cores_used: Option<i64>,
+    #[serde(rename = "maxTotalRAMSize")]
+    pub(crate) max_total_ram: Option<i64>,
+    #[serde(rename = "totalRAMUsed")]
+    pub(crate) total_ram_used: Option<i64>,
+}
+
+/// A server; `None` where it is gone.
+pub(crate) async fn server(cloud: &Cloud<'_>, id: &str) -> Result<Option<Server>, PortError> {
+    let doing = format!("look at server `{id}`");
+    let call = Call::get(format!("/servers/{}", encoded(id)), doing.as_str())
+        .microversion(FLAVOR_BY_NAME)
+        .accepting(&[404]);
+    let reply = cloud.send(Service::Compute, &call).await?;
+    if reply.status == 404 { Ok(None) } else { member(reply, "server", &doing).map(Some) }
+}
+
+/// Every flavor that the project may use.
+pub(crate) async fn flavors(cloud: &Cloud<'_>) -> Result<Vec<Flavor>, PortError> {
+    let doing = "list flavors";
+    let reply = cloud.send(Service::Compute, &Call::get("/flavors/detail", doing)).await?;
+    member(reply, "flavors", doing)
+}
+
+/// The project's limits; all unknown where Nova does not tell.
+pub(crate) async fn limits(cloud: &Cloud<'_>) -> Result<Limits, PortError> {
+    let call = Call::get("/limits", "read the project's limits").accepting(&[403, 404]);
+    let reply = cloud.send(Service::Compute, &call).await?;
+    let absolute = reply.body.pointer("/limits/absolute").cloned().unwrap_or_default();
+    Ok(serde_json::from_value(absolute).unwrap_or_default())
+}
+
+/// What a server printed on its console; empty where Nova keeps none.
+pub(crate) async fn console(cloud: &Cloud<'_>, id: &str) -> Result<String, PortError> {
+    let call = Call::post(
+        format!("/servers/{}/action", encoded(id)),
+        json!({"os-getConsoleOutput": {"length": CONSOLE_LINES}}),
+        format!("read the console log of server `{id}`"),
+    );
+    let call = call.repeatable().accepting(&[404, 409, 501]);
+    let reply = cloud.send(Service::Compute, &call).await?;
+    Ok(reply.body.get("output").and_then(Value::as_str).unwrap_or_default().to_owned())
+}
+
+/// The SSH host keys that cloud-init printed between its two markers.
+pub(crate) fn host_keys_in(console: &str) -> Vec<String> {
+    const BEGIN: &str = "-----BEGIN SSH HOST KEY KEYS-----";
+    const END: &str = "-----END SSH HOST KEY KEYS-----";
+    let Some((_, rest)) = console.rsplit_once(BEGIN) else { return Vec::new() };
+    let Some((block, _)) = rest.split_once(END) else { return Vec::new() };
+    // A console may put a time stamp or a prefix before each line.
+    let key = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at = words
+            .iter()
+            .position(|word| word.starts_with("ssh-") || word.starts_with("ecdsa-sha2-"))?;
+        Some(format!("{} {}", words.get(at)?, words.get(at + 1)?))
+    };
+    block.lines().filter_map(key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_keys_lie_between_the_last_markers() {
+        let console = "boot\n-----BEGIN SSH HOST KEY KEYS-----\nssh-rsa OLD\n-----END SSH HOST KEY KEYS-----\n\
+            reboot\n-----BEGIN SSH HOST KEY KEYS-----\n[ 12.5] ssh-ed25519 AAAA root@host\r\necdsa-sha2-nistp256 BBBB x\n\
+            -----END SSH HOST KEY KEYS-----\nlogin:";
+        assert_eq!(host_keys_in(console), ["ssh-ed25519 AAAA", "ecdsa-sha2-nistp256 BBBB"]);
+        assert!(host_keys_in("FAKE CONSOLE OUTPUT\nANOTHER\nLAST LINE").is_empty());
+        assert!(host_keys_in("-----BEGIN SSH HOST KEY KEYS-----\nssh-rsa cut off").is_empty());
+    }
+}

@@ -1,0 +1,302 @@
+//! What a request asks for, read against the VNFD: the flavour, its servers, and how external CPs are bound.
+//!
+//! Nothing here calls anybody; [`check`] is what `validate_request` says.
+
+use crate::base_hot;
+use crate::errors::{PACKAGE, REQUEST};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use vnfm_core::ports::{Allocation, PortError};
+use vnfm_descriptor::{
+    ConnectivityKind, Cp, CpKind, Flavour, SwImage, Storage, StorageKind, Vdu, VduKind,
+};
+use vnfm_types::{ExtVirtualLinkData, InstantiateVnfRequest, VnfExtCpConfig, VnfExtCpData};
+
+/// The parameter that makes a key pair for every server of a generated template.
+pub(crate) const PUBLIC_KEY: &str = "ssh_public_key";
+const DOING: &str = "read the request";
+
+/// A server to be: one instance of a VDU.
+#[derive(Debug, Clone)]
+pub(crate) struct Unit<'a> {
+    pub(crate) vdu: &'a Vdu,
+    pub(crate) index: u32,
+    /// Its name on the cloud: `masterNode`, or `workerNode-0` where there can be several.
+    pub(crate) name: String,
+}
+
+/// The link that the request binds an external CP to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bound<'a> {
+    pub(crate) link: &'a ExtVirtualLinkData,
+    data: &'a VnfExtCpData,
+}
+
+/// An address that the request asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct WantedAddress {
+    pub(crate) address: Option<String>,
+    pub(crate) subnet: Option<String>,
+}
+
+/// The flavour that the request names.
+pub(crate) fn flavour(what: &Allocation) -> Result<&Flavour, PortError> {
+    let wanted = &what.request.flavour_id;
+    what.package.vnfd().flavour(wanted).ok_or_else(|| {
+        let known: Vec<&str> = what.package.vnfd().flavours.keys().map(String::as_str).collect();
+        request(format!("the VNFD has no flavour `{wanted}`, only {}", known.join(", ")))
+    })
+}
+
+/// How many servers a VDU has at the level that the request names.
+pub(crate) fn count(what: &Allocation, vdu: &str) -> Result<u32, PortError> {
+    let level = what.request.instantiation_level_id.as_deref();
+    flavour(what)?.instances_of(vdu, level).map_err(|error| request(error.to_string()))
+}
+
+/// Every server of the request, by VDU and index.
+pub(crate) fn units(what: &Allocation) -> Result<Vec<Unit<'_>>, PortError> {
+    let flavour = flavour(what)?;
+    let mut units = Vec::new();
+    for vdu in flavour.vdus.values() {
+        let count = count(what, &vdu.name)?;
+        let several = count > 1 || may_grow(flavour, vdu);
+        for index in 0..count {
+            let name = if several { format!("{}-{index}", vdu.name) } else { vdu.name.clone() };
+            units.push(Unit { vdu, index, name });
+        }
+    }
+    Ok(units)
+}
+
+fn may_grow(flavour: &Flavour, vdu: &Vdu) -> bool {
+    vdu.max_number_of_instances.is_some_and(|most| most > 1)
+        || flavour.scaling_aspects.values().any(|aspect| aspect.deltas.contains_key(&vdu.name))
+}
+
+/// The storages of a VDU.
+pub(crate) fn storages_of<'a>(flavour: &'a Flavour, vdu: &'a Vdu) -> impl Iterator<Item = &'a Storage> {
+    vdu.storages.iter().filter_map(|name| flavour.storages.get(name))
+}
+
+/// The image that a server of the VDU boots: its own, or that of the first volume with one.
+pub(crate) fn boot_image<'a>(flavour: &'a Flavour, vdu: &'a Vdu) -> Option<&'a SwImage> {
+    vdu.image.as_ref().or_else(|| storages_of(flavour, vdu).find_map(|one| one.image.as_ref()))
+}
+
+/// Whether the request, and nobody else, says where a CP is connected.
+pub(crate) fn is_external(cp: &Cp) -> bool {
+    cp.kind == CpKind::VduCp && cp.virtual_link.is_none()
+}
+
+/// The link that the request binds a CP to.
+pub(crate) fn bound<'a>(request: &'a InstantiateVnfRequest, cpd: &str) -> Option<Bound<'a>> {
+    request.ext_virtual_links.iter().find_map(|link| {
+        let data = link.ext_cps.iter().find(|data| data.cpd_id == cpd)?;
+        Some(Bound { link, data })
+    })
+}
+
+impl<'a> Bound<'a> {
+    /// The key and the configuration of the CP's `index`-th instance.
+    ///
+    /// One configuration without fixed addresses or ports serves every instance.
+    pub(crate) fn config(&self, index: u32) -> Option<(&'a str, &'a VnfExtCpConfig)> {
+        let all: Vec<(&str, &VnfExtCpConfig)> = self
+            .data
+            .cp_config
+            .iter()
+            .filter_map(|(key, config)| Some((key.as_str(), config.as_ref()?)))
+            .collect();
+        let own = all.get(usize::try_from(index).ok()?).copied();
+        own.or_else(|| all.first().copied().filter(|(_, config)| is_sharable(config)))
+    }
+
+    /// The existing port of the CP's `index`-th instance.
+    pub(crate) fn port(&self, index: u32) -> Option<&'a str> {
+        let wanted = self.config(index)?.1.link_port_id.as_deref()?;
+        let port = self.link.ext_link_ports.iter().find(|port| port.id == wanted)?;
+        Some(&port.resource_handle.resource_id)
+    }
+}
+
+fn is_sharable(config: &VnfExtCpConfig) -> bool {
+    config.link_port_id.is_none()
+        && mac(config).is_none()
+        && addresses(config).iter().all(|wanted| wanted.address.is_none())
+}
+
+/// The addresses that a configuration asks for.
+pub(crate) fn addresses(config: &VnfExtCpConfig) -> Vec<WantedAddress> {
+    let mut all = Vec::new();
+    let over_ethernet = config.cp_protocol_data.iter().filter_map(|one| one.ip_over_ethernet.as_ref());
+    for wanted in over_ethernet.flat_map(|one| &one.ip_addresses) {
+        let subnet = wanted.subnet_id.clone();
+        for address in &wanted.fixed_addresses {
+            all.push(WantedAddress { address: Some(address.clone()), subnet: subnet.clone() });
+        }
+        if wanted.fixed_addresses.is_empty() && subnet.is_some() {
+            let count = wanted.num_dynamic_addresses.unwrap_or(1);
+            all.extend((0..count).map(|_| WantedAddress { address: None, subnet: subnet.clone() }));
+        }
+    }
+    all
+}
+
+/// The MAC address that a configuration asks for.
+pub(crate) fn mac(config: &VnfExtCpConfig) -> Option<&str> {
+    config
+        .cp_protocol_data
+        .iter()
+        .find_map(|one| one.ip_over_ethernet.as_ref()?.mac_address.as_deref())
+}
+
+/// Whether the flavour is made from a template that the package brings.
+pub(crate) fn has_base_hot(what: &Allocation) -> bool {
+    what.package.base_hot(&what.request.flavour_id).is_some()
+}
+
+/// Says what is wrong with a request as far as package and request tell.
+pub(crate) fn check(what: &Allocation) -> Result<(), PortError> {
+    let flavour = flavour(what)?;
+    for vdu in flavour.vdus.keys() {
+        count(what, vdu)?;
+    }
+    check_links(what, flavour)?;
+    check_public_key(&what.request)?;
+    if has_base_hot(what) {
+        return base_hot::check(what);
+    }
+    if flavour.vdus.is_empty() {
+        let detail = format!(
+            "flavour `{}` in `{}` has no VDU, and the package has no `BaseHOT/{}/`",
+            flavour.id, flavour.file, flavour.id
+        );
+        return Err(package(detail));
+    }
+    for vdu in flavour.vdus.values() {
+        check_vdu(flavour, vdu)?;
+    }
+    check_topology(what, flavour)
+}
+
+/// Every CP that the request binds exists, is external, and is bound once.
+fn check_links(what: &Allocation, flavour: &Flavour) -> Result<(), PortError> {
+    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    for link in &what.request.ext_virtual_links {
+        if link.resource_id.is_empty() {
+            return Err(request(format!("`extVirtualLinks` `{}` has no `resourceId`", link.id)));
+        }
+        for data in &link.ext_cps {
+            let known = flavour.external_cps.iter().any(|cp| cp.cpd_id == data.cpd_id)
+                || flavour.cps.contains_key(&data.cpd_id);
+            if !known && !flavour.cps.is_empty() {
+                let names: Vec<&str> =
+                    flavour.external_cps.iter().map(|cp| cp.cpd_id.as_str()).collect();
+                return Err(request(format!(
+                    "`extVirtualLinks` `{}` binds `{}`, which is no external CP of flavour `{}`; there are {}",
+                    link.id, data.cpd_id, flavour.id, names.join(", ")
+                )));
+            }
+            if let Some(other) = seen.insert(&data.cpd_id, &link.id) {
+                return Err(request(format!(
+                    "CP `{}` is bound twice, to `{other}` and to `{}`",
+                    data.cpd_id, link.id
+                )));
+            }
+            for config in data.cp_config.values().flatten() {
+                check_port(link, config)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_port(link: &ExtVirtualLinkData, config: &VnfExtCpConfig) -> Result<(), PortError> {
+    let Some(wanted) = &config.link_port_id else { return Ok(()) };
+    if link.ext_link_ports.iter().any(|port| &port.id == wanted) {
+        return Ok(());
+    }
+    Err(request(format!("`extVirtualLinks` `{}` has no port `{wanted}` in `extLinkPorts`", link.id)))
+}
+
+fn check_public_key(wanted: &InstantiateVnfRequest) -> Result<(), PortError> {
+    let Some(key) = wanted.additional_params.get(PUBLIC_KEY) else { return Ok(()) };
+    let is_key = key.as_str().is_some_and(|key| {
+        let key = key.trim();
+        !key.contains('\n')
+            && ["ssh-", "ecdsa-sha2-", "sk-"].iter().any(|kind| key.starts_with(kind))
+    });
+    if is_key {
+        return Ok(());
+    }
+    Err(request(format!(
+        "`additionalParams.{PUBLIC_KEY}` is no public key: one line that begins with `ssh-ed25519`, `ssh-rsa` or `ecdsa-sha2-`"
+    )))
+}
+
+fn check_vdu(flavour: &Flavour, vdu: &Vdu) -> Result<(), PortError> {
+    let problem = if vdu.kind == VduKind::OsContainer {
+        "is a container; OpenStack makes servers. Instantiate it on a Kubernetes VIM".to_owned()
+    } else if boot_image(flavour, vdu).is_none() {
+        "names no image: add `sw_image_data`, with the name of an image that the cloud has or an artifact that brings it".to_owned()
+    } else if let Some(other) = storages_of(flavour, vdu).find(|one| one.kind != StorageKind::Block) {
+        format!("wants storage `{}`, which is no volume; bring a Base HOT for it", other.name)
+    } else if let Some(unsized_one) = storages_of(flavour, vdu).find(|one| one.size_gib.is_none()) {
+        format!("wants storage `{}`, which says no `size_of_storage`", unsized_one.name)
+    } else {
+        return Ok(());
+    };
+    Err(package(format!("VDU `{}` in `{}` {problem}", vdu.name, flavour.file)))
+}
+
+fn check_topology(what: &Allocation, flavour: &Flavour) -> Result<(), PortError> {
+    for cp in flavour.cps.values() {
+        if cp.kind == CpKind::VipCp || cp.trunk_mode {
+            return Err(package(format!(
+                "CP `{}` in `{}` is a VIP or a trunk, which is not made from the VNFD; bring a Base HOT for it",
+                cp.name, flavour.file
+            )));
+        }
+        if is_external(cp) && bound(&what.request, &cp.name).is_none() {
+            return Err(request(format!(
+                "external CP `{}` is connected to nothing; bind it: `extVirtualLinks: [{{\"id\": \"…\", \"resourceId\": \"<network>\", \"extCps\": [{{\"cpdId\": \"{}\"}}]}}]`",
+                cp.name, cp.name
+            )));
+        }
+    }
+    let outside = flavour
+        .virtual_links
+        .values()
+        .find(|link| link.externally_managed == ConnectivityKind::Required);
+    match outside {
+        None => Ok(()),
+        Some(link) => Err(package(format!(
+            "virtual link `{}` in `{}` must be managed from outside (`externally_managed: required`), which is not possible here",
+            link.name, flavour.file
+        ))),
+    }
+}
+
+/// A value of `additionalParams` by its path.
+pub(crate) fn additional<'a>(wanted: &'a InstantiateVnfRequest, path: &[String]) -> Option<&'a Value> {
+    let (first, rest) = path.split_first()?;
+    let mut value = wanted.additional_params.get(first)?;
+    for key in rest {
+        value = match value {
+            Value::Array(items) => items.get(key.parse::<usize>().ok()?)?,
+            other => other.get(key)?,
+        };
+    }
+    (!value.is_null()).then_some(value)
+}
+
+/// An error about the request.
+pub(crate) fn request(detail: String) -> PortError {
+    PortError::new(&REQUEST, DOING, detail)
+}
+
+/// An error about the package.
+pub(crate) fn package(detail: String) -> PortError {
+    PortError::new(&PACKAGE, "read the package", detail)
+}

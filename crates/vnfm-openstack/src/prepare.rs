@@ -1,0 +1,331 @@
+//! Looks up what only the cloud knows, and changes nothing there.
+//!
+//! | of | by |
+//! |---|---|
+//! | flavor of a VDU | the name that the VNFD asks for; else the smallest with enough vCPUs, memory and disk |
+//! | image of a VDU or volume | its name; else it is uploaded later, if the package brings it |
+//! | network of an external link | id, else name |
+//! | quota | servers, vCPUs and memory, as far as Nova tells |
+
+use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK, QUOTA};
+use crate::nova::{Flavor, Limits};
+use crate::plan::{boot_image, bound, count, flavour, has_base_hot, storages_of};
+use crate::session::Cloud;
+use crate::{base_hot, glance, neutron, nova};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use vnfm_core::ports::{Allocation, PortError};
+use vnfm_descriptor::{Flavour, SwImage, Vdu};
+
+/// What was found; journaled, so it holds no secrets.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Prepared {
+    /// Name of the flavor by VDU.
+    pub(crate) flavors: BTreeMap<String, String>,
+    /// Image by VDU or volume.
+    pub(crate) images: BTreeMap<String, FoundImage>,
+    /// Id of the network by `extVirtualLinks[].id`.
+    pub(crate) networks: BTreeMap<String, String>,
+}
+
+/// An image that is there, or will be uploaded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct FoundImage {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its id; absent until it was uploaded.
+    pub(crate) id: Option<String>,
+}
+
+/// What has to be looked up: a Base HOT need not use every VDU.
+#[derive(Debug, Default)]
+pub(crate) struct Needs {
+    /// VDUs whose flavor is used.
+    pub(crate) flavors: BTreeSet<String>,
+    /// VDUs and volumes whose image is used.
+    pub(crate) images: BTreeSet<String>,
+}
+
+/// Looks everything up.
+pub(crate) async fn prepare(cloud: &Cloud<'_>, what: &Allocation) -> Result<Prepared, PortError> {
+    let flavour = flavour(what)?;
+    let needs = needs(what, flavour);
+    let mut prepared = Prepared { networks: networks(cloud, what).await?, ..Prepared::default() };
+    ports(cloud, what).await?;
+    for (owner, image) in flavour.images().filter(|(owner, _)| needs.images.contains(*owner)) {
+        prepared.images.insert(owner.to_owned(), found_image(cloud, owner, image).await?);
+    }
+    if needs.flavors.is_empty() {
+        return Ok(prepared);
+    }
+    let offered = nova::flavors(cloud).await?;
+    let mut wanted = Wanted::default();
+    for vdu in flavour.vdus.values().filter(|vdu| needs.flavors.contains(&vdu.name)) {
+        let chosen = choose(&offered, vdu, boot_image(flavour, vdu), boots_from_volume(flavour, vdu))?;
+        wanted.add(chosen, count(what, &vdu.name)?);
+        prepared.flavors.insert(vdu.name.clone(), chosen.name.clone());
+    }
+    wanted.within(&nova::limits(cloud).await?)?;
+    Ok(prepared)
+}
+
+fn needs(what: &Allocation, flavour: &Flavour) -> Needs {
+    if has_base_hot(what) {
+        return base_hot::needs(what);
+    }
+    let storages = flavour.vdus.values().flat_map(|vdu| storages_of(flavour, vdu));
+    Needs {
+        flavors: flavour.vdus.keys().cloned().collect(),
+        images: flavour.vdus.keys().cloned().chain(storages.map(|one| one.name.clone())).collect(),
+    }
+}
+
+fn boots_from_volume(flavour: &Flavour, vdu: &Vdu) -> bool {
+    vdu.image.is_none() && storages_of(flavour, vdu).any(|one| one.image.is_some())
+}
+
+async fn networks(
+    cloud: &Cloud<'_>,
+    what: &Allocation,
+) -> Result<BTreeMap<String, String>, PortError> {
+    let mut found = BTreeMap::new();
+    for link in &what.request.ext_virtual_links {
+        let wanted = &link.resource_id;
+        let all = neutron::networks(cloud, wanted).await?;
+        let problem = match all.as_slice() {
+            [one] => {
+                found.insert(link.id.clone(), one.id.clone());
+                continue;
+            }
+            [] => "the project sees no network of that id or name".to_owned(),
+            several => {
+                let ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
+                format!("several networks have that name; give the id of one: {}", ids.join(", "))
+            }
+        };
+        let doing = format!("find network `{wanted}` of external link `{}`", link.id);
+        return Err(PortError::new(&NO_NETWORK, doing, problem).on(wanted));
+    }
+    Ok(found)
+}
+
+/// Ports that the request brings must be there.
+async fn ports(cloud: &Cloud<'_>, what: &Allocation) -> Result<(), PortError> {
+    for port in what.request.ext_virtual_links.iter().flat_map(|link| &link.ext_link_ports) {
+        let id = &port.resource_handle.resource_id;
+        if neutron::port(cloud, id).await?.is_none() {
+            let doing = format!("find port `{id}` of the request");
+            let detail = "the project sees no port of that id";
+            return Err(PortError::new(&NO_NETWORK, doing, detail).on(id));
+        }
+    }
+    Ok(())
+}
+
+async fn found_image(
+    cloud: &Cloud<'_>,
+    owner: &str,
+    image: &SwImage,
+) -> Result<FoundImage, PortError> {
+    let name = image.name.clone();
+    let all = glance::named(cloud, &name).await?;
+    let doing = format!("find image `{name}` of `{owner}`");
+    match all.as_slice() {
+        [one] => Ok(FoundImage { name, id: Some(one.id.clone()) }),
+        [] if image.artifact.is_some() => Ok(FoundImage { name, id: None }),
+        [] => {
+            let detail = "the cloud has no usable image of that name, and the package brings none";
+            Err(PortError::new(&NO_IMAGE, doing, detail).on(name))
+        }
+        several => {
+            let ids: Vec<&str> = several.iter().map(|one| one.id.as_str()).collect();
+            let detail = format!("the cloud has several of that name: {}", ids.join(", "));
+            Err(PortError::new(&NO_IMAGE, doing, detail)
+                .on(name)
+                .hint("rename all but one of them, or use another name in the descriptor"))
+        }
+    }
+}
+
+/// The flavor that a VDU asks for by name, or the smallest that has room for it.
+pub(crate) fn choose<'a>(
+    offered: &'a [Flavor],
+    vdu: &Vdu,
+    image: Option<&SwImage>,
+    from_volume: bool,
+) -> Result<&'a Flavor, PortError> {
+    let doing = format!("choose a flavor for VDU `{}`", vdu.name);
+    let names = || {
+        let mut names: Vec<&str> = offered.iter().map(|one| one.name.as_str()).collect();
+        names.sort_unstable();
+        names.join(", ")
+    };
+    if let Some(name) = &vdu.requested_flavor {
+        return offered.iter().find(|one| one.name == *name || one.id == *name).ok_or_else(|| {
+            let detail = format!("there is no flavor `{name}`, only {}", names());
+            PortError::new(&NO_FLAVOR, doing, detail).on(name)
+        });
+    }
+    let least = Least::of(vdu, image, from_volume);
+    let fitting = offered.iter().filter(|one| !one.disabled && least.fits(one));
+    let smallest =
+        fitting.min_by_key(|one| (one.vcpus, one.ram, one.disk + one.ephemeral, one.name.as_str()));
+    smallest.ok_or_else(|| {
+        let detail = format!(
+            "none has {} vCPUs, {} MiB of memory, {} GiB of disk and {} GiB more; there are {}",
+            least.vcpus, least.ram, least.disk, least.ephemeral, names()
+        );
+        PortError::new(&NO_FLAVOR, doing, detail).on(&vdu.name)
+    })
+}
+
+/// What a flavor must have at least.
+struct Least {
+    vcpus: u64,
+    ram: u64,
+    disk: u64,
+    ephemeral: u64,
+}
+
+impl Least {
+    fn of(vdu: &Vdu, image: Option<&SwImage>, from_volume: bool) -> Self {
+        let compute = vdu.compute.as_ref();
+        let disks = compute.map(|compute| compute.virtual_local_storage_gib.as_slice());
+        let (root, more) = disks.and_then(<[u64]>::split_first).unwrap_or((&0, &[]));
+        let image_disk = image.and_then(|image| image.min_disk_gib).unwrap_or(0);
+        let image_ram = image.and_then(|image| image.min_ram_mib).unwrap_or(0);
+        Self {
+            vcpus: compute.map_or(1, |compute| u64::from(compute.num_virtual_cpu)),
+            ram: compute.map_or(0, |compute| compute.virtual_mem_size_mib).max(image_ram),
+            disk: if from_volume { *root } else { (*root).max(image_disk) },
+            ephemeral: more.iter().sum(),
+        }
+    }
+
+    fn fits(&self, flavor: &Flavor) -> bool {
+        flavor.vcpus >= self.vcpus
+            && flavor.ram >= self.ram
+            && flavor.disk >= self.disk
+            && flavor.ephemeral >= self.ephemeral
+    }
+}
+
+/// What all servers take together.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Wanted {
+    instances: u64,
+    cores: u64,
+    ram: u64,
+}
+
+impl Wanted {
+    fn add(&mut self, flavor: &Flavor, count: u32) {
+        let count = u64::from(count);
+        self.instances += count;
+        self.cores += flavor.vcpus * count;
+        self.ram += flavor.ram * count;
+    }
+
+    /// Refused where the project's limits tell that it is too much.
+    fn within(self, limits: &Limits) -> Result<(), PortError> {
+        let rows = [
+            ("instances", self.instances, limits.max_total_instances, limits.total_instances_used),
+            ("cores", self.cores, limits.max_total_cores, limits.total_cores_used),
+            ("MiB of RAM", self.ram, limits.max_total_ram, limits.total_ram_used),
+        ];
+        for (what, wanted, most, used) in rows {
+            let (Some(most), Some(used)) = (most.filter(|most| *most >= 0), used) else { continue };
+            if i64::try_from(wanted).unwrap_or(i64::MAX) > most - used {
+                let detail = format!(
+                    "Quota exceeded for {what}: {wanted} are needed, but {used} of {most} are used already"
+                );
+                return Err(PortError::new(&QUOTA, "plan the servers", detail).on(what));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Prepared {
+    /// The network of the link that a CP is bound to.
+    pub(crate) fn network_of(&self, what: &Allocation, cpd: &str) -> Option<&str> {
+        let bound = bound(&what.request, cpd)?;
+        self.networks.get(&bound.link.id).map(String::as_str)
+    }
+
+    /// What a template says for an image: its id, else its name.
+    pub(crate) fn image(&self, owner: &str) -> Option<&str> {
+        self.images.get(owner).map(|image| image.id.as_deref().unwrap_or(&image.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offered() -> Vec<Flavor> {
+        let flavor = |name: &str, vcpus, ram, disk| Flavor {
+            id: format!("id-{name}"),
+            name: name.into(),
+            vcpus,
+            ram,
+            disk,
+            ..Flavor::default()
+        };
+        let mut all = vec![
+            flavor("m1.large", 4, 8192, 80),
+            flavor("m1.small", 1, 2048, 20),
+            flavor("m1.tiny", 1, 512, 1),
+            flavor("m1.nano", 1, 128, 1),
+            flavor("m1.medium", 2, 4096, 40),
+            flavor("off", 1, 600, 5),
+        ];
+        all[5].disabled = true;
+        all
+    }
+
+    fn vdu(yaml: &str) -> Vdu {
+        let package = crate::testing::package(yaml);
+        package.vnfd().flavour("simple").unwrap().vdus["server"].clone()
+    }
+
+    #[test]
+    fn the_smallest_flavor_that_fits_is_taken() {
+        let table = [((1, "512 MiB", "1 GiB"), "m1.tiny"), ((1, "513 MiB", "1 GiB"), "m1.small"), ((2, "1 GiB", "1 GiB"), "m1.medium"), ((1, "128 MiB", "41 GiB"), "m1.large")];
+        for ((vcpus, memory, disk), name) in table {
+            let vdu = vdu(&crate::testing::vnfd(vcpus, memory, disk));
+            assert_eq!(choose(&offered(), &vdu, None, false).unwrap().name, name);
+        }
+    }
+
+    #[test]
+    fn a_flavor_that_does_not_exist_is_refused_by_name() {
+        let mut vdu = vdu(&crate::testing::vnfd(16, "1 GiB", "1 GiB"));
+        let error = choose(&offered(), &vdu, None, false).unwrap_err();
+        assert!(error.to_string().contains("16 vCPUs"), "{error}");
+        vdu.requested_flavor = Some("m1.large".into());
+        assert_eq!(choose(&offered(), &vdu, None, false).unwrap().name, "m1.large");
+        vdu.requested_flavor = Some("gpu.huge".into());
+        let error = choose(&offered(), &vdu, None, false).unwrap_err();
+        assert!(error.to_string().contains("no flavor `gpu.huge`, only m1.large"), "{error}");
+        assert_eq!(error.name(), "openstack.no-flavor");
+    }
+
+    #[test]
+    fn a_quota_that_does_not_suffice_is_said_before_anything_is_made() {
+        let mut wanted = Wanted::default();
+        wanted.add(&offered()[2], 3);
+        let limits = |most, used| Limits {
+            max_total_instances: Some(most),
+            total_instances_used: Some(used),
+            ..Limits::default()
+        };
+        wanted.within(&limits(10, 7)).unwrap();
+        wanted.within(&limits(-1, 700)).unwrap();
+        wanted.within(&Limits::default()).unwrap();
+        let error = wanted.within(&limits(8, 7)).unwrap_err();
+        assert!(error.to_string().contains("7 of 8"), "{error}");
+    }
+}

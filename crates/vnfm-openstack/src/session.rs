@@ -1,0 +1,394 @@
+//! Logins: a token and the catalog that came with it, kept per VIM and version of its connection.
+//!
+//! ```text
+//! Cloud::send ─ Vim::connection ─ Sessions ─┬─ kept and young ────────────┐
+//!                                           └─ Keystone: POST auth/tokens ┴─ service: call
+//!                  └──────────── 401: forget, once more ─────────────────────────┘
+//! ```
+//! The connection is asked anew at each call, so a changed password reaches operations in flight.
+
+use crate::access::Access;
+use crate::call::{Call, Reply, send};
+use crate::errors::{
+    APPLICATION_CREDENTIAL, LOGIN_REFUSED, NO_ENDPOINT, UNEXPECTED, heat_type, refusal,
+};
+use jiff::{SignedDuration, Timestamp};
+use reqwest::Client;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use vnfm_core::ports::{Clock, PortError, SecretConnection, Vim, VimLogin};
+use vnfm_types::Secret;
+
+/// Logins that are kept at most.
+const KEPT: usize = 256;
+
+/// A service of the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Service {
+    Orchestration,
+    Compute,
+    Network,
+    Image,
+}
+
+impl Service {
+    /// Its types in a catalog, and the version that its URL lacks there.
+    fn names(self) -> (&'static [&'static str], &'static str) {
+        match self {
+            Self::Orchestration => (&["orchestration"], ""),
+            Self::Compute => (&["compute"], ""),
+            Self::Network => (&["network"], "/v2.0"),
+            Self::Image => (&["image"], "/v2"),
+        }
+    }
+}
+
+/// A login.
+pub(crate) struct Session {
+    client: Client,
+    token: Secret,
+    catalog: Vec<CatalogEntry>,
+    region: Option<String>,
+    interface: String,
+    by_credential: bool,
+    renew_at: Timestamp,
+    /// When the token ends, as Keystone says.
+    pub(crate) expires_at: Option<Timestamp>,
+    /// The project's id.
+    pub(crate) project: String,
+}
+
+struct Kept {
+    vim: String,
+    login: VimLogin,
+    session: Arc<Session>,
+}
+
+/// The logins of all VIMs.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    kept: Mutex<Vec<Kept>>,
+}
+
+/// A VIM with what is needed to call it.
+#[derive(Clone, Copy)]
+pub(crate) struct Cloud<'a> {
+    pub(crate) sessions: &'a Sessions,
+    pub(crate) vim: &'a dyn Vim,
+    pub(crate) clock: &'a dyn Clock,
+    /// When calls are given up.
+    pub(crate) deadline: Timestamp,
+}
+
+impl Cloud<'_> {
+    /// Sends a call to a service; an answer that `call` does not accept is an error.
+    pub(crate) async fn send(&self, service: Service, call: &Call) -> Result<Reply, PortError> {
+        let (session, fresh) = self.session().await?;
+        let reply = self.send_in(&session, service, call).await?;
+        if reply.status != 401 {
+            return self.judged(&session, service, call, reply);
+        }
+        self.sessions.forget(&session);
+        if fresh {
+            return Err(self.refused_token(call, &reply));
+        }
+        let (session, _) = self.session().await?;
+        let reply = self.send_in(&session, service, call).await?;
+        if reply.status == 401 {
+            self.sessions.forget(&session);
+            return Err(self.refused_token(call, &reply));
+        }
+        self.judged(&session, service, call, reply)
+    }
+
+    /// The login that is valid now, and whether it was made just now.
+    pub(crate) async fn session(&self) -> Result<(Arc<Session>, bool), PortError> {
+        let login = self.vim.connection().await?;
+        if let Some(kept) = self.sessions.find(self.vim.name(), &login, self.clock.now()) {
+            return Ok((kept, false));
+        }
+        let session = Arc::new(self.log_in(&login.info).await?);
+        self.sessions.keep(self.vim.name(), login, &session);
+        Ok((session, true))
+    }
+
+    async fn send_in(
+        &self,
+        session: &Session,
+        service: Service,
+        call: &Call,
+    ) -> Result<Reply, PortError> {
+        let base = session.endpoint(service, self.vim.name())?;
+        let time = (self.clock, self.deadline);
+        send(&session.client, &base, Some(&session.token), call, time).await
+    }
+
+    fn judged(
+        &self,
+        session: &Session,
+        service: Service,
+        call: &Call,
+        reply: Reply,
+    ) -> Result<Reply, PortError> {
+        if call.accepts(reply.status) {
+            return Ok(reply);
+        }
+        let error = refusal(&call.doing, &reply);
+        let trust_refused = service == Service::Orchestration
+            && session.by_credential
+            && reply.status == 500
+            && heat_type(&reply) == Some("RemoteError");
+        if !trust_refused {
+            return Err(error);
+        }
+        let detail = format!(
+            "VIM `{}` is used with an application credential, and Heat answers {}",
+            self.vim.name(),
+            error.detail()
+        );
+        Err(PortError::new(&APPLICATION_CREDENTIAL, &call.doing, detail).request(reply.request_id))
+    }
+
+    fn refused_token(&self, call: &Call, reply: &Reply) -> PortError {
+        let error = refusal(&call.doing, reply);
+        let detail = format!("VIM `{}` refuses the login: {}", self.vim.name(), error.detail());
+        PortError::new(&LOGIN_REFUSED, &call.doing, detail).request(reply.request_id.clone())
+    }
+
+    /// Logs in at Keystone.
+    async fn log_in(&self, info: &SecretConnection) -> Result<Session, PortError> {
+        let access = Access::try_from(&**info)?;
+        let client = access.client()?;
+        let doing = format!("log in to VIM `{}`", self.vim.name());
+        let call = Call::post("/auth/tokens", access.login(), doing.as_str()).repeatable();
+        let asked = self.clock.now();
+        let reply =
+            send(&client, &access.endpoint, None, &call, (self.clock, self.deadline)).await?;
+        if reply.status == 401 || reply.status == 403 {
+            let hint = format!("`vnfmctl vim update {}` with the right login, then retry", self.vim.name());
+            return Err(PortError::new(&LOGIN_REFUSED, doing, refusal("", &reply).detail())
+                .request(reply.request_id)
+                .hint(hint));
+        }
+        if !call.accepts(reply.status) {
+            return Err(refusal(&doing, &reply));
+        }
+        let parsed: Result<TokenBody, _> = serde_json::from_value(reply.body);
+        let (Some(token), Ok(body)) = (reply.subject_token, parsed) else {
+            let detail = format!("`{}` does not answer as Keystone v3 does", access.endpoint);
+            return Err(PortError::new(&UNEXPECTED, doing, detail).request(reply.request_id));
+        };
+        Ok(Session::new(client, token, body.token, (&access, asked)))
+    }
+}
+
+impl Session {
+    fn new(client: Client, token: Secret, body: TokenInfo, how: (&Access, Timestamp)) -> Self {
+        let (access, asked) = how;
+        let life = match (body.issued_at, body.expires_at) {
+            (Some(from), Some(to)) => to.duration_since(from),
+            _ => SignedDuration::from_mins(5),
+        };
+        // Renewed before its last quarter: Heat works with the token for a while.
+        let young = life.saturating_mul(3) / 4;
+        Self {
+            client,
+            token,
+            catalog: body.catalog,
+            region: access.region.clone(),
+            interface: access.interface.clone(),
+            by_credential: access.is_application_credential(),
+            renew_at: asked.saturating_add(young).unwrap_or(asked),
+            expires_at: body.expires_at,
+            project: body.project.map(|project| project.id).unwrap_or_default(),
+        }
+    }
+
+    /// The URL of a service, with its version and without a slash at its end.
+    fn endpoint(&self, service: Service, vim: &str) -> Result<String, PortError> {
+        let (types, version) = service.names();
+        let all: Vec<&Endpoint> = self
+            .catalog
+            .iter()
+            .filter(|entry| types.contains(&entry.kind.as_str()))
+            .flat_map(|entry| &entry.endpoints)
+            .filter(|endpoint| endpoint.interface == self.interface)
+            .collect();
+        let regions: BTreeSet<&str> = all.iter().filter_map(|one| one.region_name()).collect();
+        let regions: Vec<&str> = regions.into_iter().collect();
+        let wanted = self.region.as_deref();
+        let found = all
+            .iter()
+            .find(|one| wanted.is_none_or(|wanted| one.region_name() == Some(wanted)));
+        let problem = match found {
+            Some(found) if wanted.is_some() || regions.len() < 2 => {
+                let url = found.url.trim_end_matches('/');
+                let lacks = !version.is_empty() && !url.ends_with(version);
+                return Ok(if lacks { format!("{url}{version}") } else { url.to_owned() });
+            }
+            Some(_) => format!("it is in the regions {} and the VIM chooses none", regions.join(", ")),
+            None if regions.is_empty() => "the catalog does not have it".to_owned(),
+            None => format!("it is in region {} only", regions.join(", ")),
+        };
+        let doing = format!("find the service `{}` of VIM `{vim}`", types[0]);
+        let chosen = wanted.unwrap_or("any");
+        let detail = format!("interface `{}`, region `{chosen}`: {problem}", self.interface);
+        Err(PortError::new(&NO_ENDPOINT, doing, detail))
+    }
+
+    /// Names of the services in the catalog.
+    pub(crate) fn services(&self) -> Vec<&str> {
+        self.catalog.iter().map(|entry| entry.kind.as_str()).collect()
+    }
+}
+
+impl Sessions {
+    fn find(&self, vim: &str, login: &VimLogin, now: Timestamp) -> Option<Arc<Session>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|one| one.session.renew_at > now);
+        let same = |one: &&Kept| {
+            one.vim == vim && one.login.version == login.version && one.login.info == login.info
+        };
+        kept.iter().find(same).map(|one| Arc::clone(&one.session))
+    }
+
+    fn keep(&self, vim: &str, login: VimLogin, session: &Arc<Session>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT {
+            kept.remove(0);
+        }
+        kept.push(Kept { vim: vim.to_owned(), login, session: Arc::clone(session) });
+    }
+
+    fn forget(&self, session: &Arc<Session>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|one| !Arc::ptr_eq(&one.session, session));
+    }
+}
+
+#[derive(Deserialize)]
+struct TokenBody {
+    token: TokenInfo,
+}
+
+#[derive(Deserialize)]
+struct TokenInfo {
+    #[serde(default)]
+    issued_at: Option<Timestamp>,
+    #[serde(default)]
+    expires_at: Option<Timestamp>,
+    #[serde(default)]
+    project: Option<Project>,
+    #[serde(default)]
+    catalog: Vec<CatalogEntry>,
+}
+
+#[derive(Deserialize)]
+struct Project {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct CatalogEntry {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    endpoints: Vec<Endpoint>,
+}
+
+#[derive(Deserialize)]
+struct Endpoint {
+    interface: String,
+    #[serde(default)]
+    region: Option<String>,
+    #[serde(default)]
+    region_id: Option<String>,
+    url: String,
+}
+
+impl Endpoint {
+    fn region_name(&self) -> Option<&str> {
+        self.region_id.as_deref().or(self.region.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn session(region: Option<&str>, interface: &str) -> Session {
+        let body: TokenBody = serde_json::from_value(json!({"token": {
+            "issued_at": "2026-01-01T00:00:00.000000Z",
+            "expires_at": "2026-01-01T01:00:00.000000Z",
+            "project": {"id": "p", "name": "nfv"},
+            "catalog": [
+                {"type": "orchestration", "name": "heat", "endpoints": [
+                    {"interface": "public", "region": "RegionOne", "region_id": "RegionOne", "url": "http://one:8004/v1/p"},
+                    {"interface": "internal", "region_id": "RegionOne", "url": "http://inside:8004/v1/p"},
+                ]},
+                {"type": "network", "name": "neutron", "endpoints": [
+                    {"interface": "public", "region_id": "RegionOne", "url": "http://one:9696/"},
+                    {"interface": "public", "region_id": "RegionTwo", "url": "http://two:9696/v2.0"},
+                ]},
+            ],
+        }}))
+        .unwrap();
+        let access = Access {
+            region: region.map(str::to_owned),
+            interface: interface.to_owned(),
+            ..Access::for_test()
+        };
+        let asked: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
+        Session::new(Client::new(), Secret::new("t"), body.token, (&access, asked))
+    }
+
+    #[test]
+    fn an_endpoint_is_chosen_by_region_and_interface_and_gets_its_version() {
+        let found = |region, interface, service| {
+            session(region, interface).endpoint(service, "v").map_err(|error| error.to_string())
+        };
+        assert_eq!(found(None, "public", Service::Orchestration).unwrap(), "http://one:8004/v1/p");
+        assert_eq!(
+            found(Some("RegionOne"), "internal", Service::Orchestration).unwrap(),
+            "http://inside:8004/v1/p"
+        );
+        assert_eq!(
+            found(Some("RegionOne"), "public", Service::Network).unwrap(),
+            "http://one:9696/v2.0"
+        );
+        assert_eq!(
+            found(Some("RegionTwo"), "public", Service::Network).unwrap(),
+            "http://two:9696/v2.0"
+        );
+        let ambiguous = found(None, "public", Service::Network).unwrap_err();
+        assert!(ambiguous.contains("RegionOne, RegionTwo"), "{ambiguous}");
+        let elsewhere = found(Some("Mars"), "public", Service::Orchestration).unwrap_err();
+        assert!(elsewhere.contains("in region RegionOne only"), "{elsewhere}");
+        let missing = found(None, "public", Service::Image).unwrap_err();
+        assert!(missing.contains("does not have it"), "{missing}");
+    }
+
+    #[test]
+    fn a_login_is_kept_for_its_version_and_connection_until_it_is_old() {
+        let sessions = Sessions::default();
+        let login = |version: u64, password: &str| {
+            let mut login = VimLogin { info: SecretConnection::default(), version };
+            login.info.0.access_info.insert("password".into(), json!(password));
+            login
+        };
+        let now: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
+        let one = Arc::new(session(None, "public"));
+        sessions.keep("v", login(1, "a"), &one);
+        let kept = |vim, login: VimLogin, at| sessions.find(vim, &login, at).is_some();
+        assert!(kept("v", login(1, "a"), now));
+        assert!(!kept("v", login(2, "a"), now));
+        assert!(!kept("v", login(1, "b"), now));
+        assert!(!kept("w", login(1, "a"), now));
+        let later = now.saturating_add(SignedDuration::from_mins(44)).unwrap();
+        assert!(kept("v", login(1, "a"), later));
+        let old = now.saturating_add(SignedDuration::from_mins(46)).unwrap();
+        assert!(!kept("v", login(1, "a"), old));
+    }
+}
