@@ -1,1 +1,11 @@
-//! Tests across crates: scenarios, contracts, live neighbours.
+//! What the tests across crates share: the checkout, its sources, and the neighbours that may be there.
+//!
+//! ```text
+//! it/         one program: layers, papers, scenarios in the simulated world
+//! live/       one program: the real neighbours; each test says why when it cannot run
+//! scenarios/  scripts and the output that they must give
+//! stack/      starts the real neighbours; `cargo xtask stack` calls it
+//! ```
+
+pub mod live;
+pub mod sources;

@@ -1,0 +1,106 @@
+//! The papers: every link that stays in the checkout leads somewhere.
+
+use vnfm_tests::sources::{Source, files, root};
+
+const PAPERS: &[&str] = &["docs", "crates", "plugins", "vnfd-samples", "schemas", "tests"];
+const AT_THE_TOP: &[&str] = &["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
+
+fn papers() -> Vec<Source> {
+    let mut papers = files(PAPERS, ".md").unwrap();
+    papers.extend(AT_THE_TOP.iter().map(|name| {
+        Source {
+            path: (*name).to_owned(),
+            text: std::fs::read_to_string(root().join(name))
+                .unwrap_or_else(|_| panic!("`{name}` is missing")),
+        }
+    }));
+    papers
+}
+
+/// What stands between `](` and `)`, outside of code.
+fn links(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for line in text.lines() {
+        fenced ^= line.trim_start().starts_with("```");
+        if fenced {
+            continue;
+        }
+        let prose: String = line
+            .split('`')
+            .enumerate()
+            .map(|(n, part)| if n % 2 == 0 { part } else { "code" })
+            .collect();
+        found.extend(
+            prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()).map(str::to_owned),
+        );
+    }
+    found
+}
+
+#[test]
+fn links_are_read_outside_of_code() {
+    let text = "see [a](b.md#x) and `[c](d)`\n```\n[e](f)\n```\n[g](h)";
+    assert_eq!(links(text), ["b.md#x", "h"]);
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut dead = Vec::new();
+    for paper in papers() {
+        let folder = root().join(&paper.path).parent().unwrap().to_path_buf();
+        for link in links(&paper.text) {
+            let file = link.split('#').next().unwrap_or_default();
+            if file.is_empty() || file.contains("://") || file.starts_with("mailto:") {
+                continue;
+            }
+            if !folder.join(file).exists() {
+                dead.push(format!("{}: {link}", paper.path));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "links that lead nowhere:\n{}", dead.join("\n"));
+}
+
+#[test]
+fn headings_that_links_name_are_there() {
+    let mut dead = Vec::new();
+    for paper in papers() {
+        let folder = root().join(&paper.path).parent().unwrap().to_path_buf();
+        for link in links(&paper.text) {
+            let Some((file, heading)) = link.split_once('#') else { continue };
+            if file.contains("://") || !(file.is_empty() || file.ends_with(".md")) {
+                continue;
+            }
+            let text = if file.is_empty() {
+                Ok(paper.text.clone())
+            } else {
+                std::fs::read_to_string(folder.join(file))
+            };
+            if !text.is_ok_and(|text| headings(&text).any(|known| known == heading)) {
+                dead.push(format!("{}: {link}", paper.path));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "headings that are not there:\n{}", dead.join("\n"));
+}
+
+/// A paper's headings as a browser names them.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    text.lines().filter(|line| line.starts_with('#')).map(|line| {
+        let words = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = words.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.collect::<String>().replace(' ', "-")
+    })
+}
+
+#[test]
+fn papers_tell_nothing_of_our_machines() {
+    let names = [concat!("/wo", "rk/"), concat!("/tmp/bri", "efs")];
+    let telling: Vec<_> = papers()
+        .into_iter()
+        .filter(|paper| names.iter().any(|name| paper.text.contains(name)))
+        .map(|paper| paper.path)
+        .collect();
+    assert!(telling.is_empty(), "paths of one machine in {telling:?}");
+}

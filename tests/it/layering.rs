@@ -1,0 +1,189 @@
+//! The crate graph points inward, and what is dangerous stays where it belongs.
+//!
+//! ```text
+//! types <- descriptor <- core <- { store openstack kubernetes nfvo plugin-host ssh } <- { server cli vnfm }
+//! plugin-abi <- plugin-sdk <- plugins/*
+//! ```
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::Value;
+use vnfm_tests::sources::{Source, files, root};
+
+/// Which of our crates each may depend on. A crate that is missing here fails the test.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("vnfm-types", &[]),
+    ("vnfm-descriptor", &["vnfm-types"]),
+    ("vnfm-core", &["vnfm-types", "vnfm-descriptor"]),
+    ("vnfm-store", INNER),
+    ("vnfm-openstack", INNER),
+    ("vnfm-kubernetes", INNER),
+    ("vnfm-nfvo", INNER),
+    ("vnfm-ssh", INNER),
+    ("vnfm-plugin-abi", &[]),
+    ("vnfm-plugin-sdk", &["vnfm-plugin-abi"]),
+    ("vnfm-plugin-host", &["vnfm-types", "vnfm-descriptor", "vnfm-core", "vnfm-plugin-abi"]),
+    ("vnfm-sim", &["vnfm-types"]),
+    ("vnfm-cli", &["vnfm-types", "vnfm-descriptor"]),
+    ("vnfm-server", COMPOSED),
+    ("vnfm", COMPOSED),
+    ("kubernetes-cluster", &["vnfm-plugin-sdk"]),
+    ("mgmt-script", &["vnfm-plugin-sdk"]),
+    ("mgmt-template", &["vnfm-plugin-sdk"]),
+    ("xtask", &[]),
+];
+const INNER: &[&str] = &["vnfm-types", "vnfm-descriptor", "vnfm-core"];
+const COMPOSED: &[&str] = &[
+    "vnfm-types",
+    "vnfm-descriptor",
+    "vnfm-core",
+    "vnfm-store",
+    "vnfm-openstack",
+    "vnfm-kubernetes",
+    "vnfm-nfvo",
+    "vnfm-ssh",
+    "vnfm-plugin-host",
+    "vnfm-sim",
+];
+/// These look at everything.
+const FREE: &[&str] = &["vnfm-tests", "vnfm-benches"];
+/// Tests may use these beside what the crate itself may: neighbours, and what a plugin is tried with.
+const FOR_TESTS: &[&str] = &[
+    "vnfm-sim",
+    "vnfm-types",
+    "vnfm-core",
+    "vnfm-ssh",
+    "vnfm-plugin-sdk",
+    "vnfm-plugin-host",
+    "mgmt-template",
+    "kubernetes-cluster",
+    "vnfm-store",
+    "vnfm-openstack",
+    "vnfm-kubernetes",
+];
+/// Crates of others that only these of ours may use, tests apart: (crate, who).
+const WRAPPED: &[(&str, &[&str])] = &[
+    ("kube", &["vnfm-kubernetes"]),
+    ("k8s-openapi", &["vnfm-kubernetes"]),
+    ("russh", &["vnfm-ssh", "vnfm-sim"]),
+    ("libloading", &["vnfm-plugin-host"]),
+    ("sqlx", &["vnfm-store"]),
+    ("axum", &["vnfm-server", "vnfm-sim"]),
+];
+
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// A package's dependencies as (name, whether it is one of ours, whether tests alone use it).
+fn dependencies(package: &Value) -> Vec<(&str, bool, bool)> {
+    let all = package["dependencies"].as_array().unwrap().iter();
+    all.map(|one| (one["name"].as_str().unwrap(), one["path"].is_string(), one["kind"] == "dev"))
+        .collect()
+}
+
+#[test]
+fn crates_depend_only_inward() {
+    let allowed: BTreeMap<_, _> = ALLOWED.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for package in packages() {
+        let name = package["name"].as_str().unwrap();
+        if FREE.contains(&name) {
+            continue;
+        }
+        let allowed =
+            allowed.get(name).unwrap_or_else(|| panic!("`{name}` is not in the table of layers"));
+        for (dependency, ours, in_tests) in dependencies(&package) {
+            let fine = allowed.contains(&dependency) || in_tests && FOR_TESTS.contains(&dependency);
+            if ours && !fine {
+                wrong.push(format!("{name} -> {dependency}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "against the layers: {}", wrong.join(", "));
+}
+
+#[test]
+fn crates_of_others_stay_behind_ours() {
+    let mut wrong = Vec::new();
+    for package in packages() {
+        let name = package["name"].as_str().unwrap();
+        for (dependency, _, in_tests) in dependencies(&package) {
+            let Some((_, keepers)) = WRAPPED.iter().find(|(wrapped, _)| *wrapped == dependency)
+            else {
+                continue;
+            };
+            if !in_tests && !FREE.contains(&name) && !keepers.contains(&name) {
+                wrong.push(format!("{name} -> {dependency} (only {})", keepers.join(", ")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "wrapped crates: {}", wrong.join("; "));
+}
+
+fn code_with(sources: &[Source], marks: &[&str], but_in: &[&str]) -> Vec<String> {
+    let asked = |source: &&Source| {
+        !source.is_test() && !but_in.iter().any(|place| source.path.starts_with(place))
+    };
+    let found = sources.iter().filter(asked).flat_map(|source| {
+        source
+            .code()
+            .filter(|(_, line)| marks.iter().any(|mark| line.contains(mark)))
+            .map(|(number, line)| format!("{}:{number}: {}", source.path, line.trim()))
+    });
+    found.collect()
+}
+
+#[test]
+fn unsafe_code_stays_at_the_plugins_border() {
+    let sources = files(&["crates", "plugins", "xtask", "benches"], ".rs").unwrap();
+    let border = ["crates/vnfm-plugin-abi/", "crates/vnfm-plugin-sdk/", "crates/vnfm-plugin-host/"];
+    let found =
+        code_with(&sources, &["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern"], &border);
+    assert!(found.is_empty(), "unsafe code:\n{}", found.join("\n"));
+}
+
+#[test]
+fn the_core_owns_no_runtime() {
+    let sources =
+        files(&["crates/vnfm-core", "crates/vnfm-types", "crates/vnfm-descriptor"], ".rs").unwrap();
+    assert!(sources.len() > 10, "the sources were not found");
+    let found = code_with(&sources, &["tokio::spawn", "thread::spawn", "block_on("], &[]);
+    assert!(found.is_empty(), "the embedder owns the runtime:\n{}", found.join("\n"));
+}
+
+#[test]
+fn kinds_of_vim_are_spelt_in_one_place() {
+    let sources = files(&["crates"], ".rs").unwrap();
+    let found = code_with(&sources, &["\"ETSINFV."], &["crates/vnfm-types/src/vim.rs"]);
+    assert!(found.is_empty(), "use the names of `vnfm_types::vim`:\n{}", found.join("\n"));
+}
+
+#[test]
+fn nobody_below_the_programs_reads_the_environment() {
+    let sources = files(&["crates"], ".rs").unwrap();
+    // what a plugin is linked with is its own copy of the standard library
+    let programs = [
+        "crates/vnfm-server/",
+        "crates/vnfm-cli/",
+        "crates/vnfm-sim/src/main.rs",
+        "crates/vnfm-plugin-sdk/",
+    ];
+    let marks = [
+        "std::env::var",
+        "env::current_dir",
+        "env::set_var",
+        "set_global_default",
+        "panic::set_hook",
+    ];
+    let found = code_with(&sources, &marks, &programs);
+    assert!(found.is_empty(), "libraries are told, they do not look:\n{}", found.join("\n"));
+}

@@ -1,0 +1,7 @@
+//! One program for the tests across crates; each topic is a module.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod docs;
+mod layering;
+mod style;

@@ -1,0 +1,36 @@
+//! Habits that no lint knows.
+
+use vnfm_tests::sources::files;
+
+const CODE: &[&str] = &["crates", "plugins", "xtask", "benches", "tests"];
+
+#[test]
+fn every_file_opens_with_its_story() {
+    let sources = files(CODE, ".rs").unwrap();
+    assert!(sources.len() > 50, "the sources were not found");
+    let mute: Vec<_> = sources
+        .iter()
+        .filter(|source| !source.text.starts_with("//!"))
+        .map(|source| &source.path)
+        .collect();
+    assert!(mute.is_empty(), "without a `//!` at the top: {mute:?}");
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    let marks = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("todo", "!("),
+        concat!("unimplemented", "!("),
+    ];
+    let mut found = Vec::new();
+    for source in files(CODE, ".rs").unwrap() {
+        for (number, line) in source.text.lines().enumerate() {
+            if marks.iter().any(|mark| line.contains(mark)) {
+                found.push(format!("{}:{}: {}", source.path, number + 1, line.trim()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}

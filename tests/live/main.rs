@@ -1,0 +1,7 @@
+//! The real neighbours: started by `cargo xtask stack up`, found by environment variables.
+//!
+//! `cargo xtask test --tier real` does both. Without a neighbour its tests say why they do not run.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod neighbours;

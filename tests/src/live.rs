@@ -1,0 +1,71 @@
+//! Neighbours and data that a test needs and a machine may lack.
+//!
+//! A test that cannot run prints `skipped: why`, which `cargo xtask test` counts; with
+//! `VNFM_REQUIRE_LIVE=1` it fails instead.
+
+use std::path::{Path, PathBuf};
+
+/// The file or folder that an environment variable names, or nothing, loudly.
+///
+/// ```text
+/// VNFM_LIVE_OPENSTACK    clouds.yaml with the clouds `nfv` and `admin`
+/// VNFM_LIVE_KUBECONFIG   a control plane alone, with simulated nodes
+/// VNFM_LIVE_HOSTS        the hosts behind the servers: `<name>/known_hosts`, `console.log`, …
+/// VNFM_LIVE_ASSETS       Kubernetes binaries      VNFM_LIVE_IMAGES   images made of them
+/// ```
+///
+/// # Panics
+/// When it is absent and `VNFM_REQUIRE_LIVE=1`.
+#[must_use]
+pub fn neighbour(variable: &str) -> Option<PathBuf> {
+    let found = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.exists());
+    if found.is_none() {
+        skip(&format!(
+            "`{variable}` names nothing that is there (`cargo xtask stack up` prints it)"
+        ));
+    }
+    found
+}
+
+/// The official API files, type definitions and schemas: `VNFM_SOL_DATA`, else beside the checkout.
+///
+/// # Panics
+/// When they are absent and `VNFM_REQUIRE_LIVE=1`.
+#[must_use]
+pub fn sol_data() -> Option<PathBuf> {
+    let beside = || crate::sources::root().join("../shared/sol");
+    let folder = std::env::var_os("VNFM_SOL_DATA").map_or_else(beside, PathBuf::from);
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    skip(&format!(
+        "no official SOL files in `{}`; name their folder in VNFM_SOL_DATA",
+        folder.display()
+    ));
+    None
+}
+
+/// A program that a test needs.
+///
+/// # Panics
+/// When it is absent and `VNFM_REQUIRE_LIVE=1`.
+#[must_use]
+pub fn program<'a>(path: &'a str, package: &str) -> Option<&'a Path> {
+    let found = Some(Path::new(path)).filter(|path| path.is_file());
+    if found.is_none() {
+        skip(&format!("no `{path}` (Debian: apt-get install {package})"));
+    }
+    found
+}
+
+/// Says why a test does not run.
+///
+/// # Panics
+/// With `VNFM_REQUIRE_LIVE=1`.
+pub fn skip(why: &str) {
+    assert!(
+        std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),
+        "cannot run, and VNFM_REQUIRE_LIVE=1: {why}"
+    );
+    eprintln!("skipped: {why}");
+}

@@ -1,0 +1,70 @@
+//! The checkout as text: which files there are, and what in them is code rather than tests.
+
+use std::path::{Path, PathBuf};
+
+/// The checkout's top folder.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
+}
+
+/// A file of the checkout.
+#[derive(Debug)]
+pub struct Source {
+    /// Its path from the top, with `/`.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+}
+
+impl Source {
+    /// Its lines of code with their numbers: no tests at the end, no comments.
+    pub fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.text
+            .lines()
+            .enumerate()
+            .take_while(|(_, line)| !line.starts_with("#[cfg(test)]"))
+            .filter(|(_, line)| !line.trim_start().starts_with("//"))
+            .map(|(index, line)| (index + 1, line))
+    }
+
+    /// Whether the whole file is a test.
+    #[must_use]
+    pub fn is_test(&self) -> bool {
+        self.path.split('/').any(|part| part == "tests" || part == "benches")
+            || self.path.ends_with("/tests.rs")
+    }
+}
+
+/// Every file with this ending below these folders (from the top), in order.
+///
+/// # Errors
+/// When a folder cannot be read.
+pub fn files(folders: &[&str], ending: &str) -> anyhow::Result<Vec<Source>> {
+    let mut found = Vec::new();
+    for folder in folders {
+        collect(&root().join(folder), ending, &mut found)?;
+    }
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(found)
+}
+
+fn collect(folder: &Path, ending: &str, found: &mut Vec<Source>) -> anyhow::Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_symlink() || name.starts_with("target") || name == ".git" {
+            continue;
+        }
+        if path.is_dir() {
+            collect(&path, ending, found)?;
+        } else if name.ends_with(ending) {
+            let short = path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().into_owned();
+            found.push(Source { path: short, text: std::fs::read_to_string(&path)? });
+        }
+    }
+    Ok(())
+}
