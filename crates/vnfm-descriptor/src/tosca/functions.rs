@@ -211,7 +211,7 @@ node_templates:
         assert_eq!(
             findings,
             [
-                "a.yaml:2:39: error[E-INPUT-UNKNOWN]: no input `flavor` is declared (hint: did you mean `flavour`?)"
+                "a.yaml:2:38: error[E-INPUT-UNKNOWN]: no input `flavor` is declared (hint: did you mean `flavour`?)"
             ]
         );
         let (_, findings) = evaluated(

@@ -1,0 +1,186 @@
+//! Archives that mean harm: each is refused by name, before anything of it is used.
+
+use std::io::{Cursor, Write};
+use vnfm_descriptor::{Limits, Package, codes};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+const VNFD: &str = "tosca_definitions_version: tosca_simple_yaml_1_3\n";
+
+fn archive(fill: impl FnOnce(&mut ZipWriter<Cursor<Vec<u8>>>)) -> Vec<u8> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    fill(&mut zip);
+    zip.finish().unwrap().into_inner()
+}
+
+fn options() -> SimpleFileOptions {
+    SimpleFileOptions::default().compression_method(CompressionMethod::Deflated)
+}
+
+fn with(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    archive(|zip| {
+        for (name, bytes) in entries {
+            zip.start_file(*name, options()).unwrap();
+            zip.write_all(bytes).unwrap();
+        }
+    })
+}
+
+/// The codes of the errors that refuse the bytes.
+fn refused(bytes: Vec<u8>, limits: &Limits) -> Vec<&'static str> {
+    Package::from_bytes(bytes, limits).unwrap_err().errors().map(|finding| finding.code).collect()
+}
+
+#[track_caller]
+fn refused_for(bytes: Vec<u8>, code: &'static str) {
+    let found = refused(bytes, &Limits::default());
+    assert!(found.contains(&code), "{found:?} lacks {code}");
+}
+
+/// Replaces a name wherever the archive has it; both have the same length.
+fn renamed(mut bytes: Vec<u8>, from: &str, to: &str) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let mut at = 0;
+    let mut times = 0;
+    while let Some(found) =
+        bytes[at..].windows(from.len()).position(|window| window == from.as_bytes())
+    {
+        bytes[at + found..at + found + from.len()].copy_from_slice(to.as_bytes());
+        at += found + from.len();
+        times += 1;
+    }
+    assert_eq!(times, 2, "the name is in the local and the central header");
+    bytes
+}
+
+#[test]
+fn names_that_leave_the_package_are_refused() {
+    for name in [
+        "../../etc/passwd",
+        "/etc/passwd",
+        "a/../../b",
+        "C:/windows",
+        "..\\..\\b",
+        "C:\\x",
+        "a\u{7}b",
+    ] {
+        let placeholder = "x".repeat(name.len());
+        let bytes = renamed(
+            with(&[("vnfd.yaml", VNFD.as_bytes()), (&placeholder, b"harm")]),
+            &placeholder,
+            name,
+        );
+        refused_for(bytes, codes::ZIP_PATH);
+    }
+    let long = "a".repeat(600);
+    refused_for(with(&[(&long, b"")]), codes::ZIP_PATH);
+}
+
+#[test]
+fn symbolic_links_and_special_files_are_refused() {
+    let link = archive(|zip| zip.add_symlink("vnfd.yaml", "/etc/passwd", options()).unwrap());
+    refused_for(link, codes::ZIP_SYMLINK);
+    let mut device = with(&[("vnfd.yaml", VNFD.as_bytes())]);
+    // The upper half of the external attributes in the central header is the Unix mode.
+    let central = device.windows(4).position(|window| window == b"PK\x01\x02").unwrap();
+    device[central + 5] = 3;
+    device[central + 40..central + 42].copy_from_slice(&0o020_644_u16.to_le_bytes());
+    refused_for(device, codes::ZIP_SYMLINK);
+}
+
+#[test]
+fn names_that_collide_are_refused() {
+    let twice = renamed(
+        with(&[("vnfd.yaml", VNFD.as_bytes()), ("vnfx.yaml", b"other")]),
+        "vnfx.yaml",
+        "vnfd.yaml",
+    );
+    refused_for(twice, codes::ZIP_DUPLICATE);
+    refused_for(
+        with(&[("vnfd.yaml", VNFD.as_bytes()), ("VNFD.yaml", b"other")]),
+        codes::ZIP_DUPLICATE,
+    );
+    refused_for(with(&[("a/b", b""), ("a/./b", b"other")]), codes::ZIP_DUPLICATE);
+    refused_for(with(&[("a", b""), ("a/b/c", b"other")]), codes::ZIP_DUPLICATE);
+}
+
+#[test]
+fn encrypted_entries_are_refused() {
+    let mut bytes = with(&[("vnfd.yaml", VNFD.as_bytes())]);
+    for (signature, flags) in [(b"PK\x03\x04", 6), (b"PK\x01\x02", 8)] {
+        let at = bytes.windows(4).position(|window| window == signature).unwrap();
+        bytes[at + flags] |= 1;
+    }
+    refused_for(bytes, codes::ZIP_ENCRYPTED);
+}
+
+#[test]
+fn bombs_are_refused_by_what_they_really_become() {
+    let zeros = vec![0_u8; 32 << 20];
+    let dense = with(&[("vnfd.yaml", VNFD.as_bytes()), ("zeros", &zeros)]);
+    assert!(dense.len() < 100_000);
+    refused_for(dense.clone(), codes::ZIP_BOMB);
+    let mut limits = Limits::default();
+    (limits.ratio, limits.total_bytes) = (u64::MAX, 1 << 20);
+    assert_eq!(refused(dense, &limits), [codes::ZIP_BOMB]);
+    let mut limits = Limits::default();
+    limits.entries = 2;
+    assert_eq!(refused(with(&[("a", b""), ("b", b""), ("c", b"")]), &limits), [codes::ZIP_BOMB]);
+}
+
+#[test]
+fn damage_is_named() {
+    refused_for(b"this is no archive".to_vec(), codes::ZIP);
+    refused_for(Vec::new(), codes::ZIP);
+    let whole = with(&[("vnfd.yaml", VNFD.as_bytes()), ("noise", &(0..=255).collect::<Vec<u8>>())]);
+    refused_for(whole[..whole.len() / 2].to_vec(), codes::ZIP);
+    let stored = archive(|zip| {
+        zip.start_file(
+            "vnfd.yaml",
+            SimpleFileOptions::default().compression_method(CompressionMethod::Stored),
+        )
+        .unwrap();
+        zip.write_all(VNFD.as_bytes()).unwrap();
+    });
+    let mut flipped = stored;
+    let at = flipped.windows(5).position(|window| window == b"tosca").unwrap();
+    flipped[at] = b'T';
+    refused_for(flipped, codes::ZIP);
+    let missing = Package::open("no/such/package.csar".as_ref(), &Limits::default()).unwrap_err();
+    assert!(missing.to_string().contains("no/such/package.csar"), "{missing}");
+}
+
+#[test]
+fn nothing_that_a_byte_can_do_makes_it_panic() {
+    let whole = with(&[("vnfd.yaml", VNFD.as_bytes()), ("a/b", b"c")]);
+    for at in 0..whole.len() {
+        for bit in [0x01, 0x80, 0xff] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= bit;
+            // Damage may go unnoticed where it does not matter, but this VNFD is never taken.
+            assert!(Package::from_bytes(bytes, &Limits::default()).is_err());
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_with_a_link_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("vnfd.yaml"), VNFD).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", folder.path().join("secret")).unwrap();
+    let findings = Package::open(folder.path(), &Limits::default()).unwrap_err();
+    assert_eq!(findings.as_slice()[0].code, codes::ZIP_SYMLINK);
+}
+
+#[test]
+fn yaml_bombs_in_a_package_are_refused() {
+    let mut bomb = format!("{VNFD}dsl_definitions:\n  a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..9 {
+        let below = vec![format!("*a{}", level - 1); 9].join(", ");
+        bomb.push_str(&format!("  a{level}: &a{level} [{below}]\n"));
+    }
+    refused_for(with(&[("vnfd.yaml", bomb.as_bytes())]), codes::YAML_BOMB);
+    let deep = format!("{VNFD}dsl_definitions: {}", "[".repeat(200));
+    refused_for(with(&[("vnfd.yaml", deep.as_bytes())]), codes::YAML_BOMB);
+}

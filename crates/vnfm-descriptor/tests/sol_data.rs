@@ -1,0 +1,140 @@
+//! Packages and types of others: Tacker's sample, the official type files, each as it was published.
+//!
+//! The data is found by `VNFM_SOL_DATA`, default `../shared/sol` beside the workspace; without it these tests say so
+//! and pass, unless `VNFM_REQUIRE_LIVE=1` demands it.
+
+use std::fs;
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+use vnfm_descriptor::{Limits, Package, codes};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+/// The data, or `None` after saying why not.
+fn data(what: &str) -> Option<PathBuf> {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/sol");
+    let root = std::env::var_os("VNFM_SOL_DATA").map_or_else(default, PathBuf::from);
+    let path = root.join(what);
+    if path.exists() {
+        return Some(path);
+    }
+    let reason = format!(
+        "skipped: `{}` is not there; VNFM_SOL_DATA names the folder of the published data",
+        path.display()
+    );
+    assert!(std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"), "{reason}");
+    eprintln!("{reason}");
+    None
+}
+
+fn add_folder(zip: &mut ZipWriter<Cursor<Vec<u8>>>, folder: &Path, prefix: &str) {
+    let mut entries: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        let name = format!("{prefix}{}", path.file_name().unwrap().to_str().unwrap());
+        if path.is_dir() {
+            add_folder(zip, &path, &format!("{name}/"));
+        } else {
+            add(zip, &name, &fs::read(&path).unwrap());
+        }
+    }
+}
+
+fn add(zip: &mut ZipWriter<Cursor<Vec<u8>>>, name: &str, bytes: &[u8]) {
+    zip.start_file(name, SimpleFileOptions::default()).unwrap();
+    zip.write_all(bytes).unwrap();
+}
+
+#[test]
+fn tackers_kubernetes_sample_loads_with_its_flavours() {
+    let Some(folder) = data("vnfd-samples/kubernetes_vnf_package") else { return };
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    add_folder(&mut zip, &folder, "");
+    add(&mut zip, "TOSCA-Metadata/TOSCA.meta", b"TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-by: test\nEntry-Definitions: Definitions/sample_kubernetes_top.vnfd.yaml\n");
+    let package = Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default())
+        .unwrap_or_else(|findings| panic!("{findings}"));
+    let vnfd = package.vnfd();
+    assert_eq!(
+        (vnfd.descriptor_id.as_str(), vnfd.provider.as_str()),
+        ("b1db0ce7-ebca-1fb7-95ed-4840d70a1163", "Company")
+    );
+    assert_eq!(vnfd.flavours.keys().collect::<Vec<_>>(), ["complex", "podaffinity", "simple"]);
+    for (flavour, level, masters, workers) in [
+        ("simple", None, 1, 2),
+        ("simple", Some("instantiation_level_2"), 3, 4),
+        ("complex", None, 3, 2),
+    ] {
+        let flavour = &vnfd.flavours[flavour];
+        assert_eq!(flavour.instances_of("masterNode", level), Ok(masters));
+        assert_eq!(flavour.instances_of("workerNode", level), Ok(workers));
+    }
+    let simple = &vnfd.flavours["simple"];
+    let master = &simple.vdus["masterNode"];
+    assert_eq!(master.requested_flavor.as_deref(), Some("m1.medium"));
+    assert_eq!(
+        master
+            .compute
+            .as_ref()
+            .map(|compute| (compute.num_virtual_cpu, compute.virtual_mem_size_mib)),
+        Some((2, 3815))
+    );
+    assert_eq!(
+        master.image.as_ref().map(|image| image.name.as_str()),
+        Some("Image for masterNode kubernetes")
+    );
+    assert_eq!(
+        simple.external_cps.iter().map(|cp| cp.cpd_id.as_str()).collect::<Vec<_>>(),
+        ["masterNode_CP1", "workerNode_CP2"]
+    );
+    let hooks: Vec<&str> = simple.hooks().iter().map(|hook| hook.operation.as_str()).collect();
+    assert_eq!(
+        hooks,
+        ["instantiate_end", "terminate_end", "heal_start", "heal_end", "scale_start", "scale_end"]
+    );
+    let hot = package.base_hot("simple").unwrap();
+    assert_eq!(
+        hot.files["simple_nested_master.yaml"],
+        "BaseHOT/simple/nested/simple_nested_master.yaml"
+    );
+    assert!(hot.parameters.0.contains_key("nfv"));
+    let warned: Vec<&str> = package.warnings().iter().map(|finding| finding.code).collect();
+    for code in [codes::REQUIREMENT_UNDECLARED, codes::ARTIFACT_ABSENT, codes::MANIFEST_NONE] {
+        assert!(warned.contains(&code), "{warned:?} lacks {code}");
+    }
+}
+
+/// Whatever a version of SOL001 declares for a VNFD, the built-in types know: a package that
+/// brings the official files is read by ours, so a name that we lack would be refused wrongly.
+#[test]
+fn built_in_types_cover_the_official_ones() {
+    let Some(folder) = data("sol001") else { return };
+    let ours = fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../schemas/tosca/etsi_nfv_sol001_vnfd_types.yaml"),
+    )
+    .unwrap();
+    let mut missing = std::collections::BTreeSet::new();
+    let mut seen = 0;
+    for version in fs::read_dir(folder).unwrap() {
+        let Ok(text) =
+            fs::read_to_string(version.unwrap().path().join("etsi_nfv_sol001_vnfd_types.yaml"))
+        else {
+            continue;
+        };
+        for line in text.lines() {
+            let name = line.trim_end().trim_end_matches(':');
+            let declared = line.starts_with("  tosca.nodes.nfv.")
+                || line.starts_with("  tosca.capabilities.nfv.")
+                || line.starts_with("  tosca.policies.nfv.");
+            if declared && line.trim_end().ends_with(':') {
+                seen += 1;
+                if !ours.contains(&format!("{name}:")) {
+                    missing.insert(name.trim().to_owned());
+                }
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} declarations were found");
+    assert!(missing.is_empty(), "{missing:?}");
+}
