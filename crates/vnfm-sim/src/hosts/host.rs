@@ -176,7 +176,8 @@ impl Host {
         self.ended().await;
         {
             let mut settings = self.settings();
-            settings.active = settings.enabled.clone();
+            let enabled = settings.enabled.clone();
+            settings.active = enabled;
         }
         let task = super::sshd::listen(self.clone()).await?;
         *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);

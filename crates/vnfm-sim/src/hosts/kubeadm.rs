@@ -2,7 +2,7 @@
 
 use super::host::Host;
 use super::programs::hex;
-use super::shell::{Output, Shell};
+use super::shell::{Output, Shell, lines};
 use super::{Lan, Plane};
 use crate::kubernetes::ClusterSpec;
 use serde::Deserialize;
@@ -63,7 +63,7 @@ pub(crate) async fn kubeadm(shell: &Shell, argv: &[String]) -> Output {
     }
     let result = match words.as_slice() {
         ["init", rest @ ..] => init(&shell.host, rest).await,
-        ["join", rest @ ..] => join(&shell.host, rest).await,
+        ["join", rest @ ..] => join(&shell.host, rest),
         ["reset", ..] => Ok(reset(&shell.host).await),
         ["token", rest @ ..] => token(&shell.host, rest),
         _ => {
@@ -138,8 +138,8 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Value>, String> {
 }
 
 fn preflight(problems: &[String]) -> String {
-    let lines: String = problems.iter().map(|problem| format!("\t{problem}\n")).collect();
-    format!("error execution phase preflight: [preflight] Some fatal errors occurred:\n{lines}")
+    let problems = lines(problems.iter().map(|problem| format!("\t{problem}\n")));
+    format!("error execution phase preflight: [preflight] Some fatal errors occurred:\n{problems}")
 }
 
 /// What the real one checks first, as far as a simulated host can be wrong.
@@ -228,7 +228,7 @@ fn fresh_token() -> String {
     format!("{}.{}", &random[..6], &random[6..22])
 }
 
-async fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
+fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
     let wanted = Wanted::read(host, words)?;
     check(host, &[KUBELET, BOOTSTRAP, CA])?;
     let discovery =
@@ -307,9 +307,9 @@ fn token(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
                 plane.tokens.remove(id.split('.').next().unwrap_or_default());
                 format!("bootstrap token \"{id}\" deleted\n")
             });
-            Ok(said.collect())
+            Ok(lines(said))
         }
-        ["list"] => Ok(plane.tokens.keys().map(|id| format!("{id}.<hidden>\n")).collect()),
+        ["list"] => Ok(lines(plane.tokens.keys().map(|id| format!("{id}.<hidden>\n")))),
         other => Err(format!("unknown command {other:?} for \"kubeadm token\" (not simulated)\n")),
     }
 }

@@ -1,7 +1,7 @@
 //! `kubectl apply | get | wait | create token | delete | version` on a simulated host, against the host's cluster.
 
 use super::kubeadm::{endpoint_of, parse};
-use super::shell::{Input, Output, Shell};
+use super::shell::{Input, Output, Shell, lines};
 use crate::kubernetes::Cluster;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -45,7 +45,7 @@ impl<'a> Line<'a> {
                 "--kubeconfig" => line.kubeconfig = value.or_else(|| args.next()),
                 "-f" | "--filename" => line.file = value.or_else(|| args.next()),
                 "-o" | "--output" => {
-                    line.output = value.or_else(|| args.next()).unwrap_or_default()
+                    line.output = value.or_else(|| args.next()).unwrap_or_default();
                 }
                 "--for" => line.condition = value.or_else(|| args.next()).unwrap_or_default(),
                 "--timeout" => {
@@ -123,15 +123,15 @@ async fn apply(
             .ok_or_else(|| format!("error: the path \"{path}\" does not exist\n"))?,
         None => return Err("error: must specify one of -f and -k\n".into()),
     };
-    let mut said = String::new();
+    let mut said = Vec::new();
     for mut document in parse(&text).map_err(|e| format!("error: error parsing {e}\n"))? {
         fill_token(cluster, &mut document);
         let kind = document["kind"].as_str().unwrap_or_default().to_lowercase();
         let name = document["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         cluster.apply(&document.to_string()).map_err(|e| format!("Error from server: {e}\n"))?;
-        said.push_str(&format!("{kind}/{name} serverside-applied\n"));
+        said.push(format!("{kind}/{name} serverside-applied\n"));
     }
-    Ok(said)
+    Ok(lines(said))
 }
 
 /// A Secret for a service account gets its token, as the real cluster's token controller does it.
@@ -192,15 +192,15 @@ fn get(cluster: &Cluster, line: &Line<'_>, kind: &str, names: &[&str]) -> Result
     if let Some(template) = line.output.strip_prefix("jsonpath=") {
         let field = template.trim_matches(['{', '}', '\'']).replace("\\.", "\0");
         let pointer: String =
-            field.trim_start_matches('.').split('.').map(|p| format!("/{p}")).collect();
+            lines(field.trim_start_matches('.').split('.').map(|p| format!("/{p}")));
         let value = object.pointer(&pointer.replace('\0', ".")).cloned().unwrap_or_default();
         return Ok(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     }
     let items = object["items"].as_array().cloned().unwrap_or_else(|| vec![object.clone()]);
     let names = items.iter().filter_map(|item| item["metadata"]["name"].as_str());
     Ok(match line.output {
-        "name" => names.map(|name| format!("{kind}/{name}\n")).collect(),
-        _ => "NAME\n".to_owned() + &names.map(|name| format!("{name}\n")).collect::<String>(),
+        "name" => lines(names.map(|name| format!("{kind}/{name}\n"))),
+        _ => "NAME\n".to_owned() + &lines(names.map(|name| format!("{name}\n"))),
     })
 }
 
@@ -218,7 +218,7 @@ async fn wait(cluster: &Cluster, line: &Line<'_>, subjects: &[&str]) -> Result<S
     };
     let deadline = Instant::now() + Duration::from_secs(line.timeout);
     let mut pace = interval(LOOK);
-    let mut said = String::new();
+    let mut said = Vec::new();
     for name in names {
         if cluster.get_json(&format!("/api/v1/nodes/{name}")).is_none() {
             return Err(format!("Error from server (NotFound): nodes \"{name}\" not found\n"));
@@ -231,9 +231,9 @@ async fn wait(cluster: &Cluster, line: &Line<'_>, subjects: &[&str]) -> Result<S
             }
             pace.tick().await;
         }
-        said.push_str(&format!("node/{name} condition met\n"));
+        said.push(format!("node/{name} condition met\n"));
     }
-    Ok(said)
+    Ok(lines(said))
 }
 
 fn delete(
@@ -243,14 +243,14 @@ fn delete(
     names: &[&str],
 ) -> Result<String, String> {
     let path = path(kind, line.namespace).ok_or_else(|| unknown(kind))?;
-    let mut said = String::new();
+    let mut said = Vec::new();
     for name in names {
         let place = format!("{path}/{name}");
         if cluster.get_json(&place).is_none() {
             return Err(format!("Error from server (NotFound): {kind} \"{name}\" not found\n"));
         }
         cluster.delete(&place);
-        said.push_str(&format!("{kind} \"{name}\" deleted\n"));
+        said.push(format!("{kind} \"{name}\" deleted\n"));
     }
-    Ok(said)
+    Ok(lines(said))
 }

@@ -163,7 +163,9 @@ impl Hosts {
     /// Pulls every plug: the world ends.
     pub fn stop(&self) {
         let hosts: Vec<_> = self.lan.hosts().values().cloned().collect();
-        hosts.iter().for_each(|host| host.power_off());
+        for host in hosts {
+            host.power_off();
+        }
     }
 
     /// Server ids of the machines that are on.

@@ -1,6 +1,6 @@
 //! The small programs of a host, and the way to the large ones.
 
-use super::shell::{Input, Output, Shell};
+use super::shell::{Input, Output, Shell, lines};
 use super::{kubeadm, kubectl, step};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -150,8 +150,8 @@ async fn env(shell: &mut Shell, argv: &[String], input: &mut Input) -> Output {
         rest = &rest[1..];
     }
     if rest.is_empty() {
-        let lines = inner.variables.iter().map(|(name, value)| format!("{name}={value}\n"));
-        return Output::ok(lines.collect::<String>());
+        let vars = inner.variables.iter().map(|(name, value)| format!("{name}={value}\n"));
+        return Output::ok(lines(vars));
     }
     inner.program(rest, input).await
 }
@@ -170,11 +170,11 @@ async fn cat(shell: &Shell, args: &[&str], input: &mut Input) -> Output {
             Some(content) if shell.is_root() || mode & 0o004 != 0 => output.out.extend(content),
             Some(_) => {
                 output.code = 1;
-                output.err += &format!("cat: {path}: Permission denied\n");
+                output.err += format!("cat: {path}: Permission denied\n").as_str();
             }
             None => {
                 output.code = 1;
-                output.err += &format!("cat: {path}: No such file or directory\n");
+                output.err += format!("cat: {path}: No such file or directory\n").as_str();
             }
         }
     }
@@ -194,7 +194,7 @@ async fn sha256sum(shell: &Shell, args: &[&str], input: &mut Input) -> Output {
 
 /// Bytes as people write them.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    lines(bytes.iter().map(|byte| format!("{byte:02x}")))
 }
 
 fn built_in(shell: &mut Shell, name: &str, args: &[&str]) -> Output {
@@ -244,11 +244,10 @@ fn test(shell: &Shell, args: &[&str]) -> bool {
         ["-f", path] => disk.is_file(path),
         ["-d", path] => disk.is_folder(path),
         ["-s", path] => disk.read(path).is_some_and(|content| !content.is_empty()),
-        ["-n", text] => !text.is_empty(),
         ["-z", text] => text.is_empty(),
         [a, "=", b] => a == b,
         [a, "!=", b] => a != b,
-        [text] => !text.is_empty(),
+        ["-n", text] | [text] => !text.is_empty(),
         _ => false,
     }
 }
@@ -298,7 +297,7 @@ fn files(shell: &Shell, name: &str, args: &[&str]) -> Output {
                 .iter()
                 .filter_map(|path| path.strip_prefix(&folder)?.split('/').next().map(str::to_owned))
                 .collect();
-            return Output::ok(names.iter().map(|name| format!("{name}\n")).collect::<String>());
+            return Output::ok(lines(names.iter().map(|name| format!("{name}\n"))));
         }
         _ => return Output::fail(1, format!("{name}: missing operand\n")),
     }
@@ -309,7 +308,7 @@ fn packages(shell: &Shell, name: &str, args: &[&str]) -> Output {
     if name == "ctr" {
         let Some(path) = args.iter().find(|arg| arg.starts_with('/')) else {
             let images = shell.host.settings().images.clone();
-            return Output::ok(images.iter().map(|image| format!("{image}\n")).collect::<String>());
+            return Output::ok(lines(images.iter().map(|image| format!("{image}\n"))));
         };
         let image = path.rsplit('/').next().unwrap_or_default().to_owned();
         shell.host.settings().images.insert(image.clone());
@@ -322,7 +321,7 @@ fn packages(shell: &Shell, name: &str, args: &[&str]) -> Output {
             let candidate = if repository { "1.36.2-1.1" } else { "(none)" };
             let block =
                 |name: &&str| format!("{name}:\n  Installed: (none)\n  Candidate: {candidate}\n");
-            Output::ok(wanted.iter().map(block).collect::<String>())
+            Output::ok(lines(wanted.iter().map(block)))
         }
         ("apt-get", ["update"]) => Output::default(),
         ("apt-get", ["install", wanted @ ..]) => {
@@ -344,7 +343,7 @@ fn install(shell: &Shell, wanted: &[&str]) -> Output {
     if !shell.is_root() {
         return Output::fail(100, "E: Could not open lock file, are you root?\n");
     }
-    let mut said = String::new();
+    let mut said = Vec::new();
     let mut disk = shell.host.disk();
     for package in wanted {
         if package.starts_with('/') && !disk.is_file(package) {
@@ -359,19 +358,20 @@ fn install(shell: &Shell, wanted: &[&str]) -> Output {
         if name == "containerd" {
             disk.write("/usr/bin/ctr", "", 0o755);
         }
-        said.push_str(&format!("Setting up {name} ...\n"));
+        said.push(format!("Setting up {name} ...\n"));
     }
     let units = ["kubelet", "containerd"];
     let there = units.into_iter().filter(|unit| disk.is_file(&format!("/usr/bin/{unit}")));
     let there: Vec<String> = there.map(str::to_owned).collect();
     drop(disk);
     shell.host.settings().enabled.extend(there);
-    Output::ok(said)
+    Output::ok(lines(said))
 }
 
 fn settings(shell: &Shell, name: &str, args: &[&str]) -> Output {
     let plain: Vec<&str> = args.iter().copied().filter(|arg| !arg.starts_with('-')).collect();
-    if !shell.is_root() && !(name == "systemctl" && plain.first() == Some(&"is-active")) {
+    let asks = name == "systemctl" && plain.first() == Some(&"is-active");
+    if !shell.is_root() && !asks {
         return Output::fail(1, format!("{name}: permission denied\n"));
     }
     let installed: Vec<&str> = plain
@@ -382,13 +382,13 @@ fn settings(shell: &Shell, name: &str, args: &[&str]) -> Output {
     let mut settings = shell.host.settings();
     match name {
         "sysctl" => {
-            let mut said = String::new();
+            let mut said = Vec::new();
             for (key, value) in plain.iter().filter_map(|word| word.split_once('=')) {
                 settings.sysctl.insert(key.to_owned(), value.to_owned());
-                said.push_str(&format!("{key} = {value}\n"));
+                said.push(format!("{key} = {value}\n"));
             }
             let quiet = args.iter().any(|arg| arg.starts_with('-') && arg.contains('q'));
-            Output::ok(if quiet { String::new() } else { said })
+            Output::ok(if quiet { String::new() } else { lines(said) })
         }
         "modprobe" => {
             settings.modules.extend(plain.iter().map(ToString::to_string));

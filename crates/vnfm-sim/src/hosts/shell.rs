@@ -36,6 +36,11 @@ impl Output {
     }
 }
 
+/// Lines put together.
+pub(crate) fn lines(lines: impl IntoIterator<Item = String>) -> String {
+    lines.into_iter().collect::<Vec<_>>().concat()
+}
+
 /// What a command reads, taken by the first program that asks.
 pub(crate) enum Input {
     /// It is there.
@@ -178,7 +183,7 @@ impl Shell {
                 _ => {}
             }
             if !self.may_write(path) {
-                output.err.push_str(&format!("sh: 1: cannot create {path}: Permission denied\n"));
+                output.err += format!("sh: 1: cannot create {path}: Permission denied\n").as_str();
                 output.code = 2;
                 continue;
             }

@@ -93,7 +93,7 @@ fn log(step: &Step) -> String {
     let tail = |text: &str| {
         let lines: Vec<_> = text.lines().collect();
         let from = lines.len().saturating_sub(LINES);
-        lines[from..].iter().map(|line| format!("{line}\n")).collect::<String>()
+        lines[from..].join("\n") + if lines.is_empty() { "" } else { "\n" }
     };
     tail(&out) + &tail(&err)
 }
