@@ -1,1 +1,21 @@
-//! Figures as a table.
+//! Figures: each with its method, its aim, and whether it holds.
+//!
+//! ```text
+//! figure.rs     what a figure is, the table and the JSON of all
+//! programs.rs   the programs as they are released: size, start, memory when idle
+//! plugins.rs    the plugins' border: a call, and a hook with its messages
+//! ```
+//! A new group is a file with one function that returns figures, and a row in [`GROUPS`].
+
+pub mod figure;
+pub mod programs;
+
+use std::path::Path;
+
+use figure::Figure;
+
+/// A group of figures: its name, and how they are taken with the programs in a folder.
+pub type Group = (&'static str, fn(&Path) -> anyhow::Result<Vec<Figure>>);
+
+/// Every group, in the order in which they are taken.
+pub const GROUPS: &[Group] = &[("programs", programs::figures)];

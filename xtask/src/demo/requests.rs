@@ -33,15 +33,13 @@ pub(crate) fn fill(sample: &str, values: &Values, folder: &Path) -> Result<Strin
 /// A string that is one placeholder becomes its value, whatever its type.
 fn fill_value(value: Value, values: &Values) -> Result<Value> {
     Ok(match value {
-        Value::String(text) => {
-            match text.strip_prefix("${").and_then(|text| text.strip_suffix('}')) {
-                Some(name) => match values.get(name) {
-                    Some(value) => value.clone(),
-                    None => bail!("the placeholder `{name}` has no value here"),
-                },
-                None => Value::String(text),
-            }
-        }
+        Value::String(text) => match placeholder(&text) {
+            Some(name) => match values.get(name) {
+                Some(value) => value.clone(),
+                None => bail!("the placeholder `{name}` has no value here"),
+            },
+            None => Value::String(text),
+        },
         Value::Array(items) => {
             items.into_iter().map(|item| fill_value(item, values)).collect::<Result<_>>()?
         }
@@ -54,6 +52,13 @@ fn fill_value(value: Value, values: &Values) -> Result<Value> {
     })
 }
 
+/// The name in `@NAME@`.
+fn placeholder(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('@')?.strip_suffix('@')?;
+    (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'))
+        .then_some(name)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -62,15 +67,15 @@ mod tests {
 
     #[test]
     fn placeholders_take_the_type_of_their_value() {
-        let values: Values = [("ssh_port", json!(2222)), ("vim_id", json!("v"))].into();
-        let body = json!({ "a": ["${vim_id}", "as it is", 1], "b": { "port": "${ssh_port}" } });
+        let values: Values = [("SSH_PORT", json!(2222)), ("VIM_ID", json!("v"))].into();
+        let body = json!({ "a": ["@VIM_ID@", "as it is", 1], "b": { "port": "@SSH_PORT@" } });
         let filled = fill_value(body, &values).unwrap();
         assert_eq!(filled, json!({ "a": ["v", "as it is", 1], "b": { "port": 2222 } }));
     }
 
     #[test]
     fn an_unknown_placeholder_is_an_error() {
-        let error = fill_value(json!(["${what}"]), &Values::new()).unwrap_err();
-        assert!(error.to_string().contains("`what`"), "{error}");
+        let error = fill_value(json!(["@WHAT@", "me@example"]), &Values::new()).unwrap_err();
+        assert!(error.to_string().contains("`WHAT`"), "{error}");
     }
 }

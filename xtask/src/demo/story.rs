@@ -17,6 +17,10 @@ pub(crate) const VNF_A: &str = "vnf-a";
 pub(crate) const VNF_B: &str = "vnf-b";
 /// The OpenStack.
 const VIM: &str = "cloud";
+/// The VIM that VNF-A becomes.
+const CLUSTER: &str = "cluster";
+/// The login of hosts in either world.
+const SSH: (&str, &str) = ("ubuntu", "secret");
 /// The sample that runs on the cluster.
 const SAMPLE_B: &str = "vnf-b-cnf";
 
@@ -95,9 +99,12 @@ fn bring_up_a(
         ctl.json(&["vnf", "create", "--package", package, "--name", VNF_A])?;
         let vim = text(&ctl.json(&["vim", "show", VIM])?, "id")?.to_owned();
         let values: Values = [
-            ("vim_id", vim.into()),
-            ("network_id", world.network()?.into()),
-            ("ssh_port", world.ssh_port().into()),
+            ("VIM_ID", vim.into()),
+            ("NETWORK_ID", world.network()?.into()),
+            ("CLUSTER_NAME", CLUSTER.into()),
+            ("SSH_PORT", world.ssh_port().into()),
+            ("SSH_USER", SSH.0.into()),
+            ("SSH_PASSWORD", SSH.1.into()),
         ]
         .into();
         requests::fill(cast.shape.folder(), &values, &cast.folder)
@@ -128,7 +135,7 @@ fn bring_up_b(
 ) -> Result<()> {
     let request = stage.step("vnf create vnf-b", |_| {
         ctl.json(&["vnf", "create", "--package", package, "--name", VNF_B])?;
-        requests::fill(SAMPLE_B, &[("vim_id", cluster.into())].into(), &cast.folder)
+        requests::fill(SAMPLE_B, &[("VIM_ID", cluster.into())].into(), &cast.folder)
     })?;
     stage.step("instantiate VNF-B on VNF-A: every pod Ready", |busy| {
         ctl.watch(busy, &["vnf", "instantiate", VNF_B, "--request", &request, "--watch"])?;

@@ -1,0 +1,37 @@
+//! `vnfm-benches`: takes the figures and prints them; `cargo xtask bench` builds and calls it.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use vnfm_benches::{GROUPS, figure};
+
+/// Takes figures of the released programs.
+#[derive(Parser)]
+struct Arguments {
+    /// The folder with the programs as they are released.
+    #[arg(long, value_name = "FOLDER")]
+    programs: PathBuf,
+    /// Write the figures here as well.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let mut figures = Vec::new();
+    for (name, take) in GROUPS {
+        eprintln!("── {name} ──");
+        figures
+            .extend(take(&arguments.programs).with_context(|| format!("in the group `{name}`"))?);
+    }
+    println!("{}", figure::table(&figures));
+    if let Some(file) = &arguments.json {
+        let text = serde_json::to_string_pretty(&serde_json::json!({ "figures": figures }))?;
+        std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
+    let missed: Vec<_> =
+        figures.iter().filter(|figure| !figure.holds).map(|figure| figure.name.as_str()).collect();
+    ensure!(missed.is_empty(), "these miss their aim: {}", missed.join(", "));
+    Ok(())
+}
