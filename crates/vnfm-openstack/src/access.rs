@@ -248,11 +248,11 @@ fn wrong(detail: String) -> PortError {
 #[cfg(test)]
 impl Access {
     /// One that is good for tests of what is made from it.
-    pub(crate) fn for_test() -> Self {
+    pub(crate) fn for_test(region: Option<&str>, interface: &str) -> Self {
         Self {
             endpoint: "http://cloud:5000/v3".into(),
-            region: None,
-            interface: "public".into(),
+            region: region.map(str::to_owned),
+            interface: interface.to_owned(),
             who: Who::ApplicationCredential { id: "id".into(), secret: Secret::new("secret") },
             trusted: Vec::new(),
             skip_verification: false,

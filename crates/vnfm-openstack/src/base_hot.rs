@@ -361,3 +361,124 @@ fn text(what: &Allocation, path: &str) -> Result<String, PortError> {
         what.package.read(path).map_err(|error| package(format!("`{path}`: {error}")))?;
     String::from_utf8(bytes).map_err(|_| package(format!("`{path}` is no text")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{allocation, cluster_request, package_of, sample, vnfd};
+
+    fn prepared() -> Prepared {
+        let mut prepared = Prepared::default();
+        for vdu in ["masterNode", "workerNode", "server"] {
+            prepared.flavors.insert(vdu.into(), "m1.tiny".into());
+            prepared
+                .images
+                .insert(vdu.into(), FoundImage { name: "nfv-image".into(), id: Some("image-id".into()) });
+        }
+        prepared.networks.insert("external".into(), "network-id".into());
+        prepared
+    }
+
+    fn with(template: &str, mapping: Option<&str>, request: Value) -> Allocation {
+        let vnfd = vnfd(1, "512 MiB", "1 GiB");
+        let mut files = vec![("vnfd.yaml", vnfd.as_str()), ("BaseHOT/simple/top.yaml", template)];
+        files.extend(mapping.map(|mapping| ("Files/openstack/parameters.yaml", mapping)));
+        allocation(package_of(&files), request)
+    }
+
+    #[test]
+    fn the_sample_is_filled_from_request_vnfd_and_cloud() {
+        let what = allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
+        let made = blueprint(&what, &prepared(), "i-1").unwrap();
+        assert_eq!(
+            Value::Object(made.parameters),
+            json!({
+                "master_flavor": "m1.tiny",
+                "master_image": "image-id",
+                "worker_flavor": "m1.tiny",
+                "worker_image": "image-id",
+                "worker_count": 2,
+                "external_network": "network-id",
+                "internal_range": "10.10.0.0/24",
+            })
+        );
+        let nested = made.files.get("worker.yaml").and_then(Value::as_str).unwrap();
+        assert!(nested.contains("workerNodeExternalCP"));
+        assert_eq!(made.template["heat_template_version"], "2018-08-31");
+    }
+
+    #[test]
+    fn the_layout_of_tackers_user_data_is_filled() {
+        let template = "heat_template_version: 2018-08-31
+parameters: {nfv: {type: json}}
+resources:
+  server:
+    type: OS::Nova::Server
+    properties:
+      flavor: {get_param: [nfv, VDU, server, computeFlavourId]}
+      image: {get_param: [nfv, VDU, server, vcImageId]}
+";
+        let what = with(template, None, json!({"flavourId": "simple"}));
+        check(&what).unwrap();
+        let made = blueprint(&what, &prepared(), "i-1").unwrap();
+        assert_eq!(
+            made.parameters["nfv"]["VDU"]["server"],
+            json!({"desired_capacity": 1, "flavor": "m1.tiny", "computeFlavourId": "m1.tiny", "image": "image-id", "vcImageId": "image-id"})
+        );
+        let asks_more = template.replace("vcImageId", "bootSpeed");
+        let error = check(&with(&asks_more, None, json!({"flavourId": "simple"}))).unwrap_err();
+        assert_eq!(error.name(), "base-hot.parameter-missing");
+        assert!(error.to_string().contains("`nfv.VDU.server.bootSpeed`"), "{error}");
+    }
+
+    #[test]
+    fn a_parameter_that_nothing_fills_is_refused_by_name_with_what_to_do() {
+        let template = "heat_template_version: 2018-08-31
+parameters: {speed: {type: string}, colour: {type: string, default: red}}
+resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: speed}}}}
+";
+        let mapped = "parameters: {speed: additionalParams.speed}\n";
+        let request = || json!({"flavourId": "simple"});
+        let error = check(&with(template, Some(mapped), request())).unwrap_err();
+        assert_eq!(error.resource(), Some("speed"));
+        assert!(error.next().contains("give `additionalParams.speed`"), "{}", error.next());
+        let mut filled = request();
+        filled["additionalParams"] = json!({"speed": "fast"});
+        check(&with(template, Some(mapped), filled)).unwrap();
+        let defaulted = "parameters: {speed: {from: additionalParams.speed, default: slow}}\n";
+        let made = blueprint(&with(template, Some(defaulted), request()), &prepared(), "i").unwrap();
+        assert_eq!(Value::Object(made.parameters), json!({"speed": "slow"}));
+    }
+
+    #[test]
+    fn a_parameter_with_a_secret_of_the_request_is_hidden() {
+        let template = "heat_template_version: 2018-08-31
+parameters: {root_password: {type: string}, colour: {type: string}}
+resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: root_password}}}}
+";
+        let mapping = "parameters: {root_password: additionalParams.root_password, colour: additionalParams.colour}\n";
+        let request = json!({"flavourId": "simple", "additionalParams": {"root_password": "x", "colour": "red"}});
+        let made = blueprint(&with(template, Some(mapping), request), &prepared(), "i").unwrap();
+        assert_eq!(made.template["parameters"]["root_password"]["hidden"], true);
+        assert!(made.template["parameters"]["colour"].get("hidden").is_none());
+    }
+
+    #[test]
+    fn files_that_the_template_asks_for_are_sent_along() {
+        let template = "heat_template_version: 2018-08-31
+resources: {r: {type: OS::Heat::Value, properties: {value: {get_file: boot.sh}}}}
+";
+        let vnfd = vnfd(1, "512 MiB", "1 GiB");
+        let files = [
+            ("vnfd.yaml", vnfd.as_str()),
+            ("BaseHOT/simple/top.yaml", template),
+            ("BaseHOT/simple/boot.sh", "#!/bin/sh\n"),
+        ];
+        let what = allocation(package_of(&files), json!({"flavourId": "simple"}));
+        let made = blueprint(&what, &prepared(), "i").unwrap();
+        assert_eq!(Value::Object(made.files), json!({"boot.sh": "#!/bin/sh\n"}));
+        let without = allocation(package_of(&files[..2]), json!({"flavourId": "simple"}));
+        let error = blueprint(&without, &prepared(), "i").unwrap_err();
+        assert!(error.to_string().contains("BaseHOT/simple/boot.sh"), "{error}");
+    }
+}

@@ -254,3 +254,115 @@ fn is_six(link: &VirtualLink, cidr: &str) -> bool {
     link.ip_version.as_deref().map_or_else(|| cidr.contains(':'), |version| version == "ipv6")
 }
 
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prepare::FoundImage;
+    use crate::testing::{allocation, cluster_request, package_of, sample, vnfd_with};
+    use std::path::PathBuf;
+
+    fn prepared() -> Prepared {
+        let image = || FoundImage { name: "nfv-image".into(), id: Some("image-id".into()) };
+        let mut prepared = Prepared::default();
+        for vdu in ["masterNode", "workerNode", "server"] {
+            prepared.flavors.insert(vdu.into(), "m1.tiny".into());
+            prepared.images.insert(vdu.into(), image());
+        }
+        prepared.images.insert("root".into(), image());
+        prepared.networks.insert("external".into(), "network-id".into());
+        prepared
+    }
+
+    /// Compares with a file that is read in reviews; to renew it, delete it and run the test twice.
+    fn is_golden(name: &str, template: &Value) {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+        let text = format!("{}\n", serde_json::to_string_pretty(template).unwrap());
+        match std::fs::read_to_string(&path) {
+            Ok(golden) => assert_eq!(text, golden, "differs from {}", path.display()),
+            Err(_) => {
+                std::fs::write(&path, text).unwrap();
+                panic!("{} was not there: it is written now, read it", path.display());
+            }
+        }
+    }
+
+    #[test]
+    fn the_cluster_sample_becomes_the_golden_template() {
+        let mut request = cluster_request();
+        request["additionalParams"] = json!({"ssh_public_key": "ssh-ed25519 AAAA us\n"});
+        let what = allocation(sample("vnf-a-k8s-cluster"), request);
+        let made = blueprint(&what, &prepared(), "i-1").unwrap();
+        assert!(made.parameters.is_empty() && made.files.is_empty());
+        is_golden("vnf-a.json", &made.template);
+    }
+
+    #[test]
+    fn volumes_user_data_rules_and_fixed_addresses_become_the_golden_template() {
+        let vnfd = vnfd_with(
+            "    server:
+      type: tosca.nodes.nfv.Vdu.Compute
+      properties:
+        name: server
+        description: boots from a volume
+        vdu_profile: {min_number_of_instances: 2, max_number_of_instances: 2}
+        boot_data: {content_or_file_data: {source_path: Scripts/boot.sh}, kvp_data: {data: {role: db}}}
+      capabilities:
+        virtual_compute:
+          properties:
+            virtual_cpu: {num_virtual_cpu: 1}
+            virtual_memory: {virtual_mem_size: 512 MiB}
+      requirements: [{virtual_storage: root}, {virtual_storage: data}]
+    root:
+      type: tosca.nodes.nfv.Vdu.VirtualBlockStorage
+      properties:
+        virtual_block_storage_data: {size_of_storage: 10 GiB}
+        sw_image_data: {name: nfv-image, version: '1', container_format: bare, disk_format: qcow2, min_disk: 1 GiB, size: 1 MiB}
+    data:
+      type: tosca.nodes.nfv.Vdu.VirtualBlockStorage
+      properties:
+        virtual_block_storage_data: {size_of_storage: 20 GiB}
+    out:
+      type: tosca.nodes.nfv.VduCp
+      properties: {layer_protocols: [ipv4], order: 0}
+      requirements: [{virtual_binding: server}]
+    inside:
+      type: tosca.nodes.nfv.VduCp
+      properties: {layer_protocols: [ipv6], order: 1}
+      requirements: [{virtual_binding: server}, {virtual_link: link}]
+    link:
+      type: tosca.nodes.nfv.VnfVirtualLink
+      properties:
+        connectivity_type: {layer_protocols: [ipv6]}
+        vl_profile:
+          max_bitrate_requirements: {root: 1048576}
+          min_bitrate_requirements: {root: 1048576}
+          virtual_link_protocol_data:
+            - associated_layer_protocol: ipv6
+              l3_protocol_data: {ip_version: ipv6, cidr: 'fd00::/64', gateway_ip: 'fd00::1', dhcp_enabled: false}
+  policies:
+    - apart:
+        type: tosca.policies.nfv.AntiAffinityRule
+        targets: [server]
+        properties: {scope: nfvi_node}
+",
+        );
+        let package = package_of(&[("vnfd.yaml", &vnfd), ("Scripts/boot.sh", "#!/bin/sh\necho up\n")]);
+        let request = json!({
+            "flavourId": "simple",
+            "extVirtualLinks": [{
+                "id": "external",
+                "resourceId": "provider",
+                "extCps": [{"cpdId": "out", "cpConfig": {
+                    "a": {"cpProtocolData": [{"layerProtocol": "IP_OVER_ETHERNET", "ipOverEthernet": {
+                        "ipAddresses": [{"type": "IPV4", "fixedAddresses": ["10.77.0.9"]}]}}]},
+                    "b": {"linkPortId": "p"},
+                }}],
+                "extLinkPorts": [{"id": "p", "resourceHandle": {"resourceId": "port-id"}}],
+            }],
+        });
+        let what = allocation(package, request);
+        crate::plan::check(&what).unwrap();
+        is_golden("volumes.json", &blueprint(&what, &prepared(), "i-1").unwrap().template);
+    }
+}

@@ -357,3 +357,78 @@ fn protocol(port: &Port) -> CpProtocolInfo {
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::neutron::FixedIp;
+    use crate::testing::{allocation, cluster_request, sample};
+
+    fn port(id: &str, network: &str, address: &str) -> Port {
+        Port {
+            id: id.into(),
+            network_id: network.into(),
+            mac_address: "fa:16:3e:00:00:01".into(),
+            fixed_ips: vec![FixedIp { subnet_id: "subnet".into(), ip_address: address.into() }],
+            ..Port::default()
+        }
+    }
+
+
+    /// One master at the top, two workers in nested stacks, as a Base HOT makes them.
+    fn seen() -> Seen {
+        let mut resources = vec![
+            Resource::for_test("internalVL", NETWORK, "net-in", None),
+            Resource::for_test("masterNode", SERVER, "m", None),
+            Resource::for_test("masterNodeExternalCP", PORT, "m-ext", None),
+            Resource::for_test("workers", "OS::Heat::ResourceGroup", "nested-workers", None),
+        ];
+        let mut servers =
+            vec![(Server::for_test("m", "masterNode"), vec![port("m-ext", "net-out", "10.77.0.5"), port("m-in", "net-in", "10.10.0.5")])];
+        for (member, id) in [("10", "w10"), ("9", "w9")] {
+            resources.push(Resource::for_test(member, "worker.yaml", &format!("nested-{member}"), Some("workers")));
+            resources.push(Resource::for_test("workerNode", SERVER, id, Some(member)));
+            let ports = vec![port(&format!("{id}-a"), "net-out", "10.77.0.6"), port(&format!("{id}-b"), "net-in", "fd00::6")];
+            servers.push((Server::for_test(id, &format!("vnf-worker-{member}")), ports));
+        }
+        Seen { resources, servers }
+    }
+
+    #[test]
+    fn servers_ports_and_links_of_nested_stacks_are_told_apart() {
+        let what = allocation(sample("vnf-a-k8s-cluster-base-hot"), cluster_request());
+        let mut prepared = Prepared::default();
+        prepared.networks.insert("external".into(), "net-out".into());
+        let against = Against { what: &what, prepared: &prepared, vim: "vim1" };
+        let found = inventory(&seen(), against).unwrap();
+        let vnfcs: Vec<(&str, &str)> =
+            found.vnfc_resource_info.iter().map(|vnfc| (vnfc.vdu_id.as_str(), vnfc.id.as_str())).collect();
+        assert_eq!(vnfcs, [("masterNode", "m"), ("workerNode", "w9"), ("workerNode", "w10")]);
+        let master = &found.vnfc_resource_info[0];
+        assert_eq!(master.metadata["name"], "masterNode");
+        assert_eq!(master.compute_resource.vim_connection_id.as_deref(), Some("vim1"));
+        let cps: Vec<&str> = master.vnfc_cp_info.iter().map(|cp| cp.cpd_id.as_str()).collect();
+        assert_eq!(cps, ["masterNodeInternalCP", "masterNodeExternalCP"]);
+        let ethernet = master.vnfc_cp_info[1].cp_protocol_info[0].ip_over_ethernet.as_ref().unwrap();
+        assert_eq!(ethernet.ip_addresses[0].addresses, ["10.77.0.5"]);
+        let six = found.vnfc_resource_info[1].vnfc_cp_info[0].cp_protocol_info[0].ip_over_ethernet.as_ref();
+        assert_eq!(six.unwrap().ip_addresses[0].type_, "IPV6");
+        let external: Vec<(&str, &str)> =
+            found.ext_cp_info.iter().map(|cp| (cp.cpd_id.as_str(), cp.cp_config_id.as_str())).collect();
+        assert_eq!(
+            external,
+            [("masterNodeExternalCP", "master"), ("workerNodeExternalCP", "worker"), ("workerNodeExternalCP", "worker")]
+        );
+        assert_eq!(found.ext_virtual_link_info[0].resource_handle.resource_id, "net-out");
+        assert_eq!(found.ext_virtual_link_info[0].ext_link_ports.len(), 3);
+        assert_eq!(found.vnf_virtual_link_resource_info[0].vnf_virtual_link_desc_id, "internalVL");
+        assert_eq!(found.vnf_virtual_link_resource_info[0].vnf_link_ports.len(), 3);
+    }
+
+    #[test]
+    fn numbers_in_names_sort_as_numbers() {
+        let mut names = ["w-10", "w-9", "w"];
+        names.sort_by_cached_key(|name| natural(name));
+        assert_eq!(names, ["w", "w-9", "w-10"]);
+    }
+}

@@ -43,6 +43,11 @@ impl Server {
         self.volumes.iter().map(|volume| volume.id.as_str())
     }
 
+    #[cfg(test)]
+    pub(crate) fn for_test(id: &str, name: &str) -> Self {
+        Self { id: id.into(), name: name.into(), ..Self::default() }
+    }
+
     /// A value of its metadata.
     pub(crate) fn tag(&self, name: &str) -> Option<&str> {
         self.metadata.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())

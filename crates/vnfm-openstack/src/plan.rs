@@ -300,3 +300,91 @@ pub(crate) fn request(detail: String) -> PortError {
 pub(crate) fn package(detail: String) -> PortError {
     PortError::new(&PACKAGE, "read the package", detail)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{allocation, cluster_request, package, sample, vnfd, vnfd_with};
+    use serde_json::json;
+
+    #[test]
+    fn servers_are_named_so_that_they_can_grow() {
+        let what = allocation(sample("vnf-a-k8s-cluster"), cluster_request());
+        let names: Vec<String> = units(&what).unwrap().into_iter().map(|unit| unit.name).collect();
+        assert_eq!(names, ["masterNode", "workerNode-0", "workerNode-1"]);
+        let mut large = cluster_request();
+        large["instantiationLevelId"] = json!("large");
+        let what = allocation(sample("vnf-a-k8s-cluster"), large);
+        assert_eq!(units(&what).unwrap().len(), 5);
+    }
+
+    #[test]
+    fn the_samples_requests_are_accepted() {
+        for name in ["vnf-a-k8s-cluster", "vnf-a-k8s-cluster-base-hot"] {
+            check(&allocation(sample(name), cluster_request())).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_the_request_gets_wrong_is_named() {
+        type Change = fn(&mut Value);
+        let table: [(Change, &str, &str); 8] = [
+            (|r| r["flavourId"] = json!("tiny"), "no flavour `tiny`, only cluster_install", "openstack.request-incomplete"),
+            (|r| r["instantiationLevelId"] = json!("huge"), "no instantiation level `huge`", "openstack.request-incomplete"),
+            (|r| r["extVirtualLinks"] = json!([]), "external CP `masterNodeExternalCP` is connected to nothing", "openstack.request-incomplete"),
+            (|r| r["extVirtualLinks"][0]["extCps"][0]["cpdId"] = json!("masterCP"), "`masterCP`, which is no external CP", "openstack.request-incomplete"),
+            (|r| r["extVirtualLinks"][0]["extCps"][1]["cpdId"] = json!("masterNodeExternalCP"), "bound twice", "openstack.request-incomplete"),
+            (|r| r["extVirtualLinks"][0]["resourceId"] = json!(""), "has no `resourceId`", "openstack.request-incomplete"),
+            (|r| r["extVirtualLinks"][0]["extCps"][0]["cpConfig"]["master"] = json!({"linkPortId": "p9"}), "no port `p9`", "openstack.request-incomplete"),
+            (|r| r["additionalParams"] = json!({"ssh_public_key": "-----BEGIN OPENSSH PRIVATE KEY-----"}), "is no public key", "openstack.request-incomplete"),
+        ];
+        for (change, says, code) in table {
+            let mut request = cluster_request();
+            change(&mut request);
+            let error = check(&allocation(sample("vnf-a-k8s-cluster"), request)).unwrap_err();
+            assert!(error.to_string().contains(says), "{error}");
+            assert_eq!(error.name(), code);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_made_on_openstack_is_refused_with_its_place() {
+        let request = || json!({"flavourId": "simple"});
+        check(&allocation(package(&vnfd(1, "1 GiB", "1 GiB")), request())).unwrap();
+        let without_image = vnfd_with(
+            "    server:
+      type: tosca.nodes.nfv.Vdu.Compute
+      properties: {name: server, description: one, vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 1}}
+",
+        );
+        let error = check(&allocation(package(&without_image), request())).unwrap_err();
+        assert!(error.to_string().contains("VDU `server` in `vnfd.yaml` names no image"), "{error}");
+        let container = sample("vnf-b-cnf");
+        let flavour = container.vnfd().flavours.keys().next().unwrap().clone();
+        let error = check(&allocation(container, json!({"flavourId": flavour}))).unwrap_err();
+        assert_eq!(error.name(), "openstack.package");
+    }
+
+    #[test]
+    fn one_configuration_serves_all_unless_it_fixes_an_address() {
+        let mut request = cluster_request();
+        request["extVirtualLinks"][0]["extCps"][0]["cpConfig"] = json!({
+            "a": {"cpProtocolData": [{"layerProtocol": "IP_OVER_ETHERNET", "ipOverEthernet": {
+                "macAddress": "fa:16:3e:00:00:01",
+                "ipAddresses": [{"type": "IPV4", "fixedAddresses": ["10.0.0.5"], "subnetId": "s"}],
+            }}]},
+        });
+        let request: InstantiateVnfRequest = serde_json::from_value(request).unwrap();
+        let worker = bound(&request, "workerNodeExternalCP").unwrap();
+        assert_eq!(worker.config(7).map(|(key, _)| key), Some("worker"));
+        let master = bound(&request, "masterNodeExternalCP").unwrap();
+        assert_eq!(master.config(0).map(|(key, _)| key), Some("a"));
+        assert!(master.config(1).is_none());
+        let config = master.config(0).unwrap().1;
+        assert_eq!(mac(config), Some("fa:16:3e:00:00:01"));
+        assert_eq!(
+            addresses(config),
+            [WantedAddress { address: Some("10.0.0.5".into()), subnet: Some("s".into()) }]
+        );
+    }
+}

@@ -335,11 +335,7 @@ mod tests {
             ],
         }}))
         .unwrap();
-        let access = Access {
-            region: region.map(str::to_owned),
-            interface: interface.to_owned(),
-            ..Access::for_test()
-        };
+        let access = Access::for_test(region, interface);
         let asked: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
         Session::new(Client::new(), Secret::new("t"), body.token, (&access, asked))
     }
