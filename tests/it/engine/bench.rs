@@ -1,0 +1,309 @@
+//! Ports in memory. The VIM and the hooks keep books; any call can be told to fail, by its number.
+
+use async_trait::async_trait;
+use futures::future::{BoxFuture, pending};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vnfm_core::ports::*;
+use vnfm_core::{Drivers, Engine, EngineParts, Limits};
+use vnfm_descriptor::Package;
+use vnfm_store::SqliteStore;
+use vnfm_types::*;
+
+pub(super) const TENANT: &str = "default";
+const CODE: Code = Code {
+    name: "test.told-to",
+    kind: ErrorKind::Unavailable,
+    means: "the test told it to fail",
+    next: "nothing",
+};
+
+/// The outside world of one engine; it outlives it.
+#[derive(Default)]
+pub(super) struct World {
+    /// Instances that have resources.
+    pub(super) resources: Mutex<BTreeSet<String>>,
+    /// Every call, in order.
+    pub(super) calls: Mutex<Vec<String>>,
+    /// The call, by number from 1, that fails once; 0: none.
+    pub(super) fails_at: AtomicUsize,
+    /// Whether it fails after it took effect.
+    pub(super) after_effect: Mutex<bool>,
+    /// The call of this name never answers.
+    pub(super) hangs_at: Mutex<Option<&'static str>>,
+}
+
+impl World {
+    pub(super) async fn call(
+        &self,
+        name: &str,
+        effect: impl FnOnce(&mut BTreeSet<String>),
+    ) -> Result<(), PortError> {
+        let number = {
+            let mut calls = self.calls.lock().unwrap();
+            calls.push(name.to_owned());
+            calls.len()
+        };
+        let hangs = self.hangs_at.lock().unwrap().is_some_and(|at| at == name);
+        if hangs {
+            pending::<()>().await;
+        }
+        let fails = self.fails_at.load(SeqCst) == number;
+        let after = *self.after_effect.lock().unwrap();
+        if !fails || after {
+            effect(&mut self.resources.lock().unwrap());
+        }
+        if fails { Err(PortError::new(&CODE, format!("do `{name}`"), "told to fail")) } else { Ok(()) }
+    }
+
+    pub(super) fn calls(&self) -> Vec<String> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    pub(super) fn left(&self) -> Vec<String> {
+        self.resources.lock().unwrap().iter().cloned().collect()
+    }
+}
+
+/// A VIM of type Kubernetes and OpenStack at once, with nothing behind it but the books.
+struct Vim(Arc<World>);
+
+#[async_trait]
+impl InfraDriver for Vim {
+    fn vim_types(&self) -> &'static [&'static str] {
+        &[KUBERNETES, OPENSTACK]
+    }
+    fn validate(&self, _: &VimConnectionInfo) -> Result<(), PortError> {
+        Ok(())
+    }
+    fn validate_request(&self, _: &Allocation) -> Result<(), PortError> {
+        Ok(())
+    }
+    async fn check(&self, vim: &dyn vnfm_core::ports::Vim) -> Result<VimReport, PortError> {
+        self.0.call("check", |_| ()).await?;
+        let endpoint = vim.connection().await?.info.interface_info.get("endpoint").cloned();
+        let identity = endpoint.and_then(|endpoint| endpoint.as_str().map(ToOwned::to_owned));
+        Ok(VimReport { identity, ..VimReport::default() })
+    }
+    async fn prepare(&self, _: &VimCall<'_>, _: &Allocation) -> Result<Value, PortError> {
+        self.0.call("prepare", |_| ()).await.map(|()| json!({"image": "i"}))
+    }
+    async fn allocate(
+        &self,
+        cx: &VimCall<'_>,
+        _: &Allocation,
+        prepared: &Value,
+    ) -> Result<Allocated, PortError> {
+        assert_eq!(prepared["image"], "i", "what `prepare` found has to come back");
+        let id = cx.ownership.instance_id.clone();
+        self.0.call("allocate", |all| _ = all.insert(id)).await?;
+        let vnfc = VnfcResourceInfo { id: "c1".into(), vdu_id: "v".into(), ..Default::default() };
+        let inventory = Inventory { vnfc_resource_info: vec![vnfc], ..Inventory::default() };
+        Ok(Allocated { handle: json!("h"), inventory, ..Allocated::default() })
+    }
+    async fn release(&self, cx: &VimCall<'_>, _: &Allocation, _: &Release) -> Result<(), PortError> {
+        let id = cx.ownership.instance_id.clone();
+        self.0.call("release", |all| _ = all.remove(&id)).await
+    }
+    async fn owned(
+        &self,
+        _: &dyn vnfm_core::ports::Vim,
+        _: &str,
+    ) -> Result<Vec<OwnedResource>, PortError> {
+        let owned = |id: String| OwnedResource {
+            kind: "Thing".into(),
+            id: id.clone(),
+            name: id.clone(),
+            instance_id: Some(id),
+        };
+        Ok(self.0.left().into_iter().map(owned).collect())
+    }
+}
+
+/// A MgmtDriver that registers the cluster `https://<instance>` and unregisters it again.
+struct Hooks(Arc<World>, Declaration);
+
+#[async_trait]
+impl MgmtDriver for Hooks {
+    fn declaration(&self) -> &Declaration {
+        &self.1
+    }
+    async fn call(&self, request: HookRequest, host: Arc<dyn HookHost>) -> Result<Effects, PortError> {
+        host.call("checkpoint.put", json!({"key": "k", "value": "v"})).await?;
+        let kept = host.call("checkpoint.get", json!({"key": "k"})).await?;
+        assert_eq!(kept["value"], "v");
+        self.0.call(&request.hook, |_| ()).await?;
+        let name = format!("cluster-{}", request.instance.id);
+        if request.hook != "instantiate_end" {
+            return Ok(Effects { schema_version: 1, unregister_vims: vec![name], ..Effects::default() });
+        }
+        let endpoint = format!("https://{}", request.instance.id);
+        let vim = NewVim {
+            name,
+            vim_type: KUBERNETES.into(),
+            interface_info: [("endpoint".to_owned(), json!(endpoint))].into_iter().collect(),
+            access_info: [("bearer_token".to_owned(), json!("planted-token"))].into_iter().collect(),
+            ..NewVim::default()
+        };
+        Ok(Effects { schema_version: 1, register_vims: vec![vim], ..Effects::default() })
+    }
+}
+
+struct OnePlugin(Arc<Hooks>);
+
+impl MgmtDrivers for OnePlugin {
+    fn find(&self, _: &str, _: Option<&str>) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        Ok(self.0.clone())
+    }
+    fn list(&self) -> Vec<Declaration> {
+        vec![self.0.1.clone()]
+    }
+}
+
+struct OnePackage(Arc<Package>);
+
+#[async_trait]
+impl Packages for OnePackage {
+    async fn package(&self, _: &str, _: &str) -> Result<Arc<Package>, PortError> {
+        Ok(self.0.clone())
+    }
+}
+
+struct NoHosts;
+
+#[async_trait]
+impl HostServices for NoHosts {
+    async fn ssh_run(&self, _: &SshTarget, _: &SshCommand) -> Result<CommandOutput, PortError> {
+        Err(PortError::new(&CODE, "run", "no hosts"))
+    }
+    async fn ssh_put(&self, _: &SshTarget, _: &RemoteFile) -> Result<(), PortError> {
+        Err(PortError::new(&CODE, "put", "no hosts"))
+    }
+    async fn ssh_wait(&self, _: &SshTarget, _: u32) -> Result<(), PortError> {
+        Err(PortError::new(&CODE, "wait", "no hosts"))
+    }
+    async fn http(&self, _: &HttpRequest) -> Result<HttpResponse, PortError> {
+        Err(PortError::new(&CODE, "ask", "no hosts"))
+    }
+}
+
+/// Real time, so that leases of the database's clock agree with it; long waits are cut short.
+struct ShortClock;
+
+impl Clock for ShortClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+    #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// The package of VNF-A, whose hooks are `instantiate_end` and `terminate_end`.
+fn package() -> Arc<Package> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-a-k8s-cluster");
+    Arc::new(Package::open(&folder, &vnfm_descriptor::Limits::default()).unwrap())
+}
+
+/// One engine over a store and a world.
+pub(super) fn engine(store: Arc<dyn Store>, world: &Arc<World>) -> Engine {
+    engine_with(store, world, Limits::default())
+}
+
+pub(super) fn engine_with(store: Arc<dyn Store>, world: &Arc<World>, limits: Limits) -> Engine {
+    let hook = |name: &str| (name.to_owned(), HookDeclaration::default());
+    let declaration = Declaration {
+        name: "fake".into(),
+        version: "1.0.0".into(),
+        hooks: [hook("instantiate_end"), hook("terminate_end")].into_iter().collect(),
+        config_schema: None,
+    };
+    Engine::new(EngineParts {
+        store,
+        packages: Arc::new(OnePackage(package())),
+        drivers: Drivers::default().with(Vim(world.clone())),
+        mgmt: Arc::new(OnePlugin(Arc::new(Hooks(world.clone(), declaration)))),
+        host: Arc::new(NoHosts),
+        clock: Arc::new(ShortClock),
+        limits,
+    })
+}
+
+/// A store with the package and a VIM in it.
+pub(super) async fn store() -> Arc<SqliteStore> {
+    let store = Arc::new(SqliteStore::in_memory().await.unwrap());
+    let package = package();
+    let info: VnfPkgInfo = serde_json::from_value(json!({
+        "id": "p1", "vnfdId": package.vnfd().descriptor_id, "onboardingState": "ONBOARDED",
+        "operationalState": "ENABLED", "usageState": "NOT_IN_USE",
+    }))
+    .unwrap();
+    let record = PackageRecord { tenant: TENANT.into(), info };
+    let now = Timestamp::now();
+    let vim = VimRecord {
+        tenant: TENANT.into(),
+        version: 0,
+        vim: vnfm_types::Vim {
+            id: "cloud".into(),
+            name: "cloud".into(),
+            vim_type: OPENSTACK.into(),
+            interface_info: KeyValuePairs::new(),
+            extra: KeyValuePairs::new(),
+            registered_by: None,
+            identity: None,
+            expires_at: None,
+            created_at: now,
+            updated_at: now,
+        },
+        access_info: SecretJson(json!({"password": "planted-password"})),
+    };
+    let changes = vec![Change::AddPackage(Box::new(record)), Change::AddVim(Box::new(vim))];
+    store.write(None, changes).await.unwrap();
+    store
+}
+
+/// An instance that is not instantiated.
+pub(super) async fn instance(engine: &Engine) -> String {
+    let vnfd_id = package().vnfd().descriptor_id.clone();
+    let request = CreateVnfRequest { vnfd_id, ..CreateVnfRequest::default() };
+    engine.create(TENANT, request).await.unwrap().vnf.id
+}
+
+/// A request that uses the VIM with this id.
+pub(super) fn on(vim_id: &str) -> InstantiateVnfRequest {
+    let vim = VimConnectionInfo { vim_id: Some(vim_id.into()), ..VimConnectionInfo::default() };
+    InstantiateVnfRequest {
+        flavour_id: "cluster_install".into(),
+        vim_connection_info: [("vim1".to_owned(), vim)].into_iter().collect(),
+        ..InstantiateVnfRequest::default()
+    }
+}
+
+pub(super) async fn state(engine: &Engine, op: &str) -> LcmOperationState {
+    engine.store().op(TENANT, op).await.unwrap().op.operation_state
+}
+
+/// What must hold after an end, whatever happened before: books and records agree, nothing is taken for ever.
+pub(super) async fn agrees(engine: &Engine, world: &World, case: &str) {
+    let all = engine.store().instances(TENANT, &InstanceFilter::default()).await.unwrap();
+    let with: Vec<_> = all
+        .iter()
+        .filter(|record| record.vnf.instantiation_state == InstantiationState::Instantiated)
+        .map(|record| record.vnf.id.clone())
+        .collect();
+    assert_eq!(with, world.left(), "{case}: inventory and reality differ");
+    assert!(all.iter().all(|record| record.active_op.is_none()), "{case}: an operation is not ended");
+    let registered = engine.vims(TENANT).await.unwrap();
+    let of_gone = registered.iter().filter_map(|vim| vim.registered_by.as_ref());
+    for owner in of_gone {
+        assert!(with.contains(owner), "{case}: the VIM of `{owner}` outlived it");
+    }
+    let (orphans, silent) = engine.orphans(TENANT).await.unwrap();
+    assert!(orphans.is_empty() && silent.is_empty(), "{case}: {orphans:?} {silent:?}");
+}

@@ -1,0 +1,179 @@
+//! Every call to a neighbour fails once, before or after its effect; every write to the store is the last one of
+//! its process. Each case is brought to an end in each way there is, and then books and records have to agree.
+
+use super::bench::*;
+use super::stopping::Stopping;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+use vnfm_core::ports::Store;
+use vnfm_core::{Engine, Limits};
+use vnfm_types::LcmOperationState::{Completed, FailedTemp, RolledBack};
+use vnfm_types::{LcmOperationType, TerminateVnfRequest};
+
+/// How a stopped operation is brought to an end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Way {
+    Retry,
+    Rollback,
+    FailAndTerminate,
+}
+
+async fn instantiate(engine: &Engine, id: &str) -> String {
+    let op = engine.instantiate(TENANT, id, on("cloud")).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    op
+}
+
+async fn terminate(engine: &Engine, id: &str) -> String {
+    let op = engine.terminate(TENANT, id, TerminateVnfRequest::default()).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    op
+}
+
+/// Begins an operation of a kind, on an instance that is ready for it.
+async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> String {
+    match kind {
+        LcmOperationType::Instantiate => engine.instantiate(TENANT, id, on("cloud")).await.unwrap(),
+        LcmOperationType::Terminate => {
+            engine.terminate(TENANT, id, TerminateVnfRequest::default()).await.unwrap()
+        }
+        other => panic!("teach this test how {other} begins"),
+    }
+}
+
+/// A world, an engine and an instance that is ready for an operation of a kind; the calls so far are forgotten.
+async fn ready(kind: LcmOperationType) -> (Arc<World>, Engine, String) {
+    let (world, engine, id, _) = ready_with_store(kind).await;
+    (world, engine, id)
+}
+
+async fn ready_with_store(
+    kind: LcmOperationType,
+) -> (Arc<World>, Engine, String, Arc<dyn Store>) {
+    let world = Arc::new(World::default());
+    let store: Arc<dyn Store> = store().await;
+    let engine = engine(store.clone(), &world);
+    let id = instance(&engine).await;
+    if kind != LcmOperationType::Instantiate {
+        instantiate(&engine, &id).await;
+    }
+    world.calls.lock().unwrap().clear();
+    (world, engine, id, store)
+}
+
+#[tokio::test]
+async fn every_operation_does_what_its_table_says() {
+    for operation in vnfm_core::lcm::OPERATIONS {
+        let (world, engine, id) = ready(operation.kind).await;
+        let op = begin(&engine, operation.kind, &id).await;
+        engine.drive(&op).await.unwrap();
+        assert_eq!(state(&engine, &op).await, Completed, "{}", operation.kind);
+        agrees(&engine, &world, operation.kind.as_str()).await;
+        let journal = engine.store().journal(&op).await.unwrap();
+        let journaled: Vec<_> = journal.iter().map(|row| row.step.as_str()).collect();
+        let documented: Vec<_> = operation.steps.iter().map(|step| step.name).collect();
+        assert_eq!(journaled, documented, "{}", operation.kind);
+    }
+}
+
+#[tokio::test]
+async fn every_call_can_fail_once_and_every_way_on_ends_well() {
+    let mut cases = 0;
+    for operation in vnfm_core::lcm::OPERATIONS {
+        for way in [Way::Retry, Way::Rollback, Way::FailAndTerminate] {
+            for after_effect in [false, true] {
+                for number in 1.. {
+                    let (world, engine, id) = ready(operation.kind).await;
+                    world.fails_at.store(number, SeqCst);
+                    *world.after_effect.lock().unwrap() = after_effect;
+                    let op = begin(&engine, operation.kind, &id).await;
+                    engine.drive(&op).await.unwrap();
+                    if world.calls().len() < number {
+                        break;
+                    }
+                    let case = format!("{} call {number} after={after_effect} {way:?}", operation.kind);
+                    end(&engine, &op, &id, way, &case).await;
+                    agrees(&engine, &world, &case).await;
+                    cases += 1;
+                }
+            }
+        }
+    }
+    assert!(cases >= 40, "only {cases} cases");
+}
+
+async fn end(engine: &Engine, op: &str, id: &str, way: Way, case: &str) {
+    let stopped = state(engine, op).await;
+    if stopped == RolledBack {
+        return;
+    }
+    assert_eq!(stopped, FailedTemp, "{case}");
+    let error = engine.store().op(TENANT, op).await.unwrap().op.error.unwrap();
+    assert!(error.detail.contains("told to fail") && error.step.is_some(), "{case}: {error:?}");
+    let gone_too_far =
+        engine.store().op(TENANT, op).await.unwrap().point_of_no_return.is_some();
+    match way {
+        Way::Retry => engine.retry(TENANT, op).await.unwrap(),
+        Way::Rollback if gone_too_far => {
+            let refusal = engine.rollback(TENANT, op).await.unwrap_err();
+            assert!(refusal.detail.contains("cannot be undone"), "{case}: {refusal}");
+            engine.retry(TENANT, op).await.unwrap();
+        }
+        Way::Rollback => engine.rollback(TENANT, op).await.unwrap(),
+        Way::FailAndTerminate => {
+            engine.fail(TENANT, op).await.unwrap();
+            let instantiated = engine.store().instance(TENANT, id).await.unwrap();
+            if instantiated.vnf.instantiated_vnf_info.is_some() {
+                let op = terminate(engine, id).await;
+                assert_eq!(state(engine, &op).await, Completed, "{case}");
+            }
+            return;
+        }
+    }
+    engine.drive(op).await.unwrap();
+    let wanted = if way == Way::Rollback && !gone_too_far { RolledBack } else { Completed };
+    assert_eq!(state(engine, op).await, wanted, "{case}");
+}
+
+#[tokio::test]
+async fn a_process_that_ends_at_any_write_is_resumed_by_the_next_one() {
+    let mut cases = 0;
+    for operation in vnfm_core::lcm::OPERATIONS {
+        for after_effect in [false, true] {
+            for number in 1.. {
+                let (world, engine, id, store) = ready_with_store(operation.kind).await;
+                let op = begin(&engine, operation.kind, &id).await;
+                let stopping = Arc::new(Stopping::new(store.clone(), number, after_effect));
+                let lease = Duration::from_millis(50);
+                let limits = Limits { lease, ..Limits::default() };
+                let first = engine_with(stopping.clone(), &world, limits);
+                tokio::select! {
+                    biased;
+                    () = stopping.stopped() => {}
+                    ended = first.drive(&op) => {
+                        ended.unwrap();
+                        break;
+                    }
+                }
+                let case = format!("{} write {number} after={after_effect}", operation.kind);
+                let second = super::bench::engine(store, &world);
+                taken_over(&second, &op).await;
+                assert_eq!(state(&second, &op).await, Completed, "{case}");
+                agrees(&second, &world, &case).await;
+                cases += 1;
+            }
+        }
+    }
+    assert!(cases >= 30, "only {cases} cases");
+}
+
+/// Drives the operation once the lease of the process that ended is over.
+async fn taken_over(engine: &Engine, op: &str) {
+    let begun = Instant::now();
+    while state(engine, op).await.is_driven() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "nobody can take `{op}` over");
+        engine.resume_all().await.unwrap();
+        tokio::task::yield_now().await;
+    }
+}

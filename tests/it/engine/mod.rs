@@ -1,0 +1,15 @@
+//! The engine against ports in memory: every operation, every step, every fault, without a line per step.
+//!
+//! | file | what |
+//! |---|---|
+//! | `bench.rs` | the ports: a VIM and hooks that keep books, calls that fail by number, a store that stops by number |
+//! | `faults.rs` | each call fails, each write is the last one: retry, rollback and resume bring every case to an end |
+//! | `races.rs` | many clients at once |
+//! | `stopping.rs` | a store whose process ends at a chosen write |
+//! | `ways_on.rs` | cancel, fail, deadlines, what is refused |
+
+mod bench;
+mod faults;
+mod races;
+mod stopping;
+mod ways_on;

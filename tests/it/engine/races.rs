@@ -1,0 +1,114 @@
+//! Many clients at once: of those that exclude each other exactly one is accepted.
+
+use super::bench::*;
+use futures::future::join_all;
+use std::sync::Arc;
+use vnfm_core::{Engine, Why};
+use vnfm_types::LcmOperationState::{Completed, FailedTemp};
+use vnfm_types::TerminateVnfRequest;
+
+async fn instantiated(engine: &Engine, on_vim: &str) -> String {
+    let id = instance(engine).await;
+    let op = engine.instantiate(TENANT, &id, on(on_vim)).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(engine, &op).await, Completed);
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_16_clients_that_instantiate_or_terminate_one_vnf_one_is_accepted() {
+    let world = Arc::new(World::default());
+    let engine = engine(store().await, &world);
+    let id = instance(&engine).await;
+    let all = join_all((0..16).map(|_| {
+        let (engine, id) = (engine.clone(), id.clone());
+        tokio::spawn(async move { engine.instantiate(TENANT, &id, on("cloud")).await })
+    }))
+    .await;
+    let op = the_one(all.into_iter().map(Result::unwrap));
+    engine.drive(&op).await.unwrap();
+    let all = join_all((0..16).map(|_| {
+        let (engine, id) = (engine.clone(), id.clone());
+        tokio::spawn(async move { engine.terminate(TENANT, &id, TerminateVnfRequest::default()).await })
+    }))
+    .await;
+    let op = the_one(all.into_iter().map(Result::unwrap));
+    engine.drive(&op).await.unwrap();
+    agrees(&engine, &world, "16 clients").await;
+}
+
+/// The one that was accepted; all others are conflicts.
+fn the_one(all: impl Iterator<Item = Result<String, vnfm_core::Refusal>>) -> String {
+    let mut accepted = Vec::new();
+    for outcome in all {
+        match outcome {
+            Ok(op) => accepted.push(op),
+            Err(refusal) => assert_eq!(refusal.why, Why::Conflict, "{refusal}"),
+        }
+    }
+    assert_eq!(accepted.len(), 1, "{accepted:?}");
+    accepted.remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_retry_and_a_rollback_that_race_one_wins() {
+    for _ in 0..50 {
+        let world = Arc::new(World::default());
+        let engine = engine(store().await, &world);
+        let id = instance(&engine).await;
+        world.fails_at.store(3, std::sync::atomic::Ordering::SeqCst);
+        let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+        engine.drive(&op).await.unwrap();
+        assert_eq!(state(&engine, &op).await, FailedTemp);
+        let (one, two) = (engine.clone(), engine.clone());
+        let (op_one, op_two) = (op.clone(), op.clone());
+        let retry = tokio::spawn(async move { one.retry(TENANT, &op_one).await });
+        let rollback = tokio::spawn(async move { two.rollback(TENANT, &op_two).await });
+        let won = [retry.await.unwrap().is_ok(), rollback.await.unwrap().is_ok()];
+        assert_eq!(won.iter().filter(|won| **won).count(), 1, "{won:?}");
+        engine.drive(&op).await.unwrap();
+        agrees(&engine, &world, "retry against rollback").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_terminate_of_a_and_an_instantiate_of_b_on_it_one_is_accepted() {
+    for round in 0..100 {
+        let world = Arc::new(World::default());
+        let engine = engine(store().await, &world);
+        let a = instantiated(&engine, "cloud").await;
+        let cluster = engine.vim(TENANT, &format!("cluster-{a}")).await.unwrap().id;
+        let b = instance(&engine).await;
+        let (one, two) = (engine.clone(), engine.clone());
+        let a_too = a.clone();
+        let going = tokio::spawn(async move {
+            one.terminate(TENANT, &a_too, TerminateVnfRequest::default()).await
+        });
+        let coming = tokio::spawn(async move { two.instantiate(TENANT, &b, on(&cluster)).await });
+        let (going, coming) = (going.await.unwrap(), coming.await.unwrap());
+        assert!(going.is_ok() != coming.is_ok(), "round {round}: {going:?} {coming:?}");
+        if let Err(refusal) = going {
+            assert_eq!(refusal.why, Why::Conflict);
+            assert_eq!(refusal.blocked_by.len(), 1, "{refusal}");
+        }
+        engine.resume_all().await.unwrap();
+        agrees(&engine, &world, "terminate against instantiate").await;
+    }
+}
+
+#[tokio::test]
+async fn what_lives_on_a_cluster_is_named_whichever_way_its_vim_came() {
+    let world = Arc::new(World::default());
+    let engine = engine(store().await, &world);
+    let a = instantiated(&engine, "cloud").await;
+    let by_hand = engine.register_vim_of(TENANT, &a, "by-hand".into()).await.unwrap();
+    let b = instantiated(&engine, &by_hand.id).await;
+    let refusal = engine.terminate(TENANT, &a, TerminateVnfRequest::default()).await.unwrap_err();
+    assert_eq!(refusal.why, Why::Conflict);
+    assert!(refusal.blocked_by[0].contains(&b), "{refusal}");
+    let op = engine.terminate(TENANT, &b, TerminateVnfRequest::default()).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    let op = engine.terminate(TENANT, &a, TerminateVnfRequest::default()).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+}
