@@ -41,12 +41,16 @@ pub(crate) enum NamespaceState {
 /// # Errors
 ///
 /// `Refused`, naming file and kind, where the cluster does not serve a kind.
-pub(crate) async fn place(plan: &Plan, catalog: &Catalog<'_>) -> Result<Vec<Vec<Placed>>, PortError> {
+pub(crate) async fn place(
+    plan: &Plan,
+    catalog: &Catalog<'_>,
+) -> Result<Vec<Vec<Placed>>, PortError> {
     let mut stages = Vec::new();
     for stage in &plan.stages {
         let mut placed = Vec::new();
         for item in stage {
-            let kind = catalog.find(&item.api_version, &item.kind).await?.ok_or_else(|| unknown(item))?;
+            let kind =
+                catalog.find(&item.api_version, &item.kind).await?.ok_or_else(|| unknown(item))?;
             placed.push(place_one(item, &kind, &plan.namespace));
         }
         stages.push(placed);
@@ -56,14 +60,16 @@ pub(crate) async fn place(plan: &Plan, catalog: &Catalog<'_>) -> Result<Vec<Vec<
 
 /// The place of one object of a known kind.
 pub(crate) fn place_one(item: &Item, kind: &Kind, namespace: &str) -> Placed {
-    let namespace = kind.namespaced.then(|| item.namespace.clone().unwrap_or_else(|| namespace.to_owned()));
+    let namespace =
+        kind.namespaced.then(|| item.namespace.clone().unwrap_or_else(|| namespace.to_owned()));
     let target = Target { resource: kind.resource.clone(), namespace, name: item.name.clone() };
     Placed { item: item.clone(), target, watchable: kind.can("watch") }
 }
 
 fn unknown(item: &Item) -> PortError {
     let text = format!("the cluster serves no `{}` of `{}`", item.kind, item.api_version);
-    PortError::new(&KIND, format!("use `{}` of the package", item.place), text).on(format!("{} `{}`", item.kind, item.name))
+    PortError::new(&KIND, format!("use `{}` of the package", item.place), text)
+        .on(format!("{} `{}`", item.kind, item.name))
 }
 
 /// Whose the namespace is.
@@ -84,7 +90,8 @@ pub(crate) async fn namespace_state(
     match found {
         None => Ok(NamespaceState::Absent),
         Some(metadata) if metadata.deletion_timestamp.is_some() => {
-            Err(PortError::new(&TERMINATING, format!("use {target}"), "it is being deleted").on(target.to_string()))
+            Err(PortError::new(&TERMINATING, format!("use {target}"), "it is being deleted")
+                .on(target.to_string()))
         }
         Some(metadata) if labels::is_ours(&metadata, owner) => Ok(NamespaceState::Ours),
         Some(_) => Ok(NamespaceState::Shared),
@@ -96,9 +103,14 @@ pub(crate) async fn namespace_state(
 /// # Errors
 ///
 /// Where the API server cannot be asked.
-pub(crate) async fn look(session: &Session<'_>, target: &Target) -> Result<Option<ObjectMeta>, PortError> {
+pub(crate) async fn look(
+    session: &Session<'_>,
+    target: &Target,
+) -> Result<Option<ObjectMeta>, PortError> {
     let doing = format!("look at {target}");
-    let found = session.find(&doing, |client| async move { target.metadata(client).get(&target.name).await }).await;
+    let found = session
+        .find(&doing, |client| async move { target.metadata(client).get(&target.name).await })
+        .await;
     Ok(found.map_err(|error| error.on(target.to_string()))?.map(|object| object.metadata))
 }
 
@@ -115,7 +127,10 @@ pub(crate) async fn look_for_ours(
     let found = look(session, target).await?;
     match found {
         Some(metadata) if !labels::is_ours(&metadata, owner) => {
-            let text = format!("{target} exists already and was not touched: {}", labels::whose(&metadata, owner));
+            let text = format!(
+                "{target} exists already and was not touched: {}",
+                labels::whose(&metadata, owner)
+            );
             Err(PortError::new(&FOREIGN, format!("apply {target}"), text).on(target.to_string()))
         }
         found => Ok(found),
@@ -134,7 +149,8 @@ pub(crate) async fn make(
     stages: &[Vec<Placed>],
 ) -> Result<Vec<Vec<Option<String>>>, PortError> {
     let state = namespace_state(session, cx.ownership, namespace).await?;
-    let needed = stages.iter().flatten().any(|placed| placed.target.namespace.as_deref() == Some(namespace));
+    let needed =
+        stages.iter().flatten().any(|placed| placed.target.namespace.as_deref() == Some(namespace));
     if needed && state == NamespaceState::Absent && !brings(stages, namespace) {
         make_namespace(session, cx.ownership, namespace).await?;
     }
@@ -142,12 +158,16 @@ pub(crate) async fn make(
     let (mut done, mut uids) = (0, Vec::new());
     for stage in stages {
         let mut of_stage = Vec::new();
-        let mine: Vec<&Placed> = stage.iter().filter(|placed| !is_shared(placed, namespace, state)).collect();
+        let mine: Vec<&Placed> =
+            stage.iter().filter(|placed| !is_shared(placed, namespace, state)).collect();
         for placed in stage {
             let shared = is_shared(placed, namespace, state);
             of_stage.push(if shared { None } else { Some(apply(cx, session, placed).await?) });
         }
-        cx.watcher.progress(percent(done, total), &format!("{} of {total} objects applied", done + stage.len()));
+        cx.watcher.progress(
+            percent(done, total),
+            &format!("{} of {total} objects applied", done + stage.len()),
+        );
         wait_ready(cx, session, &mine).await?;
         done += stage.len();
         uids.push(of_stage);
@@ -169,18 +189,27 @@ fn percent(done: usize, total: usize) -> u8 {
     u8::try_from(done * 100 / total.max(1)).unwrap_or(100)
 }
 
-async fn make_namespace(session: &Session<'_>, owner: &Ownership, name: &str) -> Result<(), PortError> {
+async fn make_namespace(
+    session: &Session<'_>,
+    owner: &Ownership,
+    name: &str,
+) -> Result<(), PortError> {
     let mut object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     labels::stamp(&mut object, owner);
     patch(session, &Target::of_namespace(name), &object, "").await.map(drop)
 }
 
 /// Applies one object and returns its UID.
-async fn apply(cx: &VimCall<'_>, session: &Session<'_>, placed: &Placed) -> Result<String, PortError> {
+async fn apply(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    placed: &Placed,
+) -> Result<String, PortError> {
     let target = &placed.target;
     let existing = look_for_ours(session, cx.ownership, target).await?;
     if existing.is_some_and(|metadata| metadata.deletion_timestamp.is_some()) {
-        return Err(PortError::new(&VANISHED, format!("apply {target}"), "it is being deleted").on(target.to_string()));
+        return Err(PortError::new(&VANISHED, format!("apply {target}"), "it is being deleted")
+            .on(target.to_string()));
     }
     let mut object = placed.item.object.clone();
     labels::stamp(&mut object, cx.ownership);
@@ -190,45 +219,72 @@ async fn apply(cx: &VimCall<'_>, session: &Session<'_>, placed: &Placed) -> Resu
     let place = format!(" ({})", placed.item.place);
     let defined = || async {
         match patch(session, target, &object, &place).await {
-            Err(error) if is_not_served_yet(&error) => Ok(Waited::NotYet(format!("the cluster to serve {target}"))),
+            Err(error) if is_not_served_yet(&error) => {
+                Ok(Waited::NotYet(format!("the cluster to serve {target}")))
+            }
             answer => answer.map(Waited::Done),
         }
     };
     let seen = |reason: &str| cx.watcher.waiting(reason);
     let applied = wait(cx.clock, cx.deadline, Duration::from_millis(100), seen, defined).await?;
     let applied = applied.ok_or_else(|| {
-        PortError::new(&KIND, format!("apply {target}{place}"), "its definition is there, but the cluster does not serve it").on(target.to_string())
+        PortError::new(
+            &KIND,
+            format!("apply {target}{place}"),
+            "its definition is there, but the cluster does not serve it",
+        )
+        .on(target.to_string())
     })?;
     Ok(applied.uid.unwrap_or_default())
 }
 
 /// A definition that was just established is served a moment later.
 fn is_not_served_yet(error: &PortError) -> bool {
-    error.code() == &errors::REJECTED && error.detail().contains("could not find the requested resource")
+    error.code() == &errors::REJECTED
+        && error.detail().contains("could not find the requested resource")
 }
 
-async fn patch(session: &Session<'_>, target: &Target, object: &Value, place: &str) -> Result<ObjectMeta, PortError> {
+async fn patch(
+    session: &Session<'_>,
+    target: &Target,
+    object: &Value,
+    place: &str,
+) -> Result<ObjectMeta, PortError> {
     let doing = format!("apply {target}{place}");
     let how = PatchParams::apply(MANAGER).validation_strict();
     let how = &how;
     let applied = session
-        .call(&doing, |client| async move { target.api(client).patch(&target.name, how, &Patch::Apply(object)).await })
+        .call(&doing, |client| async move {
+            target.api(client).patch(&target.name, how, &Patch::Apply(object)).await
+        })
         .await;
     Ok(applied.map_err(|error| error.on(target.to_string()))?.metadata)
 }
 
 /// Waits until every object of a stage is ready.
-async fn wait_ready(cx: &VimCall<'_>, session: &Session<'_>, stage: &[&Placed]) -> Result<(), PortError> {
+async fn wait_ready(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    stage: &[&Placed],
+) -> Result<(), PortError> {
     let watched: Vec<&Placed> = stage.iter().copied().filter(|placed| placed.watchable).collect();
     if watched.is_empty() {
         return Ok(());
     }
-    match until(cx, session, &feeds(&watched, cx.ownership), |scene| judge(scene, &watched)).await? {
+    match until(cx, session, &feeds(&watched, cx.ownership), |scene| judge(scene, &watched)).await?
+    {
         End::Done(()) => Ok(()),
         End::Late { scene, reason } => {
-            let late = watched.iter().find_map(|placed| Some((&placed.target, unready(&scene, placed)?)));
-            let (what, text) = late.map_or(("the VNF".to_owned(), reason), |(target, why)| (target.to_string(), why));
-            Err(PortError::new(&NOT_READY, format!("wait until {what} is ready"), format!("at the deadline: {text}")).on(what))
+            let late =
+                watched.iter().find_map(|placed| Some((&placed.target, unready(&scene, placed)?)));
+            let (what, text) = late
+                .map_or(("the VNF".to_owned(), reason), |(target, why)| (target.to_string(), why));
+            Err(PortError::new(
+                &NOT_READY,
+                format!("wait until {what} is ready"),
+                format!("at the deadline: {text}"),
+            )
+            .on(what))
         }
     }
 }
@@ -236,11 +292,16 @@ async fn wait_ready(cx: &VimCall<'_>, session: &Session<'_>, stage: &[&Placed]) 
 fn feeds(watched: &[&Placed], owner: &Ownership) -> Vec<Feed> {
     let selector = labels::selector(owner);
     let mut feeds: Vec<Feed> = Vec::new();
-    let mut add = |feed: Feed| if !feeds.contains(&feed) { feeds.push(feed) };
+    let mut add = |feed: Feed| {
+        if !feeds.contains(&feed) {
+            feeds.push(feed)
+        }
+    };
     for placed in watched {
         let target = &placed.target;
         add(Feed::labelled(&target.resource, target.namespace.as_deref(), &selector));
-        if let Some(namespace) = target.namespace.as_deref().filter(|_| makes_pods(&placed.target)) {
+        if let Some(namespace) = target.namespace.as_deref().filter(|_| makes_pods(&placed.target))
+        {
             add(Feed::labelled(&core("Pod", "pods"), Some(namespace), &selector));
             add(Feed {
                 resource: core("Event", "events"),
@@ -254,20 +315,28 @@ fn feeds(watched: &[&Placed], owner: &Ownership) -> Vec<Feed> {
 }
 
 fn makes_pods(target: &Target) -> bool {
-    matches!(target.resource.group.as_str(), "apps" | "batch") || matches!(target.resource.kind.as_str(), "Pod" | "PersistentVolumeClaim")
+    matches!(target.resource.group.as_str(), "apps" | "batch")
+        || matches!(target.resource.kind.as_str(), "Pod" | "PersistentVolumeClaim")
 }
 
 fn judge(scene: &Scene, watched: &[&Placed]) -> Verdict<()> {
     let mut waiting = Vec::new();
     for placed in watched {
         let target = &placed.target;
-        let Some(object) = scene.get(&target.resource, target.namespace.as_deref(), &target.name) else {
+        let Some(object) = scene.get(&target.resource, target.namespace.as_deref(), &target.name)
+        else {
             let text = format!("{target} is gone: somebody deleted it, or took our labels away");
-            return Verdict::Failed(PortError::new(&VANISHED, format!("wait until {target} is ready"), text).on(target.to_string()));
+            return Verdict::Failed(
+                PortError::new(&VANISHED, format!("wait until {target} is ready"), text)
+                    .on(target.to_string()),
+            );
         };
         if let Readiness::Failed(reason) = readiness(object) {
             let reason = with_trouble(scene, target, reason);
-            return Verdict::Failed(PortError::new(&FAILED, format!("wait until {target} is ready"), reason).on(target.to_string()));
+            return Verdict::Failed(
+                PortError::new(&FAILED, format!("wait until {target} is ready"), reason)
+                    .on(target.to_string()),
+            );
         }
         waiting.extend(unready(scene, placed).map(|reason| format!("{target}: {reason}")));
     }
@@ -286,8 +355,15 @@ fn unready(scene: &Scene, placed: &Placed) -> Option<String> {
     match readiness(object) {
         Readiness::Ready => None,
         // Many classes bind a claim when its first pod comes, which may be in a later stage.
-        Readiness::NotYet(_) if target.resource.kind == "PersistentVolumeClaim" && !trouble::is_used(scene, namespace, &target.name) => None,
-        Readiness::NotYet(reason) | Readiness::Failed(reason) => Some(with_trouble(scene, target, reason)),
+        Readiness::NotYet(_)
+            if target.resource.kind == "PersistentVolumeClaim"
+                && !trouble::is_used(scene, namespace, &target.name) =>
+        {
+            None
+        }
+        Readiness::NotYet(reason) | Readiness::Failed(reason) => {
+            Some(with_trouble(scene, target, reason))
+        }
     }
 }
 

@@ -4,8 +4,8 @@
 use crate::client::Session;
 use crate::errors;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, APIResourceList};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,14 +56,17 @@ impl Target {
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}`", self.resource.kind, self.name)?;
-        self.namespace.as_deref().map_or(Ok(()), |namespace| write!(f, " in namespace `{namespace}`"))
+        self.namespace
+            .as_deref()
+            .map_or(Ok(()), |namespace| write!(f, " in namespace `{namespace}`"))
     }
 }
 
 /// An API of a kind that is known by discovery.
 pub(crate) fn api<K>(client: Client, resource: &ApiResource, namespace: Option<&str>) -> Api<K>
 where
-    K: kube::Resource<DynamicType = ApiResource, Scope = kube::core::DynamicResourceScope> + DeserializeOwned,
+    K: kube::Resource<DynamicType = ApiResource, Scope = kube::core::DynamicResourceScope>
+        + DeserializeOwned,
 {
     match namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, resource),
@@ -85,7 +88,10 @@ pub(crate) struct Catalog<'a> {
 
 impl<'a> Catalog<'a> {
     /// What `session`'s cluster serves, and what the package's `objects` bring.
-    pub(crate) fn new<'o>(session: &'a Session<'a>, objects: impl Iterator<Item = &'o Value>) -> Self {
+    pub(crate) fn new<'o>(
+        session: &'a Session<'a>,
+        objects: impl Iterator<Item = &'o Value>,
+    ) -> Self {
         Self { session, asked: Mutex::default(), brought: objects.flat_map(brought_by).collect() }
     }
 
@@ -94,9 +100,15 @@ impl<'a> Catalog<'a> {
     /// # Errors
     ///
     /// Where the API server cannot be asked.
-    pub(crate) async fn find(&self, api_version: &str, kind: &str) -> Result<Option<Kind>, PortError> {
+    pub(crate) async fn find(
+        &self,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Option<Kind>, PortError> {
         let served = self.group(api_version).await?;
-        let fits = |known: &&Kind| known.resource.kind == kind && known.resource.api_version == api_version;
+        let fits = |known: &&Kind| {
+            known.resource.kind == kind && known.resource.api_version == api_version
+        };
         Ok(served.iter().find(fits).or_else(|| self.brought.iter().find(fits)).cloned())
     }
 
@@ -108,7 +120,10 @@ impl<'a> Catalog<'a> {
     /// Where the API server cannot be asked.
     pub(crate) async fn all(&self) -> Result<Vec<Kind>, PortError> {
         let doing = "list the kinds that the cluster serves";
-        let groups = self.session.call(doing, |client| async move { client.list_api_groups().await }).await?;
+        let groups = self
+            .session
+            .call(doing, |client| async move { client.list_api_groups().await })
+            .await?;
         let preferred = groups.groups.iter().filter_map(|group| {
             let version = group.preferred_version.as_ref().or_else(|| group.versions.first())?;
             Some(version.group_version.as_str())
@@ -117,7 +132,9 @@ impl<'a> Catalog<'a> {
         let mut kinds = Vec::new();
         for version in versions {
             match self.group(version).await {
-                Ok(served) => kinds.extend(served.iter().filter(|kind| kind.can("list") && kind.can("delete")).cloned()),
+                Ok(served) => kinds.extend(
+                    served.iter().filter(|kind| kind.can("list") && kind.can("delete")).cloned(),
+                ),
                 Err(error) if error.code() == &errors::SERVER => {
                     tracing::warn!(group = version, %error, "kinds of a group are left out");
                 }
@@ -128,7 +145,9 @@ impl<'a> Catalog<'a> {
     }
 
     async fn group(&self, api_version: &str) -> Result<Arc<Vec<Kind>>, PortError> {
-        if let Some(known) = self.asked.lock().unwrap_or_else(PoisonError::into_inner).get(api_version) {
+        if let Some(known) =
+            self.asked.lock().unwrap_or_else(PoisonError::into_inner).get(api_version)
+        {
             return Ok(known.clone());
         }
         let doing = format!("look up the kinds of `{api_version}`");
@@ -143,7 +162,10 @@ impl<'a> Catalog<'a> {
             })
             .await?;
         let kinds = Arc::new(served.map(kinds).unwrap_or_default());
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).insert(api_version.to_owned(), kinds.clone());
+        self.asked
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(api_version.to_owned(), kinds.clone());
         Ok(kinds)
     }
 }
@@ -174,13 +196,18 @@ fn brought_by(object: &Value) -> Vec<Kind> {
         return Vec::new();
     }
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-    let (Some(group), Some(kind), Some(plural)) = (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural")) else {
+    let (Some(group), Some(kind), Some(plural)) =
+        (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural"))
+    else {
         return Vec::new();
     };
     let versions = object.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
     let names = versions.filter_map(|version| version.get("name")?.as_str());
     let of_version = |version: &str| Kind {
-        resource: ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural),
+        resource: ApiResource::from_gvk_with_plural(
+            &GroupVersionKind::gvk(group, version, kind),
+            plural,
+        ),
         namespaced: text("/spec/scope") == Some("Namespaced"),
         verbs: ["get", "list", "delete"].map(str::to_owned).to_vec(),
     };
@@ -197,7 +224,8 @@ mod tests {
         let definition = json!({"kind": "CustomResourceDefinition", "spec": {"group": "example.com", "scope": "Namespaced",
             "names": {"kind": "Thing", "plural": "things"}, "versions": [{"name": "v1"}, {"name": "v2"}]}});
         let kinds = brought_by(&definition);
-        let versions: Vec<&str> = kinds.iter().map(|kind| kind.resource.api_version.as_str()).collect();
+        let versions: Vec<&str> =
+            kinds.iter().map(|kind| kind.resource.api_version.as_str()).collect();
         assert_eq!(versions, ["example.com/v1", "example.com/v2"]);
         assert!(kinds.iter().all(|kind| kind.namespaced && kind.resource.plural == "things"));
         assert!(brought_by(&json!({"kind": "ConfigMap"})).is_empty());
@@ -207,7 +235,8 @@ mod tests {
     fn a_target_says_where_it_is() {
         let mut target = Target::of_namespace("a");
         assert_eq!(target.to_string(), "Namespace `a`");
-        target = Target { resource: core("Pod", "pods"), namespace: Some("a".into()), name: "b".into() };
+        target =
+            Target { resource: core("Pod", "pods"), namespace: Some("a".into()), name: "b".into() };
         assert_eq!(target.to_string(), "Pod `b` in namespace `a`");
     }
 }

@@ -115,7 +115,8 @@ impl Connection {
         match &self.login {
             Login::Token(token) => config.auth_info.token = Some(token.reveal().to_owned().into()),
             Login::Certificate { chain, key } => {
-                let chain: String = chain.iter().map(|der| pem::proper("CERTIFICATE", der)).collect();
+                let chain: String =
+                    chain.iter().map(|der| pem::proper("CERTIFICATE", der)).collect();
                 config.auth_info.client_certificate_data = Some(STANDARD.encode(chain));
                 let key = pem::proper(&key.label, &key.bytes);
                 config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
@@ -134,19 +135,27 @@ impl Connection {
     pub(crate) fn client_check(&self) -> Result<(), PortError> {
         let Trust::Authorities(certificates) = &self.trust else { return Ok(()) };
         let none = certificates.iter().any(|der| expiry::of_certificate(der).is_none());
-        if none { Err(wrong("interfaceInfo.ssl_ca_cert", "what it holds is no X.509 certificate")) } else { Ok(()) }
+        if none {
+            Err(wrong("interfaceInfo.ssl_ca_cert", "what it holds is no X.509 certificate"))
+        } else {
+            Ok(())
+        }
     }
 
     /// When the credential or the certificate that ends first ends, and which that is.
     pub(crate) fn ends(&self) -> Option<(Timestamp, &'static str)> {
         let credential = match &self.login {
             Login::Token(token) => expiry::of_token(token.reveal()).map(|at| (at, "token")),
-            Login::Certificate { chain, .. } => {
-                chain.iter().filter_map(|der| expiry::of_certificate(der)).min().map(|at| (at, "client certificate"))
-            }
+            Login::Certificate { chain, .. } => chain
+                .iter()
+                .filter_map(|der| expiry::of_certificate(der))
+                .min()
+                .map(|at| (at, "client certificate")),
         };
         let authority = match &self.trust {
-            Trust::Authorities(all) => all.iter().filter_map(|der| expiry::of_certificate(der)).max(),
+            Trust::Authorities(all) => {
+                all.iter().filter_map(|der| expiry::of_certificate(der)).max()
+            }
             Trust::System | Trust::Unverified => None,
         };
         credential.into_iter().chain(authority.map(|at| (at, "CA certificate"))).min()
@@ -162,26 +171,36 @@ impl Connection {
 }
 
 fn endpoint(interface: &KeyValuePairs) -> Result<http::Uri, PortError> {
-    let text = text(interface, &["endpoint"])
-        .ok_or_else(|| wrong("interfaceInfo.endpoint", "it is missing; it looks like `https://192.0.2.1:6443`"))?;
-    let uri: http::Uri = text.parse().map_err(|_| wrong("interfaceInfo.endpoint", format!("`{text}` is no URL")))?;
+    let text = text(interface, &["endpoint"]).ok_or_else(|| {
+        wrong("interfaceInfo.endpoint", "it is missing; it looks like `https://192.0.2.1:6443`")
+    })?;
+    let uri: http::Uri =
+        text.parse().map_err(|_| wrong("interfaceInfo.endpoint", format!("`{text}` is no URL")))?;
     let host = uri.host().unwrap_or_default();
     let loopback = host == "localhost" || host.starts_with("127.") || host == "[::1]";
     match uri.scheme_str() {
         Some("https") => Ok(uri),
         Some("http") if loopback => Ok(uri),
-        Some("http") => Err(wrong("interfaceInfo.endpoint", format!("`{text}` would send the credential in clear text: use `https`"))),
-        _ => Err(wrong("interfaceInfo.endpoint", format!("`{text}` does not start with `https://`"))),
+        Some("http") => Err(wrong(
+            "interfaceInfo.endpoint",
+            format!("`{text}` would send the credential in clear text: use `https`"),
+        )),
+        _ => {
+            Err(wrong("interfaceInfo.endpoint", format!("`{text}` does not start with `https://`")))
+        }
     }
 }
 
 fn trust(info: &VimConnectionInfo) -> Result<Trust, PortError> {
     let names = ["ssl_ca_cert", "sslCaCert"];
-    let given = names.iter().find_map(|name| info.interface_info.get(*name).or_else(|| info.access_info.get(*name)));
+    let given = names
+        .iter()
+        .find_map(|name| info.interface_info.get(*name).or_else(|| info.access_info.get(*name)));
     let skip = info.interface_info.get("skipCertificateVerification") == Some(&Value::Bool(true));
     match given {
         Some(Value::String(pem)) if !matches!(pem.trim(), "" | "None" | "none") => {
-            let certificates = pem::certificates(pem).map_err(|reason| wrong("interfaceInfo.ssl_ca_cert", reason))?;
+            let certificates = pem::certificates(pem)
+                .map_err(|reason| wrong("interfaceInfo.ssl_ca_cert", reason))?;
             Ok(if skip { Trust::Unverified } else { Trust::Authorities(certificates) })
         }
         Some(Value::String(_) | Value::Null) => Ok(Trust::Unverified),
@@ -198,23 +217,36 @@ fn login(access: &KeyValuePairs) -> Result<Login, PortError> {
         return if sendable {
             Ok(Login::Token(Secret::new(token)))
         } else {
-            Err(wrong("accessInfo.bearer_token", "it is empty or holds characters that no token has"))
+            Err(wrong(
+                "accessInfo.bearer_token",
+                "it is empty or holds characters that no token has",
+            ))
         };
     }
     let certificate = text(access, &["client_certificate", "clientCertificate"]);
     let key = text(access, &["client_key", "clientKey"]);
     match (certificate, key) {
         (Some(certificate), Some(key)) => Ok(Login::Certificate {
-            chain: pem::certificates(certificate).map_err(|reason| wrong("accessInfo.client_certificate", reason))?,
+            chain: pem::certificates(certificate)
+                .map_err(|reason| wrong("accessInfo.client_certificate", reason))?,
             key: pem::private_key(key).map_err(|reason| wrong("accessInfo.client_key", reason))?,
         }),
-        (Some(_), None) => Err(wrong("accessInfo.client_key", "it is missing beside `client_certificate`")),
-        (None, Some(_)) => Err(wrong("accessInfo.client_certificate", "it is missing beside `client_key`")),
-        (None, None) if access.contains_key("username") || access.contains_key("password") => Err(wrong(
-            "accessInfo.username",
-            "Kubernetes has no login by user name and password since 1.19: use `bearer_token`, or `client_certificate` and `client_key`",
+        (Some(_), None) => {
+            Err(wrong("accessInfo.client_key", "it is missing beside `client_certificate`"))
+        }
+        (None, Some(_)) => {
+            Err(wrong("accessInfo.client_certificate", "it is missing beside `client_key`"))
+        }
+        (None, None) if access.contains_key("username") || access.contains_key("password") => {
+            Err(wrong(
+                "accessInfo.username",
+                "Kubernetes has no login by user name and password since 1.19: use `bearer_token`, or `client_certificate` and `client_key`",
+            ))
+        }
+        (None, None) => Err(wrong(
+            "accessInfo",
+            "it has neither `bearer_token` nor `client_certificate` and `client_key`",
         )),
-        (None, None) => Err(wrong("accessInfo", "it has neither `bearer_token` nor `client_certificate` and `client_key`")),
     }
 }
 
@@ -223,7 +255,8 @@ fn known(what: &str, members: &KeyValuePairs, known: &[&str]) -> Result<(), Port
         None => Ok(()),
         Some(name) => {
             let list: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
-            Err(wrong(&format!("{what}.{name}"), "there is no such member").hint(format!("known are {}", list.join(", "))))
+            Err(wrong(&format!("{what}.{name}"), "there is no such member")
+                .hint(format!("known are {}", list.join(", "))))
         }
     }
 }
@@ -349,7 +382,12 @@ impl<'a> Session<'a> {
         let left = deadline.duration_since(clock.now()).try_into().unwrap_or(Duration::ZERO);
         match select(pin!(call), clock.sleep(left)).await {
             Either::Left((answer, _)) => Ok(answer),
-            Either::Right(_) => Err(PortError::new(&UNREACHABLE, doing, "no answer before the deadline of the step").on(self.vim())),
+            Either::Right(_) => Err(PortError::new(
+                &UNREACHABLE,
+                doing,
+                "no answer before the deadline of the step",
+            )
+            .on(self.vim())),
         }
     }
 
@@ -358,7 +396,8 @@ impl<'a> Session<'a> {
         if let Some(held) = self.lock().as_ref().filter(|held| held.version == login.version) {
             return Ok(held.clone());
         }
-        let connection = Connection::read(&login.info).map_err(|error| error.on(self.vim.name()))?;
+        let connection =
+            Connection::read(&login.info).map_err(|error| error.on(self.vim.name()))?;
         let held = Held {
             version: login.version,
             client: connection.client()?,
@@ -397,13 +436,29 @@ mod tests {
             (json!({}), &token, "interfaceInfo.endpoint"),
             (json!({"endpoint": "192.0.2.1:6443"}), &token, "interfaceInfo.endpoint"),
             (json!({"endpoint": "http://192.0.2.1:6443"}), &token, "interfaceInfo.endpoint"),
-            (json!({"endpoint": "https://h", "ssl_ca_crt": ""}), &token, "interfaceInfo.ssl_ca_crt"),
-            (json!({"endpoint": "https://h", "ssl_ca_cert": "hunter2"}), &token, "interfaceInfo.ssl_ca_cert"),
-            (json!({"endpoint": "https://h", "ssl_ca_cert": 7}), &token, "interfaceInfo.ssl_ca_cert"),
+            (
+                json!({"endpoint": "https://h", "ssl_ca_crt": ""}),
+                &token,
+                "interfaceInfo.ssl_ca_crt",
+            ),
+            (
+                json!({"endpoint": "https://h", "ssl_ca_cert": "hunter2"}),
+                &token,
+                "interfaceInfo.ssl_ca_cert",
+            ),
+            (
+                json!({"endpoint": "https://h", "ssl_ca_cert": 7}),
+                &token,
+                "interfaceInfo.ssl_ca_cert",
+            ),
             (there.clone(), &json!({}), "accessInfo"),
             (there.clone(), &json!({"bearer_tokn": "hunter2"}), "accessInfo.bearer_tokn"),
             (there.clone(), &json!({"bearer_token": "hunter2\nX: y"}), "accessInfo.bearer_token"),
-            (there.clone(), &json!({"username": "u", "password": "hunter2"}), "accessInfo.username"),
+            (
+                there.clone(),
+                &json!({"username": "u", "password": "hunter2"}),
+                "accessInfo.username",
+            ),
             (there.clone(), &json!({"client_key": "hunter2"}), "accessInfo.client_certificate"),
             (there.clone(), &json!({"client_certificate": "hunter2"}), "accessInfo.client_key"),
         ] {
@@ -416,19 +471,26 @@ mod tests {
     #[test]
     fn a_token_counts_before_a_password() {
         let both = json!({"username": "u", "password": "p", "bearer_token": " t \n", "certificate_key": "k"});
-        let read = read(&json!({"endpoint": "https://h:1"}), &both, &json!({})).expect("it is complete");
+        let read =
+            read(&json!({"endpoint": "https://h:1"}), &both, &json!({})).expect("it is complete");
         assert_eq!(read.login_kind(), "bearer token");
     }
 
     #[test]
     fn none_means_not_verified_and_absent_means_the_systems() {
         let token = json!({"bearer_token": "t"});
-        let trust = |interface: &Value| read(interface, &token, &json!({})).expect("it is complete").trust;
-        assert!(trust(&json!({"endpoint": "https://h", "ssl_ca_cert": "None"})) == Trust::Unverified);
+        let trust =
+            |interface: &Value| read(interface, &token, &json!({})).expect("it is complete").trust;
+        assert!(
+            trust(&json!({"endpoint": "https://h", "ssl_ca_cert": "None"})) == Trust::Unverified
+        );
         assert!(trust(&json!({"endpoint": "https://h", "ssl_ca_cert": null})) == Trust::Unverified);
         assert!(trust(&json!({"endpoint": "https://h"})) == Trust::System);
         let folded = pem::proper("CERTIFICATE", &[1; 80]).replace('\n', " ");
-        assert!(trust(&json!({"endpoint": "https://h", "ssl_ca_cert": folded})) == Trust::Authorities(vec![vec![1; 80]]));
+        assert!(
+            trust(&json!({"endpoint": "https://h", "ssl_ca_cert": folded}))
+                == Trust::Authorities(vec![vec![1; 80]])
+        );
     }
 
     #[test]

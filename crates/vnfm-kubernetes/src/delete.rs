@@ -12,7 +12,10 @@ use crate::labels;
 use crate::owned::sweep;
 use crate::ready::text;
 use crate::watch::{End, Feed, Scene, Verdict, uid, until};
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Preconditions, PropagationPolicy};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Preconditions,
+    PropagationPolicy,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vnfm_core::ports::{PortError, VimCall};
@@ -46,7 +49,11 @@ pub(crate) struct Made {
 
 impl Handle {
     /// Of the placed objects and the UIDs that they got; without one it is not ours.
-    pub(crate) fn of(namespace: &str, stages: &[Vec<Placed>], uids: &[Vec<Option<String>>]) -> Self {
+    pub(crate) fn of(
+        namespace: &str,
+        stages: &[Vec<Placed>],
+        uids: &[Vec<Option<String>>],
+    ) -> Self {
         let mut objects = Vec::new();
         for (stage, (placed, uids)) in stages.iter().zip(uids).enumerate() {
             for (placed, uid) in placed.iter().zip(uids) {
@@ -114,41 +121,79 @@ pub(crate) async fn unmake(
         cx.watcher.progress(percent, &format!("{} of {total} stages deleted", done + 1));
     }
     match look(session, &own).await {
-        Ok(Some(metadata)) if labels::is_ours(&metadata, cx.ownership) => remove_namespace(cx, session, &own).await,
+        Ok(Some(metadata)) if labels::is_ours(&metadata, cx.ownership) => {
+            remove_namespace(cx, session, &own).await
+        }
         Ok(Some(_)) => remove_leftovers(cx, session, namespace, grace).await,
         Ok(None) => Ok(()),
-        Err(error) if error.code() == &errors::FORBIDDEN => remove_leftovers(cx, session, namespace, grace).await,
+        Err(error) if error.code() == &errors::FORBIDDEN => {
+            remove_leftovers(cx, session, namespace, grace).await
+        }
         Err(error) => Err(error),
     }
 }
 
 /// A namespace of ours in which other instances live is handed to one of them.
-async fn remove_namespace(cx: &VimCall<'_>, session: &Session<'_>, own: &Target) -> Result<(), PortError> {
+async fn remove_namespace(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    own: &Target,
+) -> Result<(), PortError> {
     if own.name != format!("vnf-{}", cx.ownership.instance_id)
         && let Some(heir) = other_instance(cx, session, &own.name).await?
     {
-        cx.watcher.log("info", "kubernetes", &format!("{own} stays: instance `{heir}` lives in it and owns it now"));
+        cx.watcher.log(
+            "info",
+            "kubernetes",
+            &format!("{own} stays: instance `{heir}` lives in it and owns it now"),
+        );
         return hand_over(session, own, &heir).await;
     }
     remove(cx, session, std::slice::from_ref(own), None).await
 }
 
-async fn other_instance(cx: &VimCall<'_>, session: &Session<'_>, namespace: &str) -> Result<Option<String>, PortError> {
+async fn other_instance(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    namespace: &str,
+) -> Result<Option<String>, PortError> {
     let owner = cx.ownership;
-    let others = format!("{}={},{}!={}", labels::INSTALLATION, owner.installation_id, labels::INSTANCE, owner.instance_id);
-    let found = sweep(session, &Catalog::new(session, std::iter::empty()), &others, Some(namespace)).await?;
+    let others = format!(
+        "{}={},{}!={}",
+        labels::INSTALLATION,
+        owner.installation_id,
+        labels::INSTANCE,
+        owner.instance_id
+    );
+    let found =
+        sweep(session, &Catalog::new(session, std::iter::empty()), &others, Some(namespace))
+            .await?;
     Ok(found.iter().find_map(|(_, metadata)| labels::of(metadata, labels::INSTANCE).cloned()))
 }
 
 async fn hand_over(session: &Session<'_>, own: &Target, heir: &str) -> Result<(), PortError> {
     let change = serde_json::json!({"metadata": {"labels": {labels::INSTANCE: heir}}});
     let change = kube::api::Patch::Merge(&change);
-    let (how, change) = (&kube::api::PatchParams { field_manager: Some(labels::MANAGER.to_owned()), ..Default::default() }, &change);
+    let (how, change) = (
+        &kube::api::PatchParams {
+            field_manager: Some(labels::MANAGER.to_owned()),
+            ..Default::default()
+        },
+        &change,
+    );
     let doing = format!("hand {own} over to instance `{heir}`");
-    session.call(&doing, |client| async move { own.api(client).patch(&own.name, how, change).await }).await.map(drop)
+    session
+        .call(&doing, |client| async move { own.api(client).patch(&own.name, how, change).await })
+        .await
+        .map(drop)
 }
 
-async fn remove_leftovers(cx: &VimCall<'_>, session: &Session<'_>, namespace: &str, grace: Option<u32>) -> Result<(), PortError> {
+async fn remove_leftovers(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    namespace: &str,
+    grace: Option<u32>,
+) -> Result<(), PortError> {
     let catalog = Catalog::new(session, std::iter::empty());
     let found = sweep(session, &catalog, &labels::selector(cx.ownership), Some(namespace)).await?;
     let targets: Vec<Target> = found.into_iter().map(|(target, _)| target).collect();
@@ -159,7 +204,12 @@ async fn remove_leftovers(cx: &VimCall<'_>, session: &Session<'_>, namespace: &s
 }
 
 /// Deletes what of `targets` is there and ours, and waits until it is gone.
-async fn remove(cx: &VimCall<'_>, session: &Session<'_>, targets: &[Target], grace: Option<u32>) -> Result<(), PortError> {
+async fn remove(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    targets: &[Target],
+    grace: Option<u32>,
+) -> Result<(), PortError> {
     let mut going = Vec::new();
     for target in targets {
         let Some(metadata) = look(session, target).await? else { continue };
@@ -179,7 +229,11 @@ async fn remove(cx: &VimCall<'_>, session: &Session<'_>, targets: &[Target], gra
 }
 
 async fn delete(session: &Session<'_>, target: &Target, uid: &str) -> Result<(), PortError> {
-    let policy = if has_dependents(target) { PropagationPolicy::Foreground } else { PropagationPolicy::Background };
+    let policy = if has_dependents(target) {
+        PropagationPolicy::Foreground
+    } else {
+        PropagationPolicy::Background
+    };
     let uid = (!uid.is_empty()).then(|| uid.to_owned());
     let params = DeleteParams {
         propagation_policy: Some(policy),
@@ -188,7 +242,9 @@ async fn delete(session: &Session<'_>, target: &Target, uid: &str) -> Result<(),
     };
     let params = &params;
     let doing = format!("delete {target}");
-    let deleted = session.find(&doing, |client| async move { target.api(client).delete(&target.name, params).await }).await;
+    let deleted = session
+        .find(&doing, |client| async move { target.api(client).delete(&target.name, params).await })
+        .await;
     deleted.map(drop).map_err(|error| error.on(target.to_string()))
 }
 
@@ -202,9 +258,17 @@ fn has_dependents(target: &Target) -> bool {
 }
 
 /// Gives the pods of workloads that are going `grace` seconds to end, however many their templates give.
-async fn hurry(cx: &VimCall<'_>, session: &Session<'_>, going: &[(Target, String)], grace: u32) -> Result<(), PortError> {
-    let mut namespaces: Vec<&str> =
-        going.iter().filter(|(target, _)| has_dependents(target)).filter_map(|(target, _)| target.namespace.as_deref()).collect();
+async fn hurry(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    going: &[(Target, String)],
+    grace: u32,
+) -> Result<(), PortError> {
+    let mut namespaces: Vec<&str> = going
+        .iter()
+        .filter(|(target, _)| has_dependents(target))
+        .filter_map(|(target, _)| target.namespace.as_deref())
+        .collect();
     namespaces.sort_unstable();
     namespaces.dedup();
     let of_instance = ListParams::default().labels(&labels::selector(cx.ownership));
@@ -212,7 +276,8 @@ async fn hurry(cx: &VimCall<'_>, session: &Session<'_>, going: &[(Target, String
         let (params, listed) = (&DeleteParams::default().grace_period(grace), &of_instance);
         session
             .call(&format!("end the pods in namespace `{namespace}`"), |client| async move {
-                let pods: Api<DynamicObject> = Api::namespaced_with(client, namespace, &core("Pod", "pods"));
+                let pods: Api<DynamicObject> =
+                    Api::namespaced_with(client, namespace, &core("Pod", "pods"));
                 for pod in pods.list(listed).await?.items {
                     match pods.delete(&pod.metadata.name.unwrap_or_default(), params).await {
                         Err(error) if errors::status(&error) != 404 => return Err(error),
@@ -226,7 +291,11 @@ async fn hurry(cx: &VimCall<'_>, session: &Session<'_>, going: &[(Target, String
     Ok(())
 }
 
-async fn wait_gone(cx: &VimCall<'_>, session: &Session<'_>, going: &[(Target, String)]) -> Result<(), PortError> {
+async fn wait_gone(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    going: &[(Target, String)],
+) -> Result<(), PortError> {
     if going.is_empty() {
         return Ok(());
     }
@@ -245,7 +314,9 @@ async fn wait_gone(cx: &VimCall<'_>, session: &Session<'_>, going: &[(Target, St
 }
 
 fn judge(scene: &Scene, going: &[(Target, String)]) -> Verdict<()> {
-    let left: Vec<String> = left(scene, going).map(|(target, object)| format!("{target} to go{}", held(object))).collect();
+    let left: Vec<String> = left(scene, going)
+        .map(|(target, object)| format!("{target} to go{}", held(object)))
+        .collect();
     match left.len() {
         0 => Verdict::Done(()),
         1 | 2 => Verdict::NotYet(left.join("; ")),
@@ -253,7 +324,10 @@ fn judge(scene: &Scene, going: &[(Target, String)]) -> Verdict<()> {
     }
 }
 
-fn left<'a>(scene: &'a Scene, going: &'a [(Target, String)]) -> impl Iterator<Item = (&'a Target, &'a Value)> {
+fn left<'a>(
+    scene: &'a Scene,
+    going: &'a [(Target, String)],
+) -> impl Iterator<Item = (&'a Target, &'a Value)> {
     going.iter().filter_map(|(target, uid_then)| {
         let object = scene.get(&target.resource, target.namespace.as_deref(), &target.name)?;
         (uid(object) == uid_then).then_some((target, object))
@@ -266,16 +340,22 @@ fn late(scene: &Scene, going: &[(Target, String)], reason: String) -> PortError 
     };
     let finalizers = finalizers(object);
     let doing = format!("delete {target}");
-    let code = if finalizers.is_empty() && !namespace_is_held(object) { &STILL_THERE } else { &FINALIZER };
-    PortError::new(code, doing, format!("at the deadline it is still there{}", held(object))).on(target.to_string())
+    let code =
+        if finalizers.is_empty() && !namespace_is_held(object) { &STILL_THERE } else { &FINALIZER };
+    PortError::new(code, doing, format!("at the deadline it is still there{}", held(object)))
+        .on(target.to_string())
 }
 
 /// What holds an object, in words.
 fn held(object: &Value) -> String {
     let finalizers = finalizers(object);
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let conditions =
+        object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let mut reasons: Vec<String> = conditions
-        .filter(|condition| text(condition, "/type").starts_with("Namespace") && text(condition, "/status") == "True")
+        .filter(|condition| {
+            text(condition, "/type").starts_with("Namespace")
+                && text(condition, "/status") == "True"
+        })
         .map(|condition| text(condition, "/message").to_owned())
         .collect();
     if !finalizers.is_empty() {
@@ -286,15 +366,20 @@ fn held(object: &Value) -> String {
 
 /// The finalizers that are not the API server's own.
 fn finalizers(object: &Value) -> Vec<String> {
-    let all = object.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
-    let named = all.filter_map(Value::as_str).filter(|name| !matches!(*name, "foregroundDeletion" | "orphan"));
+    let all =
+        object.pointer("/metadata/finalizers").and_then(Value::as_array).into_iter().flatten();
+    let named = all
+        .filter_map(Value::as_str)
+        .filter(|name| !matches!(*name, "foregroundDeletion" | "orphan"));
     named.map(|name| format!("`{name}`")).collect()
 }
 
 fn namespace_is_held(object: &Value) -> bool {
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let conditions =
+        object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     conditions.into_iter().any(|condition| {
-        text(condition, "/type") == "NamespaceFinalizersRemaining" && text(condition, "/status") == "True"
+        text(condition, "/type") == "NamespaceFinalizersRemaining"
+            && text(condition, "/status") == "True"
     })
 }
 
@@ -304,16 +389,28 @@ mod tests {
     use serde_json::json;
 
     fn object(name: &str, stage: usize, made_by_us: bool) -> Made {
-        let target = Target { resource: core("ConfigMap", "configmaps"), namespace: Some("a".into()), name: name.into() };
+        let target = Target {
+            resource: core("ConfigMap", "configmaps"),
+            namespace: Some("a".into()),
+            name: name.into(),
+        };
         Made { made_by_us, ..made(&target, stage, Some("u".into())) }
     }
 
     #[test]
     fn stages_come_in_reverse_without_what_was_there() {
-        let objects = vec![object("a", 0, false), object("b", 0, true), object("c", 1, true), object("d", 1, true)];
+        let objects = vec![
+            object("a", 0, false),
+            object("b", 0, true),
+            object("c", 1, true),
+            object("d", 1, true),
+        ];
         let handle = Handle { namespace: "a".into(), objects };
-        let names: Vec<Vec<String>> =
-            handle.reversed().into_iter().map(|stage| stage.into_iter().map(|target| target.name).collect()).collect();
+        let names: Vec<Vec<String>> = handle
+            .reversed()
+            .into_iter()
+            .map(|stage| stage.into_iter().map(|target| target.name).collect())
+            .collect();
         assert_eq!(names, [vec!["d".to_owned(), "c".to_owned()], vec!["b".to_owned()]]);
         let written = serde_json::to_value(&handle).unwrap();
         assert_eq!(serde_json::from_value::<Handle>(written).unwrap(), handle);
@@ -321,13 +418,20 @@ mod tests {
 
     #[test]
     fn what_holds_an_object_is_named() {
-        let held_by = |metadata: Value, status: Value| held(&json!({"metadata": metadata, "status": status}));
+        let held_by =
+            |metadata: Value, status: Value| held(&json!({"metadata": metadata, "status": status}));
         assert_eq!(held_by(json!({}), json!({})), "");
         assert_eq!(held_by(json!({"finalizers": ["foregroundDeletion"]}), json!({})), "");
-        assert_eq!(held_by(json!({"finalizers": ["example.com/a"]}), json!({})), ": finalizer `example.com/a` holds it");
+        assert_eq!(
+            held_by(json!({"finalizers": ["example.com/a"]}), json!({})),
+            ": finalizer `example.com/a` holds it"
+        );
         let conditions = json!({"conditions": [
             {"type": "NamespaceFinalizersRemaining", "status": "True", "message": "Some content remains: example.com/a in 1 resource instances"},
             {"type": "NamespaceDeletionContentFailure", "status": "False", "message": "fine"}]});
-        assert_eq!(held_by(json!({}), conditions), ": Some content remains: example.com/a in 1 resource instances");
+        assert_eq!(
+            held_by(json!({}), conditions),
+            ": Some content remains: example.com/a in 1 resource instances"
+        );
     }
 }

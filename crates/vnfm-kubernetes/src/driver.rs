@@ -13,7 +13,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use vnfm_core::ports::{
-    Allocated, Allocation, InfraDriver, OwnedResource, Ownership, PortError, Release, Vim, VimCall, VimReport,
+    Allocated, Allocation, InfraDriver, OwnedResource, Ownership, PortError, Release, Vim, VimCall,
+    VimReport,
 };
 use vnfm_types::{KeyValuePairs, VimConnectionInfo};
 
@@ -61,7 +62,11 @@ impl InfraDriver for KubernetesDriver {
 
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
         let session = Session::new(vim);
-        let version = session.call("ask the API server for its version", |client| async move { client.apiserver_version().await }).await?;
+        let version = session
+            .call("ask the API server for its version", |client| async move {
+                client.apiserver_version().await
+            })
+            .await?;
         let identity = apply::look(&session, &Target::of_namespace("kube-system")).await;
         let connection = Connection::read(&vim.connection().await?.info)?;
         let mut detail = KeyValuePairs::new();
@@ -87,12 +92,14 @@ impl InfraDriver for KubernetesDriver {
 
     async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
         let session = Session::within(cx);
-        let plan = Plan::read(what, &cx.ownership.instance_id, session.namespace().await?.as_deref())?;
+        let plan =
+            Plan::read(what, &cx.ownership.instance_id, session.namespace().await?.as_deref())?;
         let stages = placed(&session, &plan).await?;
         let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
         for placed in stages.iter().flatten() {
             let target = &placed.target;
-            let is_new = state == NamespaceState::Absent && target.namespace.as_deref() == Some(&plan.namespace);
+            let is_new = state == NamespaceState::Absent
+                && target.namespace.as_deref() == Some(&plan.namespace);
             if !is_new && *target != Target::of_namespace(&plan.namespace) {
                 look_for_ours(&session, cx.ownership, target).await?;
             }
@@ -101,7 +108,12 @@ impl InfraDriver for KubernetesDriver {
         Ok(json!({"namespace": plan.namespace, "objects": plan.items().count()}))
     }
 
-    async fn allocate(&self, cx: &VimCall<'_>, what: &Allocation, prepared: &Value) -> Result<Allocated, PortError> {
+    async fn allocate(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        prepared: &Value,
+    ) -> Result<Allocated, PortError> {
         let session = Session::within(cx);
         let wanted = prepared.get("namespace").and_then(Value::as_str).map(str::to_owned);
         let wanted = if wanted.is_some() { wanted } else { session.namespace().await? };
@@ -118,7 +130,12 @@ impl InfraDriver for KubernetesDriver {
         Ok(Allocated { handle, inventory, metadata })
     }
 
-    async fn release(&self, cx: &VimCall<'_>, what: &Allocation, how: &Release) -> Result<(), PortError> {
+    async fn release(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        how: &Release,
+    ) -> Result<(), PortError> {
         let session = Session::within(cx);
         let (namespace, stages) = match serde_json::from_value::<Handle>(how.handle.clone()) {
             Ok(handle) => (handle.namespace.clone(), handle.reversed()),
@@ -127,7 +144,11 @@ impl InfraDriver for KubernetesDriver {
         unmake(cx, &session, &namespace, &stages, how.grace_seconds).await
     }
 
-    async fn owned(&self, vim: &dyn Vim, installation_id: &str) -> Result<Vec<OwnedResource>, PortError> {
+    async fn owned(
+        &self,
+        vim: &dyn Vim,
+        installation_id: &str,
+    ) -> Result<Vec<OwnedResource>, PortError> {
         owned(&Session::new(vim), installation_id).await
     }
 }
@@ -151,7 +172,11 @@ fn namespaces(stages: &[Vec<Placed>]) -> BTreeSet<String> {
 }
 
 /// What a lost handle said: the package's objects, last stage first. A kind that is not served has no objects.
-async fn recomputed(cx: &VimCall<'_>, session: &Session<'_>, what: &Allocation) -> Result<(String, Vec<Vec<Target>>), PortError> {
+async fn recomputed(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    what: &Allocation,
+) -> Result<(String, Vec<Vec<Target>>), PortError> {
     let plan = Plan::read(what, &cx.ownership.instance_id, session.namespace().await?.as_deref())?;
     let catalog = Catalog::new(session, plan.items().map(|item| &item.object));
     let mut stages = Vec::new();

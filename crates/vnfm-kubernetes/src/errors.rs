@@ -7,7 +7,7 @@
 //! | 401 | [`LOGIN_REFUSED`] | Refused |
 //! | 403 | [`QUOTA`] where it speaks of one, else [`FORBIDDEN`] | Refused |
 //! | 409 | [`CONFLICT`] | Refused |
-//! | 429, 5xx | [`SERVER`] | Unavailable |
+//! | 429, 5xx | [`SERVER`] (an unknown field: [`REJECTED`]) | Unavailable |
 //! | any other | [`REJECTED`] | Refused |
 
 use vnfm_core::ports::{Code, ErrorKind, PortError};
@@ -198,7 +198,11 @@ pub(crate) fn told(doing: &str, error: &kube::Error) -> PortError {
         _ => {
             let text = chain(error);
             let tls = ["certificate", "UnknownIssuer", "NotValidForName", "BadSignature"];
-            let code = if tls.iter().any(|word| text.contains(word)) { &CERTIFICATE } else { &UNREACHABLE };
+            let code = if tls.iter().any(|word| text.contains(word)) {
+                &CERTIFICATE
+            } else {
+                &UNREACHABLE
+            };
             PortError::new(code, doing, text)
         }
     }
@@ -211,6 +215,8 @@ fn code_of(status: u16, text: &str) -> &'static Code {
         403 if text.contains("is being terminated") => &TERMINATING,
         403 => &FORBIDDEN,
         409 => &CONFLICT,
+        // An unknown field in an applied object is a 500 to the API server.
+        500 if text.contains("typed patch object") => &REJECTED,
         429 | 500..=599 => &SERVER,
         _ => &REJECTED,
     }
@@ -234,11 +240,24 @@ mod tests {
     fn each_status_has_its_error() {
         for (status, text, name) in [
             (401, "Unauthorized", "kubernetes.login-refused"),
-            (403, "pods \"x\" is forbidden: exceeded quota: small, requested: pods=1", "kubernetes.quota"),
-            (403, "configmaps \"x\" is forbidden: unable to create new content in namespace a because it is being terminated", "kubernetes.namespace-terminating"),
+            (
+                403,
+                "pods \"x\" is forbidden: exceeded quota: small, requested: pods=1",
+                "kubernetes.quota",
+            ),
+            (
+                403,
+                "configmaps \"x\" is forbidden: unable to create new content in namespace a because it is being terminated",
+                "kubernetes.namespace-terminating",
+            ),
             (403, "deployments.apps is forbidden: User \"x\" cannot list", "kubernetes.forbidden"),
             (409, "Apply failed with 1 conflict", "kubernetes.conflict"),
             (422, "Deployment.apps \"x\" is invalid", "kubernetes.rejected"),
+            (
+                500,
+                "failed to create typed patch object (a/page; /v1, Kind=ConfigMap): .dta: field not declared in schema",
+                "kubernetes.rejected",
+            ),
             (429, "too many requests", "kubernetes.server-error"),
             (503, "etcd is not there", "kubernetes.server-error"),
         ] {

@@ -38,9 +38,23 @@ mod tests {
         let end = Timestamp::from_second(1_900_000_000).ok();
         assert_eq!(of_token(&token(r#"{"exp":1900000000}"#)), end);
         assert_eq!(of_token(&token(r#"{"exp":1.9e9}"#)), end);
-        for endless in [token(r#"{"sub":"x"}"#), token("[]"), "opaque".to_owned(), "a.!.c".to_owned(), String::new()] {
+        for endless in [
+            token(r#"{"sub":"x"}"#),
+            token("[]"),
+            "opaque".to_owned(),
+            "a.!.c".to_owned(),
+            String::new(),
+        ] {
             assert_eq!(of_token(&endless), None, "{endless}");
         }
+    }
+
+    #[test]
+    fn certificates_say_when_they_end() {
+        let mut parameters = rcgen::CertificateParams::new(vec!["a".to_owned()]).unwrap();
+        parameters.not_after = rcgen::date_time_ymd(2031, 2, 3);
+        let certificate = parameters.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+        assert_eq!(of_certificate(certificate.der()), "2031-02-03T00:00:00Z".parse().ok());
     }
 
     #[test]

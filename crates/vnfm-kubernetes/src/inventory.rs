@@ -16,7 +16,10 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Inventory, PortError, VimCall};
 use vnfm_descriptor::{Flavour, Vdu};
-use vnfm_types::{CpProtocolInfo, IpAddressesInfo, IpOverEthernetAddressInfo, ResourceHandle, VnfcCpInfo, VnfcResourceInfo};
+use vnfm_types::{
+    CpProtocolInfo, IpAddressesInfo, IpOverEthernetAddressInfo, ResourceHandle, VnfcCpInfo,
+    VnfcResourceInfo,
+};
 
 /// Owners of owners that are followed.
 const DEPTH: usize = 5;
@@ -48,26 +51,40 @@ pub(crate) async fn inventory(
             inventory.vnfc_resource_info.push(vnfc(cx, flavour, vdu, &pod));
         }
     }
-    inventory.vnfc_resource_info.sort_by(|a, b| (&a.vdu_id, &a.compute_resource.resource_id).cmp(&(&b.vdu_id, &b.compute_resource.resource_id)));
+    inventory.vnfc_resource_info.sort_by(|a, b| {
+        (&a.vdu_id, &a.compute_resource.resource_id)
+            .cmp(&(&b.vdu_id, &b.compute_resource.resource_id))
+    });
     Ok(inventory)
 }
 
-async fn pods(session: &Session<'_>, namespace: &str, selector: &str) -> Result<Vec<DynamicObject>, PortError> {
+async fn pods(
+    session: &Session<'_>,
+    namespace: &str,
+    selector: &str,
+) -> Result<Vec<DynamicObject>, PortError> {
     let params = ListParams::default().labels(selector);
     let params = &params;
     let listed = session
         .call(&format!("list the pods in namespace `{namespace}`"), |client| async move {
-            let api: Api<DynamicObject> = Api::namespaced_with(client, namespace, &core("Pod", "pods"));
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(client, namespace, &core("Pod", "pods"));
             api.list(params).await
         })
         .await?;
-    let ended = |pod: &DynamicObject| matches!(text(&pod.data, "/status/phase"), "Succeeded" | "Failed");
-    Ok(listed.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none() && !ended(pod)).collect())
+    let ended =
+        |pod: &DynamicObject| matches!(text(&pod.data, "/status/phase"), "Succeeded" | "Failed");
+    Ok(listed
+        .items
+        .into_iter()
+        .filter(|pod| pod.metadata.deletion_timestamp.is_none() && !ended(pod))
+        .collect())
 }
 
 /// The VDU whose workload this is.
 fn vdu_of<'a>(flavour: &'a Flavour, kind: &str, name: &str) -> Option<&'a Vdu> {
-    let stated = |vdu: &&Vdu| vdu.mcio.as_ref().is_some_and(|mcio| mcio.name == name && mcio.kind == kind);
+    let stated =
+        |vdu: &&Vdu| vdu.mcio.as_ref().is_some_and(|mcio| mcio.name == name && mcio.kind == kind);
     let named = |vdu: &&Vdu| vdu.display_name == name;
     let vdus = || flavour.vdus.values();
     vdus().find(stated).or_else(|| vdus().find(named)).or_else(|| flavour.vdus.get(name))
@@ -115,14 +132,16 @@ fn without_nulls(value: Value) -> vnfm_types::KeyValuePairs {
 
 fn addresses(pod: &Value) -> Vec<String> {
     let several = pod.pointer("/status/podIPs").and_then(Value::as_array).into_iter().flatten();
-    let several: Vec<String> = several.map(|ip| text(ip, "/ip").to_owned()).filter(|ip| !ip.is_empty()).collect();
+    let several: Vec<String> =
+        several.map(|ip| text(ip, "/ip").to_owned()).filter(|ip| !ip.is_empty()).collect();
     let one = text(pod, "/status/podIP");
     if several.is_empty() && !one.is_empty() { vec![one.to_owned()] } else { several }
 }
 
 fn protocol(addresses: &[String]) -> CpProtocolInfo {
     let of = |type_: &str, six: bool| {
-        let addresses: Vec<String> = addresses.iter().filter(|address| address.contains(':') == six).cloned().collect();
+        let addresses: Vec<String> =
+            addresses.iter().filter(|address| address.contains(':') == six).cloned().collect();
         (!addresses.is_empty()).then(|| IpAddressesInfo {
             type_: type_.to_owned(),
             addresses,
@@ -148,27 +167,49 @@ struct Owners<'a, 's> {
 
 impl Owners<'_, '_> {
     /// Kind and name of the object at the end of the chain of owners.
-    async fn workload(&mut self, namespace: &str, pod: &ObjectMeta) -> Result<(String, String), PortError> {
+    async fn workload(
+        &mut self,
+        namespace: &str,
+        pod: &ObjectMeta,
+    ) -> Result<(String, String), PortError> {
         let mut at = ("Pod".to_owned(), pod.name.clone().unwrap_or_default());
         let mut owners = pod.owner_references.clone();
         for _ in 0..DEPTH {
-            let Some(owner) = owners.unwrap_or_default().into_iter().find(|owner| owner.controller == Some(true)) else {
+            let Some(owner) =
+                owners.unwrap_or_default().into_iter().find(|owner| owner.controller == Some(true))
+            else {
                 break;
             };
             at = (owner.kind.clone(), owner.name.clone());
             if !self.known.contains_key(&owner.uid) {
-                let found = self.look(namespace, &owner.api_version, &owner.kind, &owner.name).await?;
+                let found =
+                    self.look(namespace, &owner.api_version, &owner.kind, &owner.name).await?;
                 self.known.insert(owner.uid.clone(), found);
             }
-            owners = self.known.get(&owner.uid).cloned().flatten().and_then(|metadata| metadata.owner_references);
+            owners = self
+                .known
+                .get(&owner.uid)
+                .cloned()
+                .flatten()
+                .and_then(|metadata| metadata.owner_references);
         }
         Ok(at)
     }
 
-    async fn look(&self, namespace: &str, api_version: &str, kind: &str, name: &str) -> Result<Option<ObjectMeta>, PortError> {
+    async fn look(
+        &self,
+        namespace: &str,
+        api_version: &str,
+        kind: &str,
+        name: &str,
+    ) -> Result<Option<ObjectMeta>, PortError> {
         let Some(kind) = self.catalog.find(api_version, kind).await? else { return Ok(None) };
         let namespace = kind.namespaced.then(|| namespace.to_owned());
-        crate::apply::look(self.session, &Target { resource: kind.resource, namespace, name: name.to_owned() }).await
+        crate::apply::look(
+            self.session,
+            &Target { resource: kind.resource, namespace, name: name.to_owned() },
+        )
+        .await
     }
 }
 
@@ -180,9 +221,20 @@ mod tests {
     fn addresses_are_sorted_by_their_kind() {
         let pod = json!({"status": {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}});
         let protocol = protocol(&addresses(&pod));
-        let found: Vec<(String, Vec<String>)> =
-            protocol.ip_over_ethernet.unwrap().ip_addresses.into_iter().map(|of| (of.type_, of.addresses)).collect();
-        assert_eq!(found, [("IPV4".to_owned(), vec!["10.0.0.1".to_owned()]), ("IPV6".to_owned(), vec!["fd00::1".to_owned()])]);
+        let found: Vec<(String, Vec<String>)> = protocol
+            .ip_over_ethernet
+            .unwrap()
+            .ip_addresses
+            .into_iter()
+            .map(|of| (of.type_, of.addresses))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("IPV4".to_owned(), vec!["10.0.0.1".to_owned()]),
+                ("IPV6".to_owned(), vec!["fd00::1".to_owned()])
+            ]
+        );
         assert_eq!(addresses(&json!({"status": {"podIP": "10.0.0.1"}})), ["10.0.0.1"]);
         assert!(addresses(&json!({"status": {}})).is_empty());
     }

@@ -22,30 +22,34 @@ const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const OPERATION: &str = "vnfm.dev/operation";
 
 /// Where workloads describe what they make.
-const TEMPLATES: &[&str] = &[
-    "/spec/template",
-    "/spec/jobTemplate",
-    "/spec/jobTemplate/spec/template",
-];
+const TEMPLATES: &[&str] =
+    &["/spec/template", "/spec/jobTemplate", "/spec/jobTemplate/spec/template"];
 
 /// Writes the marks onto an object and onto what it describes.
 pub(crate) fn stamp(object: &mut Value, owner: &Ownership) {
     label(object, owner);
     annotate(object, owner);
-    if object.get("apiVersion").and_then(Value::as_str).is_some_and(|group| group == "apps/v1" || group == "batch/v1") {
+    if object
+        .get("apiVersion")
+        .and_then(Value::as_str)
+        .is_some_and(|group| group == "apps/v1" || group == "batch/v1")
+    {
         for template in TEMPLATES {
             if let Some(template) = object.pointer_mut(template) {
                 label(template, owner);
             }
         }
-        if let Some(claims) = object.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut) {
+        if let Some(claims) =
+            object.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut)
+        {
             claims.iter_mut().for_each(|claim| label(claim, owner));
         }
     }
 }
 
 fn label(object: &mut Value, owner: &Ownership) {
-    if let Some(labels) = member(object, "metadata").and_then(|metadata| member(metadata, "labels")) {
+    if let Some(labels) = member(object, "metadata").and_then(|metadata| member(metadata, "labels"))
+    {
         labels[MANAGED_BY] = MANAGER.into();
         labels[INSTALLATION] = owner.installation_id.as_str().into();
         labels[INSTANCE] = owner.instance_id.as_str().into();
@@ -53,7 +57,9 @@ fn label(object: &mut Value, owner: &Ownership) {
 }
 
 fn annotate(object: &mut Value, owner: &Ownership) {
-    if let Some(notes) = member(object, "metadata").and_then(|metadata| member(metadata, "annotations")) {
+    if let Some(notes) =
+        member(object, "metadata").and_then(|metadata| member(metadata, "annotations"))
+    {
         notes[OPERATION] = owner.op_id.as_str().into();
     }
 }
@@ -69,7 +75,8 @@ fn member<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
 
 /// Whether an object is this instance's.
 pub(crate) fn is_ours(metadata: &ObjectMeta, owner: &Ownership) -> bool {
-    of(metadata, INSTANCE) == Some(&owner.instance_id) && of(metadata, INSTALLATION) == Some(&owner.installation_id)
+    of(metadata, INSTANCE) == Some(&owner.instance_id)
+        && of(metadata, INSTALLATION) == Some(&owner.installation_id)
 }
 
 /// Whom an object belongs to, in words.
@@ -78,7 +85,9 @@ pub(crate) fn whose(metadata: &ObjectMeta, owner: &Ownership) -> String {
         (Some(installation), Some(instance)) if *installation == owner.installation_id => {
             format!("it belongs to instance `{instance}`")
         }
-        (Some(installation), _) => format!("it belongs to another vnfm, installation `{installation}`"),
+        (Some(installation), _) => {
+            format!("it belongs to another vnfm, installation `{installation}`")
+        }
         _ => "it does not carry our labels".to_owned(),
     }
 }
@@ -116,7 +125,11 @@ mod tests {
         assert_eq!(object["metadata"]["labels"]["mine"], "1");
         assert_eq!(object["metadata"]["annotations"], json!({"vnfm.dev/operation": "op-1"}));
         assert_eq!(object["spec"]["template"]["metadata"]["labels"], marks);
-        assert_eq!(object["spec"]["template"]["metadata"].get("annotations"), None, "a new operation must not roll the pods");
+        assert_eq!(
+            object["spec"]["template"]["metadata"].get("annotations"),
+            None,
+            "a new operation must not roll the pods"
+        );
         assert_eq!(object["spec"]["volumeClaimTemplates"][0]["metadata"]["labels"], marks);
     }
 
@@ -130,13 +143,25 @@ mod tests {
     #[test]
     fn ours_is_what_carries_both_ids() {
         let marked = |installation: &str, instance: &str| ObjectMeta {
-            labels: Some([(INSTALLATION.to_owned(), installation.to_owned()), (INSTANCE.to_owned(), instance.to_owned())].into()),
+            labels: Some(
+                [
+                    (INSTALLATION.to_owned(), installation.to_owned()),
+                    (INSTANCE.to_owned(), instance.to_owned()),
+                ]
+                .into(),
+            ),
             ..ObjectMeta::default()
         };
         assert!(is_ours(&marked("inst-1", "vnf-1"), &owner()));
         assert_eq!(whose(&marked("inst-1", "vnf-2"), &owner()), "it belongs to instance `vnf-2`");
-        assert_eq!(whose(&marked("inst-2", "vnf-1"), &owner()), "it belongs to another vnfm, installation `inst-2`");
+        assert_eq!(
+            whose(&marked("inst-2", "vnf-1"), &owner()),
+            "it belongs to another vnfm, installation `inst-2`"
+        );
         assert_eq!(whose(&ObjectMeta::default(), &owner()), "it does not carry our labels");
-        assert!(!is_ours(&marked("inst-2", "vnf-1"), &owner()) && !is_ours(&ObjectMeta::default(), &owner()));
+        assert!(
+            !is_ours(&marked("inst-2", "vnf-1"), &owner())
+                && !is_ours(&ObjectMeta::default(), &owner())
+        );
     }
 }

@@ -35,10 +35,13 @@ pub(crate) async fn sweep(
             lists.push(list(session, kind, selector, namespace).boxed());
         }
     }
-    let lists: Vec<Vec<(Target, ObjectMeta)>> = futures::stream::iter(lists).buffered(TOGETHER).try_collect().await?;
+    let lists: Vec<Vec<(Target, ObjectMeta)>> =
+        futures::stream::iter(lists).buffered(TOGETHER).try_collect().await?;
     let mut seen = BTreeSet::new();
     let mut found: Vec<(Target, ObjectMeta)> = lists.into_iter().flatten().collect();
-    found.retain(|(_, metadata)| !is_made_by_another(metadata) && metadata.uid.clone().is_none_or(|uid| seen.insert(uid)));
+    found.retain(|(_, metadata)| {
+        !is_made_by_another(metadata) && metadata.uid.clone().is_none_or(|uid| seen.insert(uid))
+    });
     Ok(found)
 }
 
@@ -88,23 +91,38 @@ async fn list(
 /// # Errors
 ///
 /// Where the API server cannot be asked.
-pub(crate) async fn owned(session: &Session<'_>, installation: &str) -> Result<Vec<OwnedResource>, PortError> {
+pub(crate) async fn owned(
+    session: &Session<'_>,
+    installation: &str,
+) -> Result<Vec<OwnedResource>, PortError> {
     let catalog = Catalog::new(session, std::iter::empty());
-    let found = sweep(session, &catalog, &format!("{}={installation}", labels::INSTALLATION), None).await?;
-    let is_namespace = |target: &Target| target.resource.kind == "Namespace" && target.resource.group.is_empty();
-    let namespaces: BTreeSet<String> =
-        found.iter().filter(|(target, _)| is_namespace(target)).map(|(target, _)| target.name.clone()).collect();
-    let outside = |target: &Target| target.namespace.as_ref().is_none_or(|namespace| !namespaces.contains(namespace));
+    let found =
+        sweep(session, &catalog, &format!("{}={installation}", labels::INSTALLATION), None).await?;
+    let is_namespace =
+        |target: &Target| target.resource.kind == "Namespace" && target.resource.group.is_empty();
+    let namespaces: BTreeSet<String> = found
+        .iter()
+        .filter(|(target, _)| is_namespace(target))
+        .map(|(target, _)| target.name.clone())
+        .collect();
+    let outside = |target: &Target| {
+        target.namespace.as_ref().is_none_or(|namespace| !namespaces.contains(namespace))
+    };
     let mut owned: Vec<OwnedResource> = found
         .into_iter()
         .filter(|(target, _)| outside(target))
         .map(|(target, metadata)| OwnedResource {
             id: metadata.uid.clone().unwrap_or_default(),
-            name: target.namespace.as_ref().map_or_else(|| target.name.clone(), |namespace| format!("{namespace}/{}", target.name)),
+            name: target.namespace.as_ref().map_or_else(
+                || target.name.clone(),
+                |namespace| format!("{namespace}/{}", target.name),
+            ),
             instance_id: labels::of(&metadata, labels::INSTANCE).cloned(),
             kind: target.resource.kind,
         })
         .collect();
-    owned.sort_by(|a, b| (a.kind != "Namespace", &a.kind, &a.name).cmp(&(b.kind != "Namespace", &b.kind, &b.name)));
+    owned.sort_by(|a, b| {
+        (a.kind != "Namespace", &a.kind, &a.name).cmp(&(b.kind != "Namespace", &b.kind, &b.name))
+    });
     Ok(owned)
 }

@@ -26,11 +26,14 @@ pub(crate) fn blocks(text: &str) -> Result<Vec<Block>, String> {
     }
     let mut found = Vec::new();
     while let Some((_, after)) = rest.split_once("-----BEGIN ") {
-        let (label, after) = after.split_once("-----").ok_or("a `BEGIN` line does not end in `-----`")?;
+        let (label, after) =
+            after.split_once("-----").ok_or("a `BEGIN` line does not end in `-----`")?;
         let end = format!("-----END {label}-----");
-        let (body, after) = after.split_once(&end).ok_or_else(|| format!("the line `{end}` is missing"))?;
+        let (body, after) =
+            after.split_once(&end).ok_or_else(|| format!("the line `{end}` is missing"))?;
         let packed: String = body.chars().filter(|c| !c.is_whitespace()).collect();
-        let bytes = STANDARD.decode(packed).map_err(|_| format!("what lies in `{label}` is not base64"))?;
+        let bytes =
+            STANDARD.decode(packed).map_err(|_| format!("what lies in `{label}` is not base64"))?;
         found.push(Block { label: label.to_owned(), bytes });
         rest = after;
     }
@@ -39,8 +42,11 @@ pub(crate) fn blocks(text: &str) -> Result<Vec<Block>, String> {
 
 /// Certificates of a text, as DER.
 pub(crate) fn certificates(text: &str) -> Result<Vec<Vec<u8>>, String> {
-    let found: Vec<Vec<u8>> =
-        blocks(text)?.into_iter().filter(|block| block.label == "CERTIFICATE").map(|block| block.bytes).collect();
+    let found: Vec<Vec<u8>> = blocks(text)?
+        .into_iter()
+        .filter(|block| block.label == "CERTIFICATE")
+        .map(|block| block.bytes)
+        .collect();
     if found.is_empty() { Err("it holds no certificate".to_owned()) } else { Ok(found) }
 }
 
@@ -48,7 +54,9 @@ pub(crate) fn certificates(text: &str) -> Result<Vec<Vec<u8>>, String> {
 pub(crate) fn private_key(text: &str) -> Result<Block, String> {
     let mut keys = blocks(text)?.into_iter().filter(|block| block.label.ends_with("PRIVATE KEY"));
     match (keys.next(), keys.next()) {
-        (Some(key), None) if key.label.starts_with("ENCRYPTED") => Err("the key is encrypted".to_owned()),
+        (Some(key), None) if key.label.starts_with("ENCRYPTED") => {
+            Err("the key is encrypted".to_owned())
+        }
         (Some(key), None) => Ok(key),
         (None, _) => Err("it holds no private key".to_owned()),
         (Some(_), Some(_)) => Err("it holds more than one private key".to_owned()),
@@ -104,17 +112,32 @@ mod tests {
     fn a_key_is_one_key() {
         let key = proper("EC PRIVATE KEY", BYTES);
         assert!(private_key(&key).is_ok_and(|key| key.label == "EC PRIVATE KEY"));
-        assert_eq!(private_key(&format!("{key}{key}")).err().as_deref(), Some("it holds more than one private key"));
-        assert_eq!(private_key(&proper("CERTIFICATE", BYTES)).err().as_deref(), Some("it holds no private key"));
-        assert_eq!(private_key(&proper("ENCRYPTED PRIVATE KEY", BYTES)).err().as_deref(), Some("the key is encrypted"));
+        assert_eq!(
+            private_key(&format!("{key}{key}")).err().as_deref(),
+            Some("it holds more than one private key")
+        );
+        assert_eq!(
+            private_key(&proper("CERTIFICATE", BYTES)).err().as_deref(),
+            Some("it holds no private key")
+        );
+        assert_eq!(
+            private_key(&proper("ENCRYPTED PRIVATE KEY", BYTES)).err().as_deref(),
+            Some("the key is encrypted")
+        );
     }
 
     #[test]
     fn what_is_wrong_is_said_without_the_text() {
         for (text, reason) in [
             ("topsecret", "it has no `-----BEGIN …-----` line"),
-            ("-----BEGIN CERTIFICATE-----topsecret", "the line `-----END CERTIFICATE-----` is missing"),
-            ("-----BEGIN CERTIFICATE-----top!secret-----END CERTIFICATE-----", "what lies in `CERTIFICATE` is not base64"),
+            (
+                "-----BEGIN CERTIFICATE-----topsecret",
+                "the line `-----END CERTIFICATE-----` is missing",
+            ),
+            (
+                "-----BEGIN CERTIFICATE-----top!secret-----END CERTIFICATE-----",
+                "what lies in `CERTIFICATE` is not base64",
+            ),
         ] {
             assert_eq!(blocks(text).err().as_deref(), Some(reason));
         }

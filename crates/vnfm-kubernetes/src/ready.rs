@@ -59,14 +59,18 @@ fn deployment(object: &Value) -> Readiness {
     if object.pointer("/spec/paused") == Some(&Value::Bool(true)) {
         return NotYet("it is paused".to_owned());
     }
-    if let Some((reason, message)) = condition(object, "Progressing").filter(|c| c.is("False")).map(Condition::words)
+    if let Some((reason, message)) =
+        condition(object, "Progressing").filter(|c| c.is("False")).map(Condition::words)
         && reason == "ProgressDeadlineExceeded"
     {
         return Failed(join(&reason, &message));
     }
     let wanted = wanted(object);
-    let (updated, total, available) =
-        (count(object, "/status/updatedReplicas"), count(object, "/status/replicas"), count(object, "/status/availableReplicas"));
+    let (updated, total, available) = (
+        count(object, "/status/updatedReplicas"),
+        count(object, "/status/replicas"),
+        count(object, "/status/availableReplicas"),
+    );
     if updated < wanted {
         return NotYet(with_failure(object, format!("{updated} of {wanted} replicas updated")));
     }
@@ -94,7 +98,11 @@ fn stateful_set(object: &Value) -> Readiness {
     let updated = count(object, "/status/updatedReplicas");
     if partition > 0 {
         let due = wanted.saturating_sub(partition);
-        return if updated < due { NotYet(format!("{updated} of {due} replicas updated")) } else { Ready };
+        return if updated < due {
+            NotYet(format!("{updated} of {due} replicas updated"))
+        } else {
+            Ready
+        };
     }
     if text(object, "/status/currentRevision") != text(object, "/status/updateRevision") {
         return NotYet(format!("{updated} of {wanted} replicas updated"));
@@ -107,7 +115,8 @@ fn daemon_set(object: &Value) -> Readiness {
         return waiting;
     }
     let wanted = count(object, "/status/desiredNumberScheduled");
-    let (updated, available) = (count(object, "/status/updatedNumberScheduled"), count(object, "/status/numberAvailable"));
+    let (updated, available) =
+        (count(object, "/status/updatedNumberScheduled"), count(object, "/status/numberAvailable"));
     if updated < wanted && text(object, "/spec/updateStrategy/type") != "OnDelete" {
         return NotYet(format!("{updated} of {wanted} pods updated"));
     }
@@ -122,7 +131,11 @@ fn replica_set(object: &Value) -> Readiness {
         return waiting;
     }
     let (wanted, ready) = (wanted(object), count(object, "/status/readyReplicas"));
-    if ready < wanted { NotYet(with_failure(object, format!("{ready} of {wanted} replicas ready"))) } else { Ready }
+    if ready < wanted {
+        NotYet(with_failure(object, format!("{ready} of {wanted} replicas ready")))
+    } else {
+        Ready
+    }
 }
 
 fn job(object: &Value) -> Readiness {
@@ -144,7 +157,9 @@ fn pod(object: &Value) -> Readiness {
         "Succeeded" => Ready,
         "Failed" => Failed(join(text(object, "/status/reason"), &pod_end(object))),
         _ if condition(object, "Ready").is_some_and(|c| c.is("True")) => Ready,
-        _ => NotYet(pod_trouble(object).unwrap_or_else(|| "its containers are not ready".to_owned())),
+        _ => {
+            NotYet(pod_trouble(object).unwrap_or_else(|| "its containers are not ready".to_owned()))
+        }
     }
 }
 
@@ -157,7 +172,9 @@ pub(crate) fn pod_trouble(pod: &Value) -> Option<String> {
     }
     let statuses = ["/status/initContainerStatuses", "/status/containerStatuses"];
     let containers = statuses.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
-    containers.filter(|container| container.get("ready") != Some(&Value::Bool(true))).find_map(container_trouble)
+    containers
+        .filter(|container| container.get("ready") != Some(&Value::Bool(true)))
+        .find_map(container_trouble)
 }
 
 fn container_trouble(container: &Value) -> Option<String> {
@@ -166,22 +183,37 @@ fn container_trouble(container: &Value) -> Option<String> {
     });
     let name = text(container, "/name");
     if let Some(waiting) = waiting {
-        let last = container.pointer("/lastState/terminated").map_or_else(String::new, |end| format!(" (last try: {})", ended(end)));
-        return Some(format!("container `{name}`: {}{last}", join(text(waiting, "/reason"), text(waiting, "/message"))));
+        let last = container
+            .pointer("/lastState/terminated")
+            .map_or_else(String::new, |end| format!(" (last try: {})", ended(end)));
+        return Some(format!(
+            "container `{name}`: {}{last}",
+            join(text(waiting, "/reason"), text(waiting, "/message"))
+        ));
     }
-    let end = container.pointer("/state/terminated").filter(|end| end.get("exitCode") != Some(&Value::from(0)))?;
+    let end = container
+        .pointer("/state/terminated")
+        .filter(|end| end.get("exitCode") != Some(&Value::from(0)))?;
     Some(format!("container `{name}`: {}", ended(end)))
 }
 
 fn pod_end(pod: &Value) -> String {
     let message = text(pod, "/status/message");
-    if message.is_empty() { pod_trouble(pod).unwrap_or_else(|| "the pod failed".to_owned()) } else { message.to_owned() }
+    if message.is_empty() {
+        pod_trouble(pod).unwrap_or_else(|| "the pod failed".to_owned())
+    } else {
+        message.to_owned()
+    }
 }
 
 fn ended(end: &Value) -> String {
     let message = text(end, "/message");
     let message = if message.is_empty() { String::new() } else { format!(": {message}") };
-    format!("{} with exit code {}{message}", text(end, "/reason"), end.get("exitCode").and_then(Value::as_i64).unwrap_or(-1))
+    format!(
+        "{} with exit code {}{message}",
+        text(end, "/reason"),
+        end.get("exitCode").and_then(Value::as_i64).unwrap_or(-1)
+    )
 }
 
 fn claim(object: &Value) -> Readiness {
@@ -195,7 +227,9 @@ fn claim(object: &Value) -> Readiness {
 fn service(object: &Value) -> Readiness {
     match text(object, "/spec/type") {
         "ExternalName" => Ready,
-        _ if text(object, "/spec/clusterIP").is_empty() => NotYet("it has no address yet".to_owned()),
+        _ if text(object, "/spec/clusterIP").is_empty() => {
+            NotYet("it has no address yet".to_owned())
+        }
         "LoadBalancer" if empty(object, "/status/loadBalancer/ingress") => {
             NotYet("its load balancer has no address yet".to_owned())
         }
@@ -251,7 +285,8 @@ fn required(object: &Value, name: &str) -> Readiness {
 
 /// `NotYet` while the controller has not seen the newest version.
 fn unobserved(object: &Value) -> Option<Readiness> {
-    let behind = count(object, "/status/observedGeneration") < count(object, "/metadata/generation");
+    let behind =
+        count(object, "/status/observedGeneration") < count(object, "/metadata/generation");
     behind.then(|| NotYet("its controller has not looked at it yet".to_owned()))
 }
 

@@ -23,7 +23,8 @@ fn object(api_version: &str, kind: &str, spec: Value, status: Value) -> Value {
 
 #[test]
 fn deployments() {
-    let deployment = |status: Value| object("apps/v1", "Deployment", json!({"replicas": 2}), status);
+    let deployment =
+        |status: Value| object("apps/v1", "Deployment", json!({"replicas": 2}), status);
     let good = json!({"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2});
     let with = |changes: Value| {
         let mut status = good.clone();
@@ -33,20 +34,38 @@ fn deployments() {
     check(vec![
         (deployment(good.clone()), Ready),
         (deployment(json!({})), not_yet("its controller has not looked at it yet")),
-        (with(json!({"observedGeneration": 1})), not_yet("its controller has not looked at it yet")),
+        (
+            with(json!({"observedGeneration": 1})),
+            not_yet("its controller has not looked at it yet"),
+        ),
         (with(json!({"updatedReplicas": 1})), not_yet("1 of 2 replicas updated")),
         (with(json!({"replicas": 3})), not_yet("1 replicas of an older template are left")),
         (with(json!({"availableReplicas": 0})), not_yet("0 of 2 replicas available")),
         (
-            with(json!({"updatedReplicas": 0, "conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: small"}]})),
+            with(
+                json!({"updatedReplicas": 0, "conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: small"}]}),
+            ),
             not_yet("0 of 2 replicas updated: FailedCreate: exceeded quota: small"),
         ),
         (
-            with(json!({"conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out"}]})),
+            with(
+                json!({"conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out"}]}),
+            ),
             failed("ProgressDeadlineExceeded: timed out"),
         ),
-        (object("apps/v1", "Deployment", json!({"replicas": 0}), json!({"observedGeneration": 2})), Ready),
-        (object("apps/v1", "Deployment", json!({"paused": true}), good.clone()), not_yet("it is paused")),
+        (
+            object(
+                "apps/v1",
+                "Deployment",
+                json!({"replicas": 0}),
+                json!({"observedGeneration": 2}),
+            ),
+            Ready,
+        ),
+        (
+            object("apps/v1", "Deployment", json!({"paused": true}), good.clone()),
+            not_yet("it is paused"),
+        ),
     ]);
 }
 
@@ -62,10 +81,22 @@ fn an_object_that_is_going_is_not_ready() {
 fn stateful_and_daemon_and_replica_sets() {
     let stateful = |spec: Value, status: Value| object("apps/v1", "StatefulSet", spec, status);
     check(vec![
-        (stateful(json!({"replicas": 3}), json!({"observedGeneration": 2, "readyReplicas": 3, "currentRevision": "a", "updateRevision": "a"})), Ready),
-        (stateful(json!({"replicas": 3}), json!({"observedGeneration": 2, "readyReplicas": 2})), not_yet("2 of 3 replicas ready")),
         (
-            stateful(json!({"replicas": 3}), json!({"observedGeneration": 2, "readyReplicas": 3, "updatedReplicas": 1, "currentRevision": "a", "updateRevision": "b"})),
+            stateful(
+                json!({"replicas": 3}),
+                json!({"observedGeneration": 2, "readyReplicas": 3, "currentRevision": "a", "updateRevision": "a"}),
+            ),
+            Ready,
+        ),
+        (
+            stateful(json!({"replicas": 3}), json!({"observedGeneration": 2, "readyReplicas": 2})),
+            not_yet("2 of 3 replicas ready"),
+        ),
+        (
+            stateful(
+                json!({"replicas": 3}),
+                json!({"observedGeneration": 2, "readyReplicas": 3, "updatedReplicas": 1, "currentRevision": "a", "updateRevision": "b"}),
+            ),
             not_yet("1 of 3 replicas updated"),
         ),
         (
@@ -76,20 +107,44 @@ fn stateful_and_daemon_and_replica_sets() {
             Ready,
         ),
         (
-            stateful(json!({"updateStrategy": {"type": "OnDelete"}}), json!({"observedGeneration": 2, "readyReplicas": 1, "currentRevision": "a", "updateRevision": "b"})),
+            stateful(
+                json!({"updateStrategy": {"type": "OnDelete"}}),
+                json!({"observedGeneration": 2, "readyReplicas": 1, "currentRevision": "a", "updateRevision": "b"}),
+            ),
             Ready,
         ),
         (object("apps/v1", "DaemonSet", json!({}), json!({"observedGeneration": 2})), Ready),
         (
-            object("apps/v1", "DaemonSet", json!({}), json!({"observedGeneration": 2, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 1})),
+            object(
+                "apps/v1",
+                "DaemonSet",
+                json!({}),
+                json!({"observedGeneration": 2, "desiredNumberScheduled": 2, "updatedNumberScheduled": 2, "numberAvailable": 1}),
+            ),
             not_yet("1 of 2 pods available"),
         ),
         (
-            object("apps/v1", "DaemonSet", json!({}), json!({"observedGeneration": 2, "desiredNumberScheduled": 2, "updatedNumberScheduled": 0, "numberAvailable": 2})),
+            object(
+                "apps/v1",
+                "DaemonSet",
+                json!({}),
+                json!({"observedGeneration": 2, "desiredNumberScheduled": 2, "updatedNumberScheduled": 0, "numberAvailable": 2}),
+            ),
             not_yet("0 of 2 pods updated"),
         ),
-        (object("apps/v1", "ReplicaSet", json!({}), json!({"observedGeneration": 2, "readyReplicas": 1})), Ready),
-        (object("apps/v1", "ReplicaSet", json!({}), json!({"observedGeneration": 2})), not_yet("0 of 1 replicas ready")),
+        (
+            object(
+                "apps/v1",
+                "ReplicaSet",
+                json!({}),
+                json!({"observedGeneration": 2, "readyReplicas": 1}),
+            ),
+            Ready,
+        ),
+        (
+            object("apps/v1", "ReplicaSet", json!({}), json!({"observedGeneration": 2})),
+            not_yet("0 of 1 replicas ready"),
+        ),
     ]);
 }
 
@@ -98,23 +153,37 @@ fn pods_say_what_keeps_them() {
     let pod = |status: Value| object("v1", "Pod", json!({}), status);
     let waiting = |reason: &str| json!({"phase": "Pending", "containerStatuses": [{"name": "web", "ready": false, "state": {"waiting": {"reason": reason, "message": "why"}}}]});
     check(vec![
-        (pod(json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})), Ready),
+        (
+            pod(json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})),
+            Ready,
+        ),
         (pod(json!({"phase": "Succeeded"})), Ready),
         (pod(json!({"phase": "Running"})), not_yet("its containers are not ready")),
         (pod(waiting("ContainerCreating")), not_yet("its containers are not ready")),
         (pod(waiting("ErrImagePull")), not_yet("container `web`: ErrImagePull: why")),
         (
-            pod(json!({"phase": "Running", "containerStatuses": [{"name": "web", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
-                "lastState": {"terminated": {"reason": "Error", "exitCode": 3}}}]})),
-            not_yet("container `web`: CrashLoopBackOff: back-off 10s (last try: Error with exit code 3)"),
+            pod(
+                json!({"phase": "Running", "containerStatuses": [{"name": "web", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+                "lastState": {"terminated": {"reason": "Error", "exitCode": 3}}}]}),
+            ),
+            not_yet(
+                "container `web`: CrashLoopBackOff: back-off 10s (last try: Error with exit code 3)",
+            ),
         ),
         (
-            pod(json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}]})),
+            pod(
+                json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}]}),
+            ),
             not_yet("Unschedulable: 0/1 nodes are available"),
         ),
-        (pod(json!({"phase": "Failed", "reason": "Evicted", "message": "no disk"})), failed("Evicted: no disk")),
         (
-            pod(json!({"phase": "Failed", "containerStatuses": [{"name": "once", "ready": false, "state": {"terminated": {"reason": "Error", "exitCode": 1}}}]})),
+            pod(json!({"phase": "Failed", "reason": "Evicted", "message": "no disk"})),
+            failed("Evicted: no disk"),
+        ),
+        (
+            pod(
+                json!({"phase": "Failed", "containerStatuses": [{"name": "once", "ready": false, "state": {"terminated": {"reason": "Error", "exitCode": 1}}}]}),
+            ),
             failed("container `once`: Error with exit code 1"),
         ),
     ]);
@@ -127,7 +196,9 @@ fn jobs() {
         (job(json!({"conditions": [{"type": "Complete", "status": "True"}]})), Ready),
         (job(json!({"succeeded": 1, "failed": 2})), not_yet("1 of 2 completions, 2 failed tries")),
         (
-            job(json!({"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}]})),
+            job(
+                json!({"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}]}),
+            ),
             failed("BackoffLimitExceeded: too often"),
         ),
     ]);
@@ -141,33 +212,89 @@ fn services_claims_volumes_namespaces() {
         (service(json!({"type": "ClusterIP", "clusterIP": "None"}), json!({})), Ready),
         (service(json!({"type": "ClusterIP"}), json!({})), not_yet("it has no address yet")),
         (service(json!({"type": "ExternalName"}), json!({})), Ready),
-        (service(json!({"type": "LoadBalancer", "clusterIP": "10.96.0.9"}), json!({})), not_yet("its load balancer has no address yet")),
-        (service(json!({"type": "LoadBalancer", "clusterIP": "10.96.0.9"}), json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}})), Ready),
+        (
+            service(json!({"type": "LoadBalancer", "clusterIP": "10.96.0.9"}), json!({})),
+            not_yet("its load balancer has no address yet"),
+        ),
+        (
+            service(
+                json!({"type": "LoadBalancer", "clusterIP": "10.96.0.9"}),
+                json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}),
+            ),
+            Ready,
+        ),
         (object("v1", "PersistentVolumeClaim", json!({}), json!({"phase": "Bound"})), Ready),
-        (object("v1", "PersistentVolumeClaim", json!({}), json!({"phase": "Pending"})), not_yet("it is not bound to a volume")),
-        (object("v1", "PersistentVolumeClaim", json!({}), json!({"phase": "Lost"})), failed("its volume is lost")),
+        (
+            object("v1", "PersistentVolumeClaim", json!({}), json!({"phase": "Pending"})),
+            not_yet("it is not bound to a volume"),
+        ),
+        (
+            object("v1", "PersistentVolumeClaim", json!({}), json!({"phase": "Lost"})),
+            failed("its volume is lost"),
+        ),
         (object("v1", "PersistentVolume", json!({}), json!({"phase": "Available"})), Ready),
-        (object("v1", "PersistentVolume", json!({}), json!({"phase": "Failed", "message": "no"})), failed("Failed: no")),
+        (
+            object(
+                "v1",
+                "PersistentVolume",
+                json!({}),
+                json!({"phase": "Failed", "message": "no"}),
+            ),
+            failed("Failed: no"),
+        ),
         (object("v1", "Namespace", json!({}), json!({"phase": "Active"})), Ready),
-        (object("v1", "Namespace", json!({}), json!({"phase": "Terminating"})), not_yet("its phase is `Terminating`")),
+        (
+            object("v1", "Namespace", json!({}), json!({"phase": "Terminating"})),
+            not_yet("its phase is `Terminating`"),
+        ),
     ]);
 }
 
 #[test]
 fn definitions_and_whatever_else_there_is() {
-    let definition = |conditions: Value| object("apiextensions.k8s.io/v1", "CustomResourceDefinition", json!({}), json!({"conditions": conditions}));
+    let definition = |conditions: Value| {
+        object(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            json!({}),
+            json!({"conditions": conditions}),
+        )
+    };
     let thing = |status: Value| object("example.com/v1", "Thing", json!({}), status);
     check(vec![
         (definition(json!([{"type": "Established", "status": "True"}])), Ready),
         (definition(json!([])), not_yet("condition `Established` is not there yet")),
         (
-            definition(json!([{"type": "NamesAccepted", "status": "False", "reason": "ListKindConflict", "message": "taken"}])),
+            definition(
+                json!([{"type": "NamesAccepted", "status": "False", "reason": "ListKindConflict", "message": "taken"}]),
+            ),
             failed("ListKindConflict: taken"),
         ),
         (thing(json!({})), Ready),
-        (thing(json!({"observedGeneration": 1})), not_yet("its controller has not looked at it yet")),
-        (thing(json!({"observedGeneration": 2, "conditions": [{"type": "Ready", "status": "False", "reason": "Building", "message": "wait"}]})), not_yet("Building: wait")),
-        (thing(json!({"conditions": [{"type": "Stalled", "status": "True", "reason": "Broken", "message": "no"}]})), failed("Broken: no")),
-        (object("apiregistration.k8s.io/v1", "APIService", json!({}), json!({"conditions": [{"type": "Available", "status": "True"}]})), Ready),
+        (
+            thing(json!({"observedGeneration": 1})),
+            not_yet("its controller has not looked at it yet"),
+        ),
+        (
+            thing(
+                json!({"observedGeneration": 2, "conditions": [{"type": "Ready", "status": "False", "reason": "Building", "message": "wait"}]}),
+            ),
+            not_yet("Building: wait"),
+        ),
+        (
+            thing(
+                json!({"conditions": [{"type": "Stalled", "status": "True", "reason": "Broken", "message": "no"}]}),
+            ),
+            failed("Broken: no"),
+        ),
+        (
+            object(
+                "apiregistration.k8s.io/v1",
+                "APIService",
+                json!({}),
+                json!({"conditions": [{"type": "Available", "status": "True"}]}),
+            ),
+            Ready,
+        ),
     ]);
 }

@@ -5,9 +5,17 @@ use crate::watch::Scene;
 use serde_json::Value;
 
 /// What is known about the trouble of the workload `kind` `name` in `namespace`, beyond its own status.
-pub(crate) fn of_workload(scene: &Scene, kind: &str, namespace: &str, name: &str) -> Option<String> {
-    let pods: Vec<&Value> = scene.all("Pod").filter(|pod| is_in(pod, namespace) && belongs(pod, kind, name)).collect();
-    let pod = pods.iter().find_map(|pod| Some(format!("pod `{}`: {}", text(pod, "/metadata/name"), pod_trouble(pod)?)));
+pub(crate) fn of_workload(
+    scene: &Scene,
+    kind: &str,
+    namespace: &str,
+    name: &str,
+) -> Option<String> {
+    let pods: Vec<&Value> =
+        scene.all("Pod").filter(|pod| is_in(pod, namespace) && belongs(pod, kind, name)).collect();
+    let pod = pods.iter().find_map(|pod| {
+        Some(format!("pod `{}`: {}", text(pod, "/metadata/name"), pod_trouble(pod)?))
+    });
     let warning = last_warning(scene, namespace, &|about_kind, about| {
         (about_kind == kind && about == name)
             || (about_kind == "Pod" && pods.iter().any(|pod| text(pod, "/metadata/name") == about))
@@ -30,7 +38,10 @@ pub(crate) fn belongs(pod: &Value, kind: &str, name: &str) -> bool {
     }
     let hash = text(pod, "/metadata/labels/pod-template-hash");
     let of = |prefix: &str| prefix.strip_suffix('-') == Some(name);
-    kind == "Deployment" && owner_kind == "ReplicaSet" && !hash.is_empty() && owner.strip_suffix(hash).is_some_and(of)
+    kind == "Deployment"
+        && owner_kind == "ReplicaSet"
+        && !hash.is_empty()
+        && owner.strip_suffix(hash).is_some_and(of)
 }
 
 /// Kind and name of the controller that made an object.
@@ -48,7 +59,11 @@ pub(crate) fn is_used(scene: &Scene, namespace: &str, claim: &str) -> bool {
     })
 }
 
-fn last_warning(scene: &Scene, namespace: &str, about: &dyn Fn(&str, &str) -> bool) -> Option<String> {
+fn last_warning(
+    scene: &Scene,
+    namespace: &str,
+    about: &dyn Fn(&str, &str) -> bool,
+) -> Option<String> {
     let concerns = |event: &&Value| {
         text(event, "/type") == "Warning"
             && is_in(event, namespace)
@@ -59,8 +74,14 @@ fn last_warning(scene: &Scene, namespace: &str, about: &dyn Fn(&str, &str) -> bo
 }
 
 fn when(event: &Value) -> String {
-    let places = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
-    places.iter().map(|place| text(event, place)).find(|time| !time.is_empty()).unwrap_or_default().to_owned()
+    let places =
+        ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
+    places
+        .iter()
+        .map(|place| text(event, place))
+        .find(|time| !time.is_empty())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn is_in(object: &Value, namespace: &str) -> bool {

@@ -25,7 +25,7 @@ use vnfm_core::ports::{ErrorKind, PortError, VimCall};
 
 /// Seconds after which the API server ends a watch and it is begun anew; shorter than the longest silence that a
 /// client bears.
-const WATCH: u32 = 30;
+const WATCH: u32 = 20;
 /// Pause after trouble.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -71,14 +71,21 @@ impl Scene {
     }
 
     /// An object, if it is there.
-    pub(crate) fn get(&self, resource: &ApiResource, namespace: Option<&str>, name: &str) -> Option<&Value> {
+    pub(crate) fn get(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Option<&Value> {
         let key = (namespace.unwrap_or_default().to_owned(), name.to_owned());
         self.of(resource).find_map(|seen| seen.objects.get(&key))
     }
 
     /// Every object of a kind of the core group.
     pub(crate) fn all(&self, kind: &str) -> impl Iterator<Item = &Value> {
-        let fits = move |seen: &&Seen| seen.resource.as_ref().is_some_and(|r| r.kind == kind && r.group.is_empty());
+        let fits = move |seen: &&Seen| {
+            seen.resource.as_ref().is_some_and(|r| r.kind == kind && r.group.is_empty())
+        };
         self.feeds.iter().filter(fits).flat_map(|seen| seen.objects.values())
     }
 
@@ -94,12 +101,16 @@ impl Scene {
         let Some(seen) = self.feeds.get_mut(feed) else { return };
         match event {
             Event::Init => seen.arriving.clear(),
-            Event::InitApply(object) => drop(seen.arriving.insert(key(&object), shown(seen.resource.as_ref(), object))),
+            Event::InitApply(object) => {
+                drop(seen.arriving.insert(key(&object), shown(seen.resource.as_ref(), object)))
+            }
             Event::InitDone => {
                 seen.objects = std::mem::take(&mut seen.arriving);
                 seen.listed = true;
             }
-            Event::Apply(object) => drop(seen.objects.insert(key(&object), shown(seen.resource.as_ref(), object))),
+            Event::Apply(object) => {
+                drop(seen.objects.insert(key(&object), shown(seen.resource.as_ref(), object)))
+            }
             Event::Delete(object) => drop(seen.objects.remove(&key(&object))),
         }
     }
@@ -141,7 +152,13 @@ pub(crate) async fn until<T>(
     feeds: &[Feed],
     mut judge: impl FnMut(&Scene) -> Verdict<T>,
 ) -> Result<End<T>, PortError> {
-    let mut wait = Wait { cx, session, scene: Scene::new(feeds), reason: String::new(), gone: vec![false; feeds.len()] };
+    let mut wait = Wait {
+        cx,
+        session,
+        scene: Scene::new(feeds),
+        reason: String::new(),
+        gone: vec![false; feeds.len()],
+    };
     wait.say("the API server's first answer");
     loop {
         let client = session.client().await?;
@@ -209,7 +226,11 @@ impl Wait<'_, '_> {
     }
 
     /// Bears what may pass; says so.
-    async fn trouble<T>(&mut self, feed: usize, error: &watcher::Error) -> Result<Turn<T>, PortError> {
+    async fn trouble<T>(
+        &mut self,
+        feed: usize,
+        error: &watcher::Error,
+    ) -> Result<Turn<T>, PortError> {
         let told = match error {
             watcher::Error::InitialListFailed(error)
             | watcher::Error::WatchStartFailed(error)
@@ -223,7 +244,9 @@ impl Wait<'_, '_> {
                 _ => errors::told("watch the objects", error),
             },
             watcher::Error::WatchError(status) if status.code == 410 => return Ok(Turn::Anew),
-            watcher::Error::WatchError(status) => errors::told("watch the objects", &kube::Error::Api(status.clone())),
+            watcher::Error::WatchError(status) => {
+                errors::told("watch the objects", &kube::Error::Api(status.clone()))
+            }
             watcher::Error::NoResourceVersion => PortError::new(
                 &errors::UNEXPECTED,
                 "watch the objects",

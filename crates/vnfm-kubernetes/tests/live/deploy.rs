@@ -1,0 +1,221 @@
+//! Making it so: the whole VNF, twice as once, and each way in which the cluster says no.
+
+use crate::support::{CONFIG, SERVICE, World, deployment, package};
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+use vnfm_core::ports::{ErrorKind, InfraDriver as _};
+
+#[tokio::test]
+async fn a_vnf_comes_up_twice_is_once_and_goes_without_a_trace() {
+    let Some(world) = World::live().await else { return };
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: $namespace}\n";
+    let page =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndata: {x: '${greeting} $HOME'}\n";
+    let what = package(
+        &[(1, namespace), (2, page), (3, &deployment(2, "")), (3, SERVICE)],
+        "variables: {greeting: }",
+        json!({"greeting": "hello"}),
+    );
+    world.driver.validate_request(&what).unwrap();
+    let made = world.instantiate(&what, 60).await.unwrap();
+    let name = world.namespace();
+    assert_eq!(
+        world.config_maps(&name).get("page").await.unwrap().data["data"]["x"],
+        "hello $HOME"
+    );
+    let vnfcs = &made.inventory.vnfc_resource_info;
+    assert_eq!(vnfcs.len(), 2);
+    for vnfc in vnfcs {
+        assert_eq!(
+            (vnfc.vdu_id.as_str(), vnfc.vnfc_cp_info[0].cpd_id.as_str()),
+            ("WebServer", "WebCP")
+        );
+        let resource = &vnfc.compute_resource;
+        assert_eq!(
+            (resource.vim_connection_id.as_deref(), resource.vim_level_resource_type.as_deref()),
+            (Some("vim1"), Some("Pod"))
+        );
+        let pod =
+            world.api("v1", "Pod", "pods", Some(&name)).get(&resource.resource_id).await.unwrap();
+        let address = &vnfc.vnfc_cp_info[0].cp_protocol_info[0]
+            .ip_over_ethernet
+            .as_ref()
+            .unwrap()
+            .ip_addresses[0];
+        assert_eq!(json!(address.addresses[0]), pod.data["status"]["podIP"]);
+        assert_eq!(vnfc.metadata["namespace"], json!(name));
+    }
+    let again = world.instantiate(&what, 60).await.unwrap();
+    assert_eq!((again.handle, &again.inventory), (made.handle.clone(), &made.inventory));
+    let owned = world.driver.owned(&world.vim, &world.owner.installation_id).await.unwrap();
+    let found: Vec<(&str, &str)> =
+        owned.iter().map(|one| (one.kind.as_str(), one.name.as_str())).collect();
+    assert_eq!(found, [("Namespace", name.as_str())]);
+    assert_eq!(owned[0].instance_id.as_deref(), Some(world.owner.instance_id.as_str()));
+    assert!(world.driver.exists(&world.vim, &world.owner).await.unwrap());
+    world.terminate(&what, made.handle.clone()).await.unwrap();
+    world.assert_nothing_left().await;
+    assert!(world.namespaces().get_opt(&name).await.unwrap().is_none());
+    world.terminate(&what, made.handle).await.unwrap();
+}
+
+#[tokio::test]
+async fn somebody_elses_object_is_refused_by_name_and_untouched() {
+    let Some(world) = World::live().await else { return };
+    let namespace = format!("shared-{}", world.owner.instance_id);
+    world.make_namespace(&namespace).await;
+    let maps = world.config_maps(&namespace);
+    let theirs = world.make(&maps, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "page"}, "data": {"x": "theirs"}})).await;
+    let what = package(&[(1, CONFIG)], "", json!({"namespace": namespace}));
+    let refused = world.driver.prepare(&world.cx(20), &what).await.unwrap_err();
+    assert_eq!((refused.name(), refused.kind()), ("kubernetes.foreign-object", ErrorKind::Refused));
+    assert!(refused.to_string().contains("ConfigMap `page`"), "{refused}");
+    let prepared = json!({"namespace": namespace});
+    let refused = world.driver.allocate(&world.cx(20), &what, &prepared).await.unwrap_err();
+    assert_eq!(refused.name(), "kubernetes.foreign-object");
+    world.terminate(&what, Value::Null).await.unwrap();
+    assert_eq!(
+        maps.get("page").await.unwrap().metadata.resource_version,
+        theirs.metadata.resource_version
+    );
+    let neighbour = world.neighbour();
+    world.clean(&maps, "page").await;
+    world.instantiate(&what, 20).await.unwrap();
+    let refused = neighbour.instantiate(&what, 20).await.unwrap_err();
+    let text = format!("it belongs to instance `{}`", world.owner.instance_id);
+    assert!(refused.to_string().contains(&text), "{refused}");
+    world.terminate(&what, Value::Null).await.unwrap();
+    world.assert_nothing_left().await;
+    assert!(
+        world.namespaces().get_opt(&namespace).await.unwrap().is_some(),
+        "the namespace was there before"
+    );
+    world.clean(&world.namespaces(), &namespace).await;
+}
+
+#[tokio::test]
+async fn another_manager_of_a_field_is_named() {
+    let Some(world) = World::live().await else { return };
+    let what = package(&[(1, CONFIG)], "", json!({}));
+    let made = world.instantiate(&what, 20).await.unwrap();
+    let maps = world.config_maps(&world.namespace());
+    let theirs = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "page"}, "data": {"x": "2"}});
+    maps.patch("page", &PatchParams::apply("somebody").force(), &Patch::Apply(&theirs))
+        .await
+        .unwrap();
+    let conflict = world.instantiate(&what, 20).await.unwrap_err();
+    assert_eq!((conflict.name(), conflict.kind()), ("kubernetes.conflict", ErrorKind::Refused));
+    assert!(
+        conflict.detail().contains("\"somebody\"") && conflict.detail().contains(".data.x"),
+        "{conflict}"
+    );
+    assert_eq!(maps.get("page").await.unwrap().data["data"]["x"], "2");
+    world.terminate(&what, made.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_quota_is_the_reason_that_is_given() {
+    let Some(world) = World::live().await else { return };
+    let namespace = format!("small-{}", world.owner.instance_id);
+    world.make_namespace(&namespace).await;
+    let quotas = world.api("v1", "ResourceQuota", "resourcequotas", Some(&namespace));
+    world.make(&quotas, json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}, "spec": {"hard": {"pods": "1", "count/secrets": "0"}}})).await;
+    let web = deployment(2, "");
+    let what = package(&[(1, &web)], "", json!({"namespace": namespace}));
+    let late = world.instantiate(&what, 6).await.unwrap_err();
+    assert_eq!((late.name(), late.kind()), ("kubernetes.not-ready", ErrorKind::Refused));
+    assert!(late.detail().contains("exceeded quota: small"), "{late}");
+    assert!(
+        world.seen.waits.lock().unwrap().iter().any(|wait| wait.contains("exceeded quota: small"))
+    );
+    world.terminate(&what, Value::Null).await.unwrap();
+    let secret =
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: page}\nstringData: {password: hunter2}\n";
+    let what = package(&[(1, secret)], "", json!({"namespace": namespace}));
+    let refused = world.instantiate(&what, 20).await.unwrap_err();
+    assert_eq!(refused.name(), "kubernetes.quota", "{refused}");
+    assert!(!format!("{refused} {refused:?}").contains("hunter2"));
+    world.terminate(&what, Value::Null).await.unwrap();
+    world.assert_nothing_left().await;
+    world.clean(&world.namespaces(), &namespace).await;
+}
+
+#[tokio::test]
+async fn a_pod_that_nobody_takes_says_why() {
+    let Some(world) = World::live().await else { return };
+    let what = package(&[(1, &deployment(1, "      nodeSelector: {no: such}\n"))], "", json!({}));
+    let late = world.instantiate(&what, 6).await.unwrap_err();
+    assert_eq!(late.name(), "kubernetes.not-ready");
+    assert!(
+        late.detail().contains("Unschedulable") && late.detail().contains("pod `web-"),
+        "{late}"
+    );
+    world.terminate(&what, Value::Null).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn what_the_api_server_does_not_take_is_said_with_its_place() {
+    let Some(world) = World::live().await else { return };
+    let typo = "# a comment\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndta: {}\n";
+    let wrong = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: c}}, spec: {containers: []}}}\n";
+    let unknown = "apiVersion: example.org/v1\nkind: Wonder\nmetadata: {name: a}\n";
+    for (manifest, name, text, place) in [
+        (typo, "kubernetes.rejected", "dta", "Files/kubernetes/0.yaml:2"),
+        (wrong, "kubernetes.rejected", "selector", "Files/kubernetes/0.yaml:1"),
+        (
+            unknown,
+            "kubernetes.kind-unknown",
+            "the cluster serves no `Wonder` of `example.org/v1`",
+            "Files/kubernetes/0.yaml:1",
+        ),
+    ] {
+        let what = package(&[(1, manifest)], "", json!({}));
+        let refused = world.instantiate(&what, 20).await.unwrap_err();
+        assert_eq!((refused.name(), refused.kind()), (name, ErrorKind::Refused), "{refused}");
+        assert!(
+            refused.to_string().contains(text) && refused.to_string().contains(place),
+            "{refused}"
+        );
+        world.terminate(&what, Value::Null).await.unwrap();
+        world.assert_nothing_left().await;
+    }
+}
+
+#[tokio::test]
+async fn a_definition_and_its_objects_come_in_one_package() {
+    let Some(world) = World::live().await else { return };
+    let group = format!("g{}.example.com", world.owner.instance_id);
+    let definition = format!(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: 'things.{group}'}}\nspec:\n  group: {group}\n  scope: Namespaced\n  names: {{kind: Thing, plural: things, singular: thing, listKind: ThingList}}\n  versions:\n  - name: v1\n    served: true\n    storage: true\n    schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}\n"
+    );
+    let thing =
+        format!("apiVersion: {group}/v1\nkind: Thing\nmetadata: {{name: one}}\nspec: {{a: 1}}\n");
+    let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: 'role-$namespace'}\nrules: []\n";
+    let what = package(&[(1, &definition), (2, &thing), (1, role)], "", json!({}));
+    let made = world.instantiate(&what, 30).await.unwrap();
+    let things = world.api(&format!("{group}/v1"), "Thing", "things", Some(&world.namespace()));
+    assert_eq!(things.get("one").await.unwrap().data["spec"]["a"], 1);
+    let again = world.instantiate(&what, 30).await.unwrap();
+    assert_eq!(again.handle, made.handle);
+    world.terminate(&what, made.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_going_is_not_used() {
+    let Some(world) = World::live().await else { return };
+    let namespace = format!("going-{}", world.owner.instance_id);
+    world.make_namespace(&namespace).await;
+    let maps = world.config_maps(&namespace);
+    world.make(&maps, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "held", "finalizers": ["example.com/hold"]}})).await;
+    world.clean(&world.namespaces(), &namespace).await;
+    let what = package(&[(1, CONFIG)], "", json!({"namespace": namespace}));
+    let refused = world.driver.prepare(&world.cx(20), &what).await.unwrap_err();
+    assert_eq!(
+        (refused.name(), refused.kind()),
+        ("kubernetes.namespace-terminating", ErrorKind::Unavailable)
+    );
+    world.change(&maps, "held", json!({"metadata": {"finalizers": null}})).await;
+}

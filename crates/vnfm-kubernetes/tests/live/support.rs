@@ -1,0 +1,354 @@
+//! What the tests need: the cluster that `VNFM_LIVE_KUBECONFIG` names, a clock, a VIM, packages made on the spot,
+//! and a look at the cluster that does not go through the driver.
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use kube::api::{
+    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vnfm_core::ports::{
+    Allocated, Allocation, Clock, InfraDriver as _, Ownership, PortError, Release,
+    SecretConnection, Vim, VimCall, VimLogin, Watcher,
+};
+use vnfm_descriptor::{Limits, Package};
+use vnfm_kubernetes::KubernetesDriver;
+use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, VimConnectionInfo};
+
+const KUBECONFIG: &str = "VNFM_LIVE_KUBECONFIG";
+
+/// One instance on the cluster, as the engine would hold it.
+pub(crate) struct World {
+    pub(crate) vim: TestVim,
+    pub(crate) owner: Ownership,
+    pub(crate) seen: Heard,
+    pub(crate) client: Client,
+    pub(crate) driver: KubernetesDriver,
+}
+
+impl World {
+    /// `None`, said loudly, where there is no cluster.
+    pub(crate) async fn live() -> Option<Self> {
+        let Ok(path) = std::env::var(KUBECONFIG) else {
+            let required = std::env::var("VNFM_REQUIRE_LIVE").is_ok_and(|value| value == "1");
+            assert!(
+                !required,
+                "{KUBECONFIG} names no cluster, and VNFM_REQUIRE_LIVE=1 forbids to skip"
+            );
+            eprintln!("SKIPPED: {KUBECONFIG} names no cluster");
+            return None;
+        };
+        let file = Kubeconfig::read_from(&path).expect("the kubeconfig is readable");
+        let connection = connection(&file);
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+            .await
+            .expect("it is complete");
+        Some(Self {
+            vim: TestVim { login: Mutex::new((connection, 1)) },
+            owner: owner(),
+            seen: Heard::default(),
+            client: Client::try_from(config).expect("it makes a client"),
+            driver: KubernetesDriver::new(),
+        })
+    }
+
+    /// Another instance of the same installation.
+    pub(crate) fn neighbour(&self) -> Self {
+        let login = self.vim.login.lock().unwrap().clone();
+        let instance_id = owner().instance_id;
+        Self {
+            vim: TestVim { login: Mutex::new(login) },
+            owner: Ownership { instance_id, ..self.owner.clone() },
+            seen: Heard::default(),
+            client: self.client.clone(),
+            driver: KubernetesDriver::new(),
+        }
+    }
+
+    pub(crate) fn cx(&self, seconds: i64) -> VimCall<'_> {
+        VimCall {
+            vim: &self.vim,
+            ownership: &self.owner,
+            clock: &RealClock,
+            watcher: &self.seen,
+            deadline: Timestamp::now() + SignedDuration::from_secs(seconds),
+        }
+    }
+
+    /// The namespace that an instance gets which asks for none.
+    pub(crate) fn namespace(&self) -> String {
+        format!("vnf-{}", self.owner.instance_id)
+    }
+
+    pub(crate) async fn instantiate(
+        &self,
+        what: &Allocation,
+        seconds: i64,
+    ) -> Result<Allocated, PortError> {
+        let prepared = self.driver.prepare(&self.cx(seconds), what).await?;
+        self.driver.allocate(&self.cx(seconds), what, &prepared).await
+    }
+
+    pub(crate) async fn terminate(
+        &self,
+        what: &Allocation,
+        handle: Value,
+    ) -> Result<(), PortError> {
+        self.terminate_within(what, handle, 60).await
+    }
+
+    pub(crate) async fn terminate_within(
+        &self,
+        what: &Allocation,
+        handle: Value,
+        seconds: i64,
+    ) -> Result<(), PortError> {
+        self.driver
+            .release(&self.cx(seconds), what, &Release { handle, grace_seconds: Some(0) })
+            .await
+    }
+
+    pub(crate) fn api(
+        &self,
+        api_version: &str,
+        kind: &str,
+        plural: &str,
+        namespace: Option<&str>,
+    ) -> Api<DynamicObject> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let resource =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+
+    pub(crate) fn config_maps(&self, namespace: &str) -> Api<DynamicObject> {
+        self.api("v1", "ConfigMap", "configmaps", Some(namespace))
+    }
+
+    pub(crate) fn namespaces(&self) -> Api<DynamicObject> {
+        self.api("v1", "Namespace", "namespaces", None)
+    }
+
+    /// Makes an object as somebody else would.
+    pub(crate) async fn make(&self, api: &Api<DynamicObject>, object: Value) -> DynamicObject {
+        let object: DynamicObject = serde_json::from_value(object).expect("it is an object");
+        api.create(&PostParams::default(), &object).await.expect("the cluster takes it")
+    }
+
+    pub(crate) async fn make_namespace(&self, name: &str) {
+        self.make(
+            &self.namespaces(),
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+        )
+        .await;
+    }
+
+    pub(crate) async fn change(&self, api: &Api<DynamicObject>, name: &str, change: Value) {
+        api.patch(name, &PatchParams::default(), &Patch::Merge(&change))
+            .await
+            .expect("the cluster takes the change");
+    }
+
+    /// Deletes what the test itself made; not waited for.
+    pub(crate) async fn clean(&self, api: &Api<DynamicObject>, name: &str) {
+        let gone = api.delete(name, &kube::api::DeleteParams::background()).await;
+        assert!(matches!(&gone, Ok(_) | Err(kube::Error::Api(_))), "{:?}", gone.err());
+    }
+
+    /// Asserts that nothing of the instance is left, by the driver and by the namespace.
+    pub(crate) async fn assert_nothing_left(&self) {
+        let left = self
+            .driver
+            .owned(&self.vim, &self.owner.installation_id)
+            .await
+            .expect("the cluster can be asked");
+        assert_eq!(left, []);
+        assert!(
+            !self.driver.exists(&self.vim, &self.owner).await.expect("the cluster can be asked")
+        );
+        let pods = self.api("v1", "Pod", "pods", None);
+        let of_instance =
+            ListParams::default().labels(&format!("vnfm.dev/instance={}", self.owner.instance_id));
+        assert_eq!(pods.list(&of_instance).await.expect("pods can be listed").items.len(), 0);
+    }
+}
+
+/// A VIM whose connection the test can change.
+pub(crate) struct TestVim {
+    pub(crate) login: Mutex<(VimConnectionInfo, u64)>,
+}
+
+impl TestVim {
+    pub(crate) fn update(&self, change: impl FnOnce(&mut VimConnectionInfo)) {
+        let mut login = self.login.lock().unwrap();
+        change(&mut login.0);
+        login.1 += 1;
+    }
+}
+
+#[async_trait]
+impl Vim for TestVim {
+    fn name(&self) -> &str {
+        "cluster"
+    }
+
+    fn connection_id(&self) -> &str {
+        "vim1"
+    }
+
+    async fn connection(&self) -> Result<VimLogin, PortError> {
+        let login = self.login.lock().unwrap().clone();
+        Ok(VimLogin { info: SecretConnection(login.0), version: login.1 })
+    }
+}
+
+/// Remembers what the driver told.
+#[derive(Default)]
+pub(crate) struct Heard {
+    pub(crate) waits: Mutex<Vec<String>>,
+    pub(crate) logs: Mutex<Vec<String>>,
+    pub(crate) news: tokio::sync::Notify,
+}
+
+impl Heard {
+    /// Returns when the driver waits for something that holds `text`.
+    pub(crate) async fn wait_for(&self, text: &str) {
+        loop {
+            let news = self.news.notified();
+            if self.waits.lock().unwrap().iter().any(|wait| wait.contains(text)) {
+                return;
+            }
+            news.await;
+        }
+    }
+}
+
+impl Watcher for Heard {
+    fn waiting(&self, what: &str) {
+        self.waits.lock().unwrap().push(what.to_owned());
+        self.news.notify_waiters();
+        self.news.notify_one();
+    }
+
+    fn progress(&self, _percent: u8, _message: &str) {}
+
+    fn log(&self, level: &str, _source: &str, text: &str) {
+        self.logs.lock().unwrap().push(format!("{level}: {text}"));
+    }
+}
+
+pub(crate) struct RealClock;
+
+impl Clock for RealClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+fn connection(file: &Kubeconfig) -> VimConnectionInfo {
+    let file = serde_json::to_value(file).expect("it is data");
+    let text = |pointer: &str| {
+        file.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let object = |value: Value| value.as_object().cloned().unwrap_or_default();
+    VimConnectionInfo {
+        vim_type: vnfm_types::KUBERNETES.to_owned(),
+        interface_info: object(json!({
+            "endpoint": text("/clusters/0/cluster/server"),
+            "ssl_ca_cert": text("/clusters/0/cluster/certificate-authority-data"),
+        })),
+        access_info: object(json!({
+            "client_certificate": text("/users/0/user/client-certificate-data"),
+            "client_key": text("/users/0/user/client-key-data"),
+        })),
+        ..VimConnectionInfo::default()
+    }
+}
+
+fn owner() -> Ownership {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let unique =
+        format!("{:x}-{}", Timestamp::now().as_nanosecond(), COUNT.fetch_add(1, Ordering::Relaxed));
+    Ownership {
+        installation_id: format!("installation-{unique}"),
+        tenant: "default".to_owned(),
+        instance_id: unique.clone(),
+        op_id: format!("op-{unique}"),
+    }
+}
+
+const VNFD: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
+imports: [etsi_nfv_sol001_vnfd_types.yaml]
+topology_template:
+  substitution_mappings: {node_type: tosca.nodes.nfv.VNF, properties: {flavour_id: simple}}
+  node_templates:
+    VNF:
+      type: tosca.nodes.nfv.VNF
+      properties: {descriptor_id: b1bb0ce7, descriptor_version: '1.0', provider: Us, product_name: Web, software_version: '1.0',
+        vnfm_info: [vnfm], flavour_id: simple, flavour_description: one}
+    WebServer:
+      type: tosca.nodes.nfv.Vdu.OsContainerDeployableUnit
+      properties: {name: web, vdu_profile: {min_number_of_instances: 1, max_number_of_instances: 3}}
+    WebCP:
+      type: tosca.nodes.nfv.VduCp
+      properties: {layer_protocols: [ipv4]}
+      requirements: [virtual_binding: WebServer]
+";
+
+/// A package of manifests with their order, and the request's parameters.
+pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value) -> Allocation {
+    let folder = tempfile::tempdir().expect("there is room");
+    let write = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    };
+    write(
+        "TOSCA-Metadata/TOSCA.meta",
+        "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nEntry-Definitions: Definitions/vnfd.yaml\n",
+    );
+    write("Definitions/vnfd.yaml", VNFD);
+    let mut order = format!("{order_head}\nmanifests:\n");
+    for (index, (place, text)) in manifests.iter().enumerate() {
+        order.push_str(&format!("- {{path: Files/kubernetes/{index}.yaml, order: {place}}}\n"));
+        write(&format!("Files/kubernetes/{index}.yaml"), text);
+    }
+    write("Files/kubernetes/order.yaml", &order);
+    let package = Package::open(folder.path(), &Limits::default())
+        .unwrap_or_else(|findings| panic!("{findings}"));
+    let additional_params: KeyValuePairs = params.as_object().cloned().unwrap_or_default();
+    Allocation {
+        package: Arc::new(package),
+        request: InstantiateVnfRequest {
+            flavour_id: "simple".into(),
+            additional_params,
+            ..InstantiateVnfRequest::default()
+        },
+        instance_name: None,
+    }
+}
+
+pub(crate) const CONFIG: &str =
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndata: {x: '1'}\n";
+pub(crate) const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}, ports: [{port: 80}]}\n";
+
+pub(crate) fn deployment(replicas: u32, more: &str) -> String {
+    format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec:\n  replicas: {replicas}\n  selector: {{matchLabels: {{app: web}}}}\n  template:\n    metadata: {{labels: {{app: web}}}}\n    spec:\n      containers: [{{name: web, image: 'localhost/busybox:1'}}]\n{more}"
+    )
+}
