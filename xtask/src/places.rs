@@ -1,5 +1,6 @@
 //! Where things lie: the checkout, what cargo built, the caches and the running neighbours' state.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,23 +19,52 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// What cargo says of the workspace.
+#[derive(Deserialize)]
+struct Metadata {
+    target_directory: PathBuf,
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    targets: Vec<Target>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+fn metadata() -> Result<Metadata> {
+    let output = cargo()
+        .args(["metadata", "--no-deps", "--format-version=1"])
+        .output()
+        .context("cannot ask `cargo metadata` about the workspace")?;
+    serde_json::from_slice(&output.stdout).with_context(|| {
+        format!("`cargo metadata` says: {}", String::from_utf8_lossy(&output.stderr))
+    })
+}
+
 /// The folder that cargo builds into.
 ///
 /// # Errors
 /// When cargo does not say.
 pub(crate) fn target() -> Result<PathBuf> {
-    #[derive(Deserialize)]
-    struct Metadata {
-        target_directory: PathBuf,
-    }
-    let output = cargo()
-        .args(["metadata", "--no-deps", "--format-version=1"])
-        .output()
-        .context("cannot ask `cargo metadata` where it builds")?;
-    let metadata: Metadata = serde_json::from_slice(&output.stdout).with_context(|| {
-        format!("`cargo metadata` says: {}", String::from_utf8_lossy(&output.stderr))
-    })?;
-    Ok(metadata.target_directory)
+    Ok(metadata()?.target_directory)
+}
+
+/// The names of the test programs beside the crates' own tests.
+///
+/// # Errors
+/// When cargo does not say.
+pub(crate) fn test_programs() -> Result<BTreeSet<String>> {
+    let targets = metadata()?.packages.into_iter().flat_map(|package| package.targets);
+    Ok(targets
+        .filter(|target| target.kind.iter().any(|kind| kind == "test"))
+        .map(|target| target.name)
+        .collect())
 }
 
 /// Where the real neighbours are kept while they run: `$VNFM_STACK`, else `/var/tmp/vnfm-stack`.

@@ -24,6 +24,11 @@ impl Ctl {
         Self { program, server: server.to_owned() }
     }
 
+    /// A client for what needs no server.
+    pub(crate) fn local(program: PathBuf) -> Self {
+        Self { program, server: String::new() }
+    }
+
     /// Runs a command; its data as JSON.
     ///
     /// # Errors
@@ -76,7 +81,10 @@ impl Ctl {
 
     fn run(&self, words: &[&str], mut hear: impl FnMut(&str)) -> Result<(i32, String, String)> {
         let mut command = Command::new(&self.program);
-        command.args(["--server", &self.server]).args(words);
+        if !self.server.is_empty() {
+            command.args(["--server", &self.server]);
+        }
+        command.args(words);
         let (mut data, mut said) = (String::new(), String::new());
         let status = process::follow(&mut command, |output, line| {
             hear(line);

@@ -137,14 +137,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut stage = Stage::default();
     let world = World::start(arguments.real, &programs, folder.path())?;
     let began = Instant::now();
+    story::allow_plugin(&mut stage, &programs, &folder.path().join("data/plugins"))?;
     let server = stage.step("the server starts", |_| serve(&programs, folder.path()))?;
     let ctl = Ctl::new(programs.join("vnfmctl"), &server.url);
-    let outcome = story::tell(
-        &mut stage,
-        &ctl,
-        &world,
-        &story::Cast::new(arguments.package, &programs, folder.path()),
-    );
+    let outcome =
+        story::tell(&mut stage, &ctl, &world, &story::Cast::new(arguments.package, folder.path()));
     let seconds = (began.elapsed().as_secs_f64() * 10.0).round() / 10.0;
     let told = |ok, left_behind| Told {
         world: world.name(),

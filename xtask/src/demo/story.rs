@@ -24,18 +24,29 @@ const SSH: (&str, &str) = ("ubuntu", "secret");
 /// The sample that runs on the cluster.
 const SAMPLE_B: &str = "vnf-b-cnf";
 
-/// Who plays: packages, plugin, and a folder for what is written.
+/// Who plays: the shape of VNF-A's package, and a folder for what is written.
 pub(crate) struct Cast {
     shape: Shape,
-    plugin: PathBuf,
     folder: PathBuf,
 }
 
 impl Cast {
-    /// The built plugin and one of VNF-A's two packages.
-    pub(crate) fn new(shape: Shape, programs: &Path, folder: &Path) -> Self {
-        Self { shape, plugin: programs.join("libkubernetes_cluster.so"), folder: folder.to_owned() }
+    /// One of VNF-A's two packages, and a temporary folder.
+    pub(crate) fn new(shape: Shape, folder: &Path) -> Self {
+        Self { shape, folder: folder.to_owned() }
     }
+}
+
+/// Puts the plugin where the server will look for it, pinned by its hash.
+///
+/// # Errors
+/// What `vnfmctl` says.
+pub(crate) fn allow_plugin(stage: &mut Stage, programs: &Path, plugins: &Path) -> Result<()> {
+    stage.step("the plugin kubernetes-cluster is allowed", |busy| {
+        let library = programs.join("libkubernetes_cluster.so").to_string_lossy().into_owned();
+        let ctl = Ctl::local(programs.join("vnfmctl"));
+        ctl.watch(busy, &["plugin", "allow", &library, "--dir", &plugins.to_string_lossy()])
+    })
 }
 
 /// Tells it, from the first package to the proof that nothing is left.
@@ -43,9 +54,6 @@ impl Cast {
 /// # Errors
 /// What the first failing step says.
 pub(crate) fn tell(stage: &mut Stage, ctl: &Ctl, world: &World, cast: &Cast) -> Result<()> {
-    stage.step("plugin kubernetes-cluster is allowed", |_| {
-        ctl.json(&["plugin", "allow", &cast.plugin.to_string_lossy()]).map(drop)
-    })?;
     let package_a = onboard(stage, ctl, cast.shape.folder())?;
     let package_b = onboard(stage, ctl, SAMPLE_B)?;
     stage.step("vim register: the OpenStack", |_| {
