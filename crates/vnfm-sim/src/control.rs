@@ -1,0 +1,136 @@
+//! The control API: what checkers and demos read, and how they make things go wrong.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /world` | where everything is |
+//! | `GET /books` | stock, calls, violations |
+//! | `GET /calls` · `/left-behind` · `/violations` · `/clusters` | one page of it |
+//! | `GET`, `POST`, `DELETE /faults` | the script: read, add a rule (or a list of rules), forget |
+//! | `POST /actions` | `{"action": …}`: one of [`Action`] |
+
+use std::sync::Arc;
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::books::Books;
+use crate::faults::{Faults, Rule};
+use crate::http::{Desk, Listening, Neighbour, Reply, Request, Route};
+use crate::kubernetes::Clusters;
+use crate::openstack::Cloud;
+use crate::world::{Endpoints, World};
+
+/// What can be done to the world.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "action", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
+enum Action {
+    /// Deletes a server (id or name) behind Heat's back.
+    DeleteServer { server: String },
+    /// Sets a server to ERROR.
+    BreakServer { server: String },
+    /// Takes the power from a server's host.
+    PowerOff { server: String },
+    /// Changes a user's password, which ends the user's tokens.
+    SetPassword { user: String, password: String },
+    /// Ends every token.
+    RevokeTokens,
+    /// Sets a quota: `instances`, `network`, `port`.
+    SetQuota { quota: String, value: i64 },
+    /// Deletes an object of a cluster, by its API path.
+    DeleteObject { cluster: String, path: String },
+}
+
+/// The control desk; it takes no faults and keeps its own calls out of the books.
+struct Control {
+    endpoints: Endpoints,
+    books: Arc<Books>,
+    faults: Arc<Faults>,
+    cloud: Arc<Cloud>,
+    clusters: Arc<Clusters>,
+}
+
+/// Serves the control API of a world.
+pub(crate) fn serve(listener: TcpListener, world: &World) -> std::io::Result<Listening> {
+    let control = Control {
+        endpoints: world.endpoints().clone(),
+        books: world.books().clone(),
+        faults: world.faults().clone(),
+        cloud: world.cloud().clone(),
+        clusters: world.clusters().clone(),
+    };
+    let desk = Desk { neighbour: Arc::new(control), books: Books::new(), faults: Faults::new() };
+    crate::http::serve(listener, None, desk)
+}
+
+impl Neighbour for Control {
+    fn name(&self) -> &'static str {
+        "control"
+    }
+
+    fn failure(&self, status: u16) -> Reply {
+        refuse(status, "failed")
+    }
+
+    fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
+        let path = request.segments();
+        let segments: Vec<&str> = path.iter().map(String::as_str).collect();
+        let answer = match (&request.method, segments.as_slice()) {
+            (&Method::GET, ["world"]) => json!(self.endpoints),
+            (&Method::GET, ["books"]) => {
+                json!({ "stock": self.books.stock(), "calls": self.books.calls(), "violations": self.books.violations() })
+            }
+            (&Method::GET, ["calls"]) => json!(self.books.calls()),
+            (&Method::GET, ["left-behind"]) => json!(self.books.left_behind()),
+            (&Method::GET, ["violations"]) => json!(self.books.violations()),
+            (&Method::GET, ["clusters"]) => json!(self.clusters.list()),
+            (&Method::GET, ["faults"]) => {
+                self.faults.script().into_iter().map(|(rule, seen)| json!({ "rule": rule, "seen": seen })).collect()
+            }
+            (&Method::DELETE, ["faults"]) => {
+                self.faults.disarm();
+                json!([])
+            }
+            (&Method::POST, ["faults"]) => return Some(Route::new("control.faults", "", || self.arm(request))),
+            (&Method::POST, ["actions"]) => return Some(Route::new("control.actions", "", || self.act(request))),
+            _ => return Some(Route::new("control.unknown", "", || Err(refuse(404, "there is no such page; see `GET /world`")))),
+        };
+        Some(Route::new("control.read", "", move || Ok(Reply::json(200, &answer))))
+    }
+}
+
+impl Control {
+    fn arm(&self, request: &Request) -> Result<Reply, Reply> {
+        let body = request.json();
+        let rules = if body.is_array() { body } else { json!([body]) };
+        let rules: Vec<Rule> = serde_json::from_value(rules).map_err(|why| refuse(400, &format!("no such fault: {why}")))?;
+        let armed = rules.len();
+        rules.into_iter().for_each(|rule| self.faults.arm(rule));
+        Ok(Reply::json(200, &json!({ "armed": armed })))
+    }
+
+    fn act(&self, request: &Request) -> Result<Reply, Reply> {
+        let action: Action = serde_json::from_slice(&request.body).map_err(|why| refuse(400, &format!("no such action: {why}")))?;
+        let done = match action {
+            Action::DeleteServer { server } => self.cloud.delete_server(&server),
+            Action::BreakServer { server } => self.cloud.break_server(&server),
+            Action::PowerOff { server } => self.cloud.power_off(&server),
+            Action::SetPassword { user, password } => self.cloud.set_password(&user, &password),
+            Action::RevokeTokens => {
+                self.cloud.revoke_tokens();
+                true
+            }
+            Action::SetQuota { quota, value } => {
+                self.cloud.set_quota(&quota, value);
+                true
+            }
+            Action::DeleteObject { cluster, path } => self.clusters.get(&cluster).is_some_and(|cluster| cluster.delete(&path)),
+        };
+        if done { Ok(Reply::json(200, &Value::Bool(true))) } else { Err(refuse(404, "nothing of that name is there to act on")) }
+    }
+}
+
+fn refuse(status: u16, message: &str) -> Reply {
+    Reply::json(status, &json!({ "status": status, "message": message }))
+}

@@ -1,0 +1,266 @@
+//! One way to serve HTTP for all neighbours: a request is routed to a named call, the faults are
+//! asked, the call runs, the books note it.
+//!
+//! It sits on hyper itself, not on a framework, because a fault must be able to cut the connection
+//! without an answer ([`Cut`]), and because what has no route must be refused and written down.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{HeaderMap, Method, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use crate::books::{Books, Outcome};
+use crate::faults::{Fault, Faults, When};
+use crate::time::pause;
+
+const LARGEST_BODY: usize = 64 << 20;
+
+/// A request that was read to its end.
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: Vec<(String, String)>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Request {
+    /// The path's segments, decoded.
+    pub(crate) fn segments(&self) -> Vec<String> {
+        let decode = |s: &str| percent_encoding::percent_decode_str(s).decode_utf8_lossy().into_owned();
+        self.path.split('/').filter(|s| !s.is_empty()).map(decode).collect()
+    }
+
+    /// The value of a query parameter.
+    pub(crate) fn param(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The value of a header, empty if there is none.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The body as JSON, or null.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+}
+
+/// An answer.
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Body,
+    pub(crate) detail: String,
+}
+
+impl Reply {
+    /// JSON with a status.
+    pub(crate) fn json(status: u16, body: &Value) -> Self {
+        let headers = vec![("content-type", "application/json".to_owned())];
+        Self { status, headers, body: Body::from(body.to_string()), detail: String::new() }
+    }
+
+    /// A status alone.
+    pub(crate) fn empty(status: u16) -> Self {
+        Self { status, headers: Vec::new(), body: Body::empty(), detail: String::new() }
+    }
+
+    /// With one more header.
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// With a remark for the books.
+    pub(crate) fn remark(mut self, detail: impl Into<String>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(self.body);
+        *response.status_mut() = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        for (name, value) in self.headers {
+            if let Ok(value) = http::HeaderValue::from_str(&value) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response
+    }
+}
+
+/// What a request asks for: the call's name, what it is about, and how it is served.
+pub(crate) struct Route<'a> {
+    pub(crate) call: Cow<'static, str>,
+    pub(crate) subject: String,
+    pub(crate) run: Box<dyn FnOnce() -> Result<Reply, Reply> + Send + 'a>,
+}
+
+impl<'a> Route<'a> {
+    pub(crate) fn new(
+        call: impl Into<Cow<'static, str>>,
+        subject: impl Into<String>,
+        run: impl FnOnce() -> Result<Reply, Reply> + Send + 'a,
+    ) -> Self {
+        Self { call: call.into(), subject: subject.into(), run: Box::new(run) }
+    }
+}
+
+/// A service of the world.
+pub(crate) trait Neighbour: Send + Sync + 'static {
+    /// Its name in the books.
+    fn name(&self) -> &'static str;
+    /// What a request asks for; none if this world does not model it.
+    fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>>;
+    /// This service's way to say that something went wrong by itself.
+    fn failure(&self, status: u16) -> Reply;
+}
+
+/// Who serves, with what it has to ask and to note.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    pub(crate) neighbour: Arc<dyn Neighbour>,
+    pub(crate) books: Arc<Books>,
+    pub(crate) faults: Arc<Faults>,
+}
+
+/// The connection is cut without an answer.
+#[derive(Debug)]
+pub(crate) struct Cut;
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the connection was cut, as the script says")
+    }
+}
+
+impl std::error::Error for Cut {}
+
+/// A listening service; it ends, with all its connections, when this is dropped.
+pub(crate) struct Listening {
+    pub(crate) address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Listening {
+    /// Ends it and waits until its port is free.
+    pub(crate) async fn end(mut self) {
+        self.task.abort();
+        // It was aborted: that it says so is no news.
+        let _ = (&mut self.task).await;
+    }
+}
+
+/// Serves on a bound socket until the handle is dropped.
+pub(crate) fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, desk: Desk) -> io::Result<Listening> {
+    let address = listener.local_addr()?;
+    let task = tokio::spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => if let Ok((stream, _)) = accepted {
+                    connections.spawn(converse(stream, tls.clone(), desk.clone()));
+                },
+                Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            }
+        }
+    });
+    Ok(Listening { address, task })
+}
+
+async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, desk: Desk) {
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |request| {
+        let desk = desk.clone();
+        async move { answer(&desk, request).await }
+    });
+    let protocol = http1::Builder::new();
+    let ended = match tls {
+        None => protocol.serve_connection(TokioIo::new(stream), service).await,
+        Some(tls) => match tls.accept(stream).await {
+            Ok(stream) => protocol.serve_connection(TokioIo::new(stream), service).await,
+            Err(error) => return tracing::debug!(%error, "no TLS"),
+        },
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+async fn answer(desk: &Desk, request: hyper::Request<Incoming>) -> Result<Response<Body>, Cut> {
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(Body::new(body), LARGEST_BODY).await.map_err(|_| Cut)?;
+    let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
+    let path = parts.uri.path().to_owned();
+    let request = Request { method: parts.method, path, query, headers: parts.headers, body };
+    play(desk, &request).await.map(Reply::into_response)
+}
+
+async fn play(desk: &Desk, request: &Request) -> Result<Reply, Cut> {
+    let name = desk.neighbour.name();
+    let Some(Route { call, subject, run }) = desk.neighbour.route(request) else {
+        return Ok(refuse_unknown(desk, request));
+    };
+    let run = move || run().unwrap_or_else(|refused| refused);
+    let note = |outcome: Outcome| desk.books.record(name, &call, &subject, outcome);
+    let served = |reply: Reply| {
+        note(Outcome { status: i64::from(reply.status), detail: reply.detail.clone() });
+        reply
+    };
+    match desk.faults.take(&call, &subject) {
+        None | Some(Fault::Exit { .. } | Fault::Hang { hang: false }) => Ok(served(run())),
+        Some(Fault::Status { status }) => Ok(served(desk.neighbour.failure(status).remark("fault: status"))),
+        Some(Fault::Delay { delay_ms }) => {
+            pause(Duration::from_millis(delay_ms)).await;
+            Ok(served(run()))
+        }
+        Some(Fault::Drop { drop }) => {
+            if drop == When::After {
+                let reply = run();
+                note((0, format!("fault: cut after the effect ({})", reply.status)).into());
+            } else {
+                note((0, "fault: cut before the effect").into());
+            }
+            Err(Cut)
+        }
+        Some(Fault::ErrorAfterEffect { error_after_effect }) => {
+            let reply = run();
+            let remark = format!("fault: error after the effect ({})", reply.status);
+            Ok(served(desk.neighbour.failure(error_after_effect).remark(remark)))
+        }
+        Some(Fault::Hang { hang: true }) => {
+            note((0, "fault: never answered").into());
+            std::future::pending().await
+        }
+    }
+}
+
+fn refuse_unknown(desk: &Desk, request: &Request) -> Reply {
+    let name = desk.neighbour.name();
+    let what = format!("{name}: `{} {}` is not modelled", request.method, request.path);
+    desk.books.record(name, "unknown", &format!("{} {}", request.method, request.path), 501_u16);
+    desk.books.violation(what.clone());
+    Reply::json(501, &json!({ "code": 501, "title": "Not Implemented", "message": what }))
+}

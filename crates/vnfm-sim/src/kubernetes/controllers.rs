@@ -1,0 +1,481 @@
+//! The controllers: from what is wanted to what is, one round over the whole store at a time.
+//!
+//! A cluster's task runs rounds until one changes nothing, then sleeps until something is written (or
+//! a pod is due). Rounds are small functions, one per kind of object; each writes only what differs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::apply::Owners;
+use super::objects::{Key, Store, array};
+use crate::time::now;
+
+/// What the controllers remember between rounds.
+pub(crate) struct Controllers {
+    /// When a pod that was scheduled is up, by its uid.
+    due: BTreeMap<String, Instant>,
+    pub(crate) pod_start: Duration,
+    pub(crate) ca_pem: String,
+    addresses: u32,
+}
+
+impl Controllers {
+    pub(crate) fn new(pod_start: Duration, ca_pem: String) -> Self {
+        Self { due: BTreeMap::new(), pod_start, ca_pem, addresses: 0 }
+    }
+
+    /// Runs rounds until nothing changes; when the next pod is due.
+    pub(crate) fn settle(&mut self, store: &mut Store, network: bool) -> Option<Instant> {
+        for _ in 0..50 {
+            let before = store.version;
+            namespaces(store, &self.ca_pem);
+            nodes(store, network);
+            deployments(store);
+            replica_sets(store);
+            stateful_sets(store);
+            daemon_sets(store);
+            jobs(store);
+            self.pods(store);
+            volumes(store);
+            collect_garbage(store);
+            if store.version == before {
+                break;
+            }
+        }
+        self.due.retain(|uid, _| store.list("pods", "").any(|(_, pod)| pod["metadata"]["uid"] == uid.as_str() && pod["status"]["phase"] == "Pending"));
+        self.due.values().min().copied()
+    }
+
+    // --- pods ---
+
+    fn pods(&mut self, store: &mut Store) {
+        for key in keys(store, "pods") {
+            let Some(pod) = store.get(&key).cloned() else { continue };
+            if !pod["metadata"]["deletionTimestamp"].is_null() {
+                store.remove(&key);
+            } else if pod["spec"]["nodeName"].is_null() {
+                schedule(store, &key, &pod);
+            } else if pod["status"]["phase"] == "Pending" {
+                self.start(store, &key, &pod);
+            }
+        }
+    }
+
+    fn start(&mut self, store: &mut Store, key: &Key, pod: &Value) {
+        let images = |spec: &Value| spec["containers"].as_array().into_iter().flatten().map(|c| c["image"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>();
+        if let Some(image) = images(&pod["spec"]).into_iter().find(|image| image.contains("no-such")) {
+            return fail_to_pull(store, key, pod, &image);
+        }
+        let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let due = *self.due.entry(uid.clone()).or_insert_with(|| Instant::now() + self.pod_start);
+        if due > Instant::now() {
+            return;
+        }
+        self.due.remove(&uid);
+        self.addresses += 1;
+        let address = format!("10.244.{}.{}", self.addresses / 250 % 250, self.addresses % 250 + 2);
+        let finishes = matches!(pod["spec"]["restartPolicy"].as_str(), Some("Never" | "OnFailure")) && owner(pod).is_some_and(|o| o["kind"] == "Job");
+        store.update(key, |pod| pod["status"] = running(pod, &address, finishes));
+    }
+}
+
+fn keys(store: &Store, kind: &str) -> Vec<Key> {
+    store.list(kind, "").map(|(key, _)| key.clone()).collect()
+}
+
+fn owner(body: &Value) -> Option<&Value> {
+    body["metadata"]["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)
+}
+
+fn condition(kind: &str, holds: bool, reason: &str) -> Value {
+    json!({ "type": kind, "status": if holds { "True" } else { "False" }, "reason": reason, "lastTransitionTime": now(), "lastProbeTime": null })
+}
+
+fn running(pod: &Value, address: &str, finishes: bool) -> Value {
+    let state = if finishes { json!({ "terminated": { "exitCode": 0, "reason": "Completed", "finishedAt": now() } }) } else { json!({ "running": { "startedAt": now() } }) };
+    let of = |container: &Value| {
+        json!({ "name": container["name"], "image": container["image"], "imageID": "", "containerID": format!("containerd://{}", Uuid::new_v4().simple()),
+            "ready": !finishes, "started": !finishes, "restartCount": 0, "state": state, "lastState": {} })
+    };
+    let containers: Vec<Value> = pod["spec"]["containers"].as_array().into_iter().flatten().map(of).collect();
+    let reason = if finishes { "PodCompleted" } else { "" };
+    let conditions = [("PodScheduled", true), ("Initialized", true), ("ContainersReady", !finishes), ("Ready", !finishes)];
+    json!({ "phase": if finishes { "Succeeded" } else { "Running" }, "podIP": address, "podIPs": [{ "ip": address }], "hostIP": pod["status"]["hostIP"], "startTime": now(),
+        "qosClass": "BestEffort", "containerStatuses": containers,
+        "conditions": conditions.iter().map(|(kind, holds)| condition(kind, *holds, if *holds { "" } else { reason })).collect::<Vec<_>>() })
+}
+
+/// Finds a node: one that is Ready, whose taints are tolerated and that the selector selects.
+fn schedule(store: &mut Store, key: &Key, pod: &Value) {
+    let spec = &pod["spec"];
+    let everything = spec["tolerations"].as_array().into_iter().flatten().any(|t| t["operator"] == "Exists" && t["key"].is_null());
+    let fits = |node: &Value| {
+        let labels = &node["metadata"]["labels"];
+        let selected = spec["nodeSelector"].as_object().into_iter().flatten().all(|(label, value)| labels[label] == *value);
+        let tolerated = |taint: &Value| everything || spec["tolerations"].as_array().into_iter().flatten().any(|t| t["key"] == taint["key"]);
+        let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
+        selected && (everything || is_ready(node)) && node["spec"]["unschedulable"] != true && taints.all(tolerated)
+    };
+    let mut load: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, other) in store.list("pods", "") {
+        *load.entry(other["spec"]["nodeName"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
+    }
+    let nodes: Vec<Arc<Value>> = store.list("nodes", "").map(|(_, node)| Arc::clone(node)).filter(|node| fits(node)).collect();
+    let name = |node: &Value| node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    match nodes.iter().min_by_key(|node| load.get(&name(node)).copied().unwrap_or(0)) {
+        Some(node) => store.update(key, |pod| {
+            pod["spec"]["nodeName"] = json!(name(node));
+            pod["status"]["hostIP"] = node["status"]["addresses"][0]["address"].clone();
+            pod["status"]["conditions"] = json!([condition("PodScheduled", true, "")]);
+        }),
+        None if pod["status"]["conditions"].is_null() => {
+            let message = "0 nodes are available: no node is Ready and suitable.";
+            store.update(key, |pod| {
+                let mut refused = condition("PodScheduled", false, "Unschedulable");
+                refused["message"] = json!(message);
+                pod["status"]["conditions"] = json!([refused]);
+            });
+            event(store, key, pod, ("FailedScheduling", message));
+        }
+        None => {}
+    }
+}
+
+fn fail_to_pull(store: &mut Store, key: &Key, pod: &Value, image: &str) {
+    if !pod["status"]["containerStatuses"].is_null() {
+        return;
+    }
+    let message = format!("Failed to pull image \"{image}\": rpc error: code = NotFound desc = failed to pull and unpack image \"{image}\": not found");
+    store.update(key, |pod| {
+        let waiting = |container: &Value| {
+            json!({ "name": container["name"], "image": container["image"], "imageID": "", "ready": false, "started": false, "restartCount": 0, "lastState": {},
+                "state": { "waiting": { "reason": "ErrImagePull", "message": message } } })
+        };
+        let statuses: Vec<Value> = pod["spec"]["containers"].as_array().into_iter().flatten().map(waiting).collect();
+        pod["status"]["containerStatuses"] = json!(statuses);
+        pod["status"]["conditions"] = json!([condition("PodScheduled", true, ""), condition("ContainersReady", false, "ContainersNotReady"), condition("Ready", false, "ContainersNotReady")]);
+    });
+    event(store, key, pod, ("Failed", &message));
+}
+
+fn event(store: &mut Store, key: &Key, about: &Value, (reason, message): (&str, &str)) {
+    let name = format!("{}.{}", key.name, &Uuid::new_v4().simple().to_string()[..16]);
+    let place = Key::new("events", &key.namespace, &name);
+    let body = json!({ "apiVersion": "v1", "kind": "Event", "metadata": {}, "type": "Warning", "reason": reason, "message": message, "count": 1,
+        "firstTimestamp": now(), "lastTimestamp": now(), "source": { "component": "kubelet" },
+        "involvedObject": { "kind": about["kind"], "apiVersion": about["apiVersion"], "name": key.name, "namespace": key.namespace, "uid": about["metadata"]["uid"] } });
+    store.put(&place, body, Owners::default());
+}
+
+// --- workloads ---
+
+fn hash(value: &Value) -> String {
+    let sum = Sha256::digest(value.to_string().as_bytes());
+    sum.iter().take(5).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The objects of a kind that one object controls.
+fn children(store: &Store, kind: &str, parent: &Value) -> Vec<(Key, Arc<Value>)> {
+    let namespace = parent["metadata"]["namespace"].as_str().unwrap_or_default();
+    let uid = &parent["metadata"]["uid"];
+    store.list(kind, namespace).filter(|(_, body)| owner(body).is_some_and(|o| o["uid"] == *uid)).map(|(k, b)| (k.clone(), Arc::clone(b))).collect()
+}
+
+fn is_going(body: &Value) -> bool {
+    !body["metadata"]["deletionTimestamp"].is_null()
+}
+
+fn is_ready(body: &Value) -> bool {
+    body["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True")
+}
+
+fn owned_by(parent: &Value) -> Value {
+    json!([{ "apiVersion": parent["apiVersion"], "kind": parent["kind"], "name": parent["metadata"]["name"], "uid": parent["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true }])
+}
+
+fn make_pod(store: &mut Store, parent: &Value, name: &str, more: &[(&str, &str)]) {
+    let template = &parent["spec"]["template"];
+    let namespace = parent["metadata"]["namespace"].as_str().unwrap_or_default();
+    let mut spec = template["spec"].clone();
+    for (field, value) in [("restartPolicy", json!("Always")), ("terminationGracePeriodSeconds", json!(30)), ("serviceAccountName", json!("default"))] {
+        if spec[field].is_null() {
+            spec[field] = value;
+        }
+    }
+    let mut body = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "ownerReferences": owned_by(parent), "labels": template["metadata"]["labels"],
+        "annotations": template["metadata"]["annotations"] }, "spec": spec, "status": { "phase": "Pending" } });
+    if body["metadata"]["annotations"].is_null() {
+        body["metadata"].as_object_mut().map(|meta| meta.remove("annotations"));
+    }
+    for (label, value) in more {
+        match label.strip_prefix("node:") {
+            Some(_) => body["spec"]["nodeName"] = json!(value),
+            None => body["metadata"]["labels"][*label] = json!(value),
+        }
+    }
+    store.put(&Key::new("pods", namespace, name), body, Owners::default());
+}
+
+fn suffix() -> String {
+    Uuid::new_v4().simple().to_string()[..5].to_owned()
+}
+
+fn count(body: &Value) -> usize {
+    body["spec"]["replicas"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
+}
+
+fn deployments(store: &mut Store) {
+    for key in keys(store, "deployments.apps") {
+        let Some(deployment) = store.get(&key).cloned().filter(|d| !is_going(d)) else { continue };
+        let hash = hash(&deployment["spec"]["template"]);
+        let sets = children(store, "replicasets.apps", &deployment);
+        let current = format!("{}-{hash}", key.name);
+        let replicas = deployment["spec"]["replicas"].clone();
+        let revision = (sets.len() + 1).to_string();
+        match sets.iter().find(|(set, _)| set.name == current) {
+            Some((set, _)) => store.update(set, |body| body["spec"]["replicas"] = replicas.clone()),
+            None => make_replica_set(store, &deployment, (&current, &hash, &revision)),
+        }
+        let done = |body: &Value| body["status"]["readyReplicas"].as_u64().unwrap_or(0);
+        let fresh = store.get(&Key::new("replicasets.apps", &key.namespace, &current)).map_or(0, |body| done(body));
+        for (old, _) in sets.iter().filter(|(set, _)| set.name != current && fresh >= count(&deployment) as u64) {
+            store.update(old, |body| body["spec"]["replicas"] = json!(0));
+        }
+        let sets = children(store, "replicasets.apps", &deployment);
+        let total = |field: &str| sets.iter().map(|(_, set)| set["status"][field].as_u64().unwrap_or(0)).sum::<u64>();
+        let (made, ready) = (total("replicas"), total("readyReplicas"));
+        let updated = sets.iter().find(|(set, _)| set.name == current).map_or(0, |(_, set)| set["status"]["replicas"].as_u64().unwrap_or(0));
+        store.update(&key, |body| deployment_status(body, (made, ready, updated)));
+    }
+}
+
+fn make_replica_set(store: &mut Store, deployment: &Value, (name, hash, revision): (&str, &str, &str)) {
+    let namespace = deployment["metadata"]["namespace"].as_str().unwrap_or_default();
+    let mut template = deployment["spec"]["template"].clone();
+    template["metadata"]["labels"]["pod-template-hash"] = json!(hash);
+    let mut selector = deployment["spec"]["selector"].clone();
+    selector["matchLabels"]["pod-template-hash"] = json!(hash);
+    let body = json!({ "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": { "labels": template["metadata"]["labels"], "ownerReferences": owned_by(deployment),
+        "annotations": { "deployment.kubernetes.io/revision": revision }, "generation": 1 },
+        "spec": { "replicas": deployment["spec"]["replicas"], "selector": selector, "template": template }, "status": { "replicas": 0 } });
+    store.put(&Key::new("replicasets.apps", namespace, name), body, Owners::default());
+}
+
+fn deployment_status(body: &mut Value, (made, ready, updated): (u64, u64, u64)) {
+    let wanted = count(body) as u64;
+    let before = body["status"]["conditions"].clone();
+    let mut all = Vec::new();
+    for (kind, holds, reason) in [
+        ("Available", ready >= wanted, if ready >= wanted { "MinimumReplicasAvailable" } else { "MinimumReplicasUnavailable" }),
+        ("Progressing", true, if updated >= wanted && ready >= wanted { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" }),
+    ] {
+        let state = if holds { "True" } else { "False" };
+        let old = before.as_array().into_iter().flatten().find(|c| c["type"] == kind && c["status"] == state && c["reason"] == reason);
+        all.push(old.cloned().unwrap_or_else(|| json!({ "type": kind, "status": state, "reason": reason, "lastUpdateTime": now(), "lastTransitionTime": now() })));
+    }
+    let mut status = json!({ "observedGeneration": body["metadata"]["generation"], "conditions": all });
+    for (field, value) in [("replicas", made), ("updatedReplicas", updated), ("readyReplicas", ready), ("availableReplicas", ready), ("unavailableReplicas", wanted.saturating_sub(ready))] {
+        if value > 0 {
+            status[field] = json!(value);
+        }
+    }
+    body["status"] = status;
+}
+
+fn replica_sets(store: &mut Store) {
+    for key in keys(store, "replicasets.apps") {
+        let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else { continue };
+        let pods: Vec<_> = children(store, "pods", &set).into_iter().filter(|(_, pod)| !is_going(pod)).collect();
+        for _ in pods.len()..count(&set) {
+            make_pod(store, &set, &format!("{}-{}", key.name, suffix()), &[]);
+        }
+        let mut surplus: Vec<_> = pods.iter().collect();
+        surplus.sort_by_key(|(_, pod)| is_ready(pod));
+        for (pod, _) in surplus.into_iter().take(pods.len().saturating_sub(count(&set))) {
+            store.delete(pod, false, false);
+        }
+        let pods: Vec<_> = children(store, "pods", &set).into_iter().filter(|(_, pod)| !is_going(pod)).collect();
+        let ready = pods.iter().filter(|(_, pod)| is_ready(pod)).count();
+        store.update(&key, |body| body["status"] = json!({ "replicas": pods.len(), "fullyLabeledReplicas": pods.len(), "readyReplicas": ready, "availableReplicas": ready,
+            "observedGeneration": body["metadata"]["generation"] }));
+    }
+}
+
+fn stateful_sets(store: &mut Store) {
+    for key in keys(store, "statefulsets.apps") {
+        let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else { continue };
+        let hash = hash(&set["spec"]["template"]);
+        let revision = format!("{}-{hash}", key.name);
+        let pods = children(store, "pods", &set);
+        let name = |n: usize| format!("{}-{n}", key.name);
+        // In order, each when the one before it is Ready.
+        for n in 0..count(&set) {
+            match pods.iter().find(|(pod, _)| pod.name == name(n)) {
+                Some((pod, body)) if body["metadata"]["labels"]["controller-revision-hash"] != revision.as_str() => {
+                    store.delete(pod, false, false);
+                    break;
+                }
+                Some((_, body)) if is_ready(body) => {}
+                Some(_) => break,
+                None => {
+                    let index = n.to_string();
+                    make_pod(store, &set, &name(n), &[("controller-revision-hash", &revision), ("statefulset.kubernetes.io/pod-name", &name(n)), ("apps.kubernetes.io/pod-index", &index)]);
+                    break;
+                }
+            }
+        }
+        let wanted: BTreeSet<String> = (0..count(&set)).map(name).collect();
+        for (pod, _) in pods.iter().filter(|(pod, body)| !wanted.contains(&pod.name) && !is_going(body)) {
+            store.delete(pod, false, false);
+        }
+        let pods = children(store, "pods", &set);
+        let ready = pods.iter().filter(|(_, pod)| is_ready(pod)).count();
+        store.update(&key, |body| body["status"] = json!({ "replicas": pods.len(), "readyReplicas": ready, "availableReplicas": ready, "currentReplicas": pods.len(), "updatedReplicas": pods.len(),
+            "currentRevision": revision, "updateRevision": revision, "observedGeneration": body["metadata"]["generation"] }));
+    }
+}
+
+fn daemon_sets(store: &mut Store) {
+    for key in keys(store, "daemonsets.apps") {
+        let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else { continue };
+        let nodes: Vec<String> = keys(store, "nodes").into_iter().map(|node| node.name).collect();
+        let pods = children(store, "pods", &set);
+        let on = |pod: &Value| pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+        for node in nodes.iter().filter(|node| !pods.iter().any(|(_, pod)| on(pod) == **node)) {
+            make_pod(store, &set, &format!("{}-{}", key.name, suffix()), &[("node:", node)]);
+        }
+        for (pod, _) in pods.iter().filter(|(_, pod)| !nodes.contains(&on(pod))) {
+            store.remove(pod);
+        }
+        let pods = children(store, "pods", &set);
+        let ready = pods.iter().filter(|(_, pod)| is_ready(pod)).count();
+        store.update(&key, |body| body["status"] = json!({ "currentNumberScheduled": pods.len(), "desiredNumberScheduled": nodes.len(), "numberReady": ready, "numberAvailable": ready,
+            "numberMisscheduled": 0, "updatedNumberScheduled": pods.len(), "observedGeneration": body["metadata"]["generation"] }));
+    }
+}
+
+fn jobs(store: &mut Store) {
+    for key in keys(store, "jobs.batch") {
+        let Some(job) = store.get(&key).cloned().filter(|j| !is_going(j)) else { continue };
+        let pods = children(store, "pods", &job);
+        let wanted = job["spec"]["completions"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
+        let done = pods.iter().filter(|(_, pod)| pod["status"]["phase"] == "Succeeded").count();
+        for _ in pods.len()..wanted {
+            make_pod(store, &job, &format!("{}-{}", key.name, suffix()), &[("job-name", &key.name), ("batch.kubernetes.io/job-name", &key.name)]);
+        }
+        if job["status"]["completionTime"].is_null() {
+            store.update(&key, |body| {
+                if body["status"]["startTime"].is_null() {
+                    body["status"]["startTime"] = json!(now());
+                }
+                body["status"]["succeeded"] = json!(done);
+                body["status"]["active"] = json!(wanted - done.min(wanted));
+                if done >= wanted {
+                    body["status"]["completionTime"] = json!(now());
+                    body["status"]["conditions"] = json!([condition("Complete", true, "CompletionsReached")]);
+                }
+            });
+        }
+    }
+}
+
+// --- everything else ---
+
+fn namespaces(store: &mut Store, ca_pem: &str) {
+    for key in keys(store, "namespaces") {
+        let Some(namespace) = store.get(&key).cloned() else { continue };
+        if is_going(&namespace) {
+            empty(store, &key);
+            continue;
+        }
+        let account = Key::new("serviceaccounts", &key.name, "default");
+        if store.get(&account).is_none() {
+            store.put(&account, json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {} }), Owners::default());
+        }
+        let root = Key::new("configmaps", &key.name, "kube-root-ca.crt");
+        if store.get(&root).is_none() {
+            store.put(&root, json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": { "ca.crt": ca_pem } }), Owners::default());
+        }
+    }
+}
+
+/// A namespace that goes takes its content along, and goes when that is gone.
+fn empty(store: &mut Store, namespace: &Key) {
+    let content: Vec<Key> = store.all().filter(|(key, _)| key.namespace == namespace.name).map(|(key, _)| key.clone()).collect();
+    if content.is_empty() {
+        store.remove(namespace);
+        return;
+    }
+    for key in content {
+        if store.get(&key).is_some_and(|body| !is_going(body)) {
+            store.delete(&key, false, false);
+        }
+    }
+}
+
+/// A node is Ready once the cluster has a network.
+fn nodes(store: &mut Store, network: bool) {
+    let network = network || keys(store, "daemonsets.apps").iter().any(|key| key.name != "kube-proxy");
+    for key in keys(store, "nodes") {
+        store.update(&key, |node| {
+            if is_ready(node) != network || node["status"]["conditions"].is_null() {
+                let mut ready = condition("Ready", network, if network { "KubeletReady" } else { "KubeletNotReady" });
+                ready["message"] = json!(if network { "kubelet is posting ready status" } else { "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized" });
+                node["status"]["conditions"] = json!([condition("MemoryPressure", false, "KubeletHasSufficientMemory"), condition("DiskPressure", false, "KubeletHasNoDiskPressure"), ready]);
+            }
+        });
+    }
+}
+
+fn volumes(store: &mut Store) {
+    for key in keys(store, "persistentvolumeclaims") {
+        store.update(&key, |claim| {
+            if claim["status"]["phase"] != "Bound" {
+                claim["spec"]["volumeName"] = json!(format!("pvc-{}", claim["metadata"]["uid"].as_str().unwrap_or_default()));
+                claim["status"] = json!({ "phase": "Bound", "accessModes": claim["spec"]["accessModes"], "capacity": claim["spec"]["resources"]["requests"] });
+            }
+        });
+    }
+}
+
+/// What is owned goes when every owner is gone; an owner that waits for it goes then.
+fn collect_garbage(store: &mut Store) {
+    let alive: BTreeSet<String> = store.all().filter_map(|(_, body)| body["metadata"]["uid"].as_str().map(str::to_owned)).collect();
+    let leaving: BTreeSet<String> = (store.all())
+        .filter(|(_, body)| is_going(body) && body["metadata"]["finalizers"].as_array().into_iter().flatten().any(|f| f == "foregroundDeletion"))
+        .filter_map(|(_, body)| body["metadata"]["uid"].as_str().map(str::to_owned))
+        .collect();
+    let mut waited_for = BTreeSet::new();
+    let mut doomed = Vec::new();
+    for (key, body) in store.all() {
+        let Some(owners) = body["metadata"]["ownerReferences"].as_array().filter(|list| !list.is_empty()) else { continue };
+        let uids: Vec<&str> = owners.iter().filter_map(|owner| owner["uid"].as_str()).collect();
+        waited_for.extend(uids.iter().filter(|uid| leaving.contains(**uid)).map(|uid| (*uid).to_owned()));
+        if uids.iter().all(|uid| !alive.contains(*uid) || leaving.contains(*uid)) && !is_going(body) {
+            doomed.push((key.clone(), uids.iter().any(|uid| leaving.contains(*uid))));
+        }
+    }
+    for (key, foreground) in doomed {
+        store.delete(&key, foreground && key.kind != "pods", false);
+    }
+    let free: Vec<Key> = (store.all())
+        .filter(|(_, body)| body["metadata"]["uid"].as_str().is_some_and(|uid| leaving.contains(uid) && !waited_for.contains(uid)))
+        .map(|(key, _)| key.clone())
+        .collect();
+    for key in free {
+        store.update(&key, |body| {
+            if let Some(list) = array(&mut body["metadata"]["finalizers"]) {
+                list.retain(|f| f != "foregroundDeletion");
+            }
+        });
+        if store.get(&key).is_some_and(|body| !super::objects::has_finalizers(body)) {
+            store.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! Heat's records and its API: stacks, resources, events.
+//!
+//! Validation is answered at once; everything else is done by the engine (`engine.rs`) while the API
+//! shows how far it is. Its oddities are kept because drivers meet them: a stack by name is a 302,
+//! `name` and `tags` in one list is a 500, tags vanish with a PATCH that does not repeat them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use super::Cloud;
+use super::engine::Action;
+use super::state::{State, new_id, text};
+use super::template::{Surroundings, Wrong, check, document};
+use crate::http::{Neighbour, Reply, Request, Route};
+use crate::time::now;
+
+/// A resource of a stack.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Resource {
+    pub(crate) kind: String,
+    pub(crate) properties: Map<String, Value>,
+    pub(crate) physical: String,
+    pub(crate) status: String,
+    pub(crate) reason: String,
+    pub(crate) requires: BTreeSet<String>,
+    pub(crate) nested: bool,
+    pub(crate) created: String,
+    pub(crate) updated: String,
+}
+
+/// A stack, nested ones included.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stack {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// The stack and the resource in it that this one is nested in.
+    pub(crate) parent: Option<(String, String)>,
+    pub(crate) template: Value,
+    pub(crate) around: Surroundings,
+    pub(crate) parameters: Map<String, Value>,
+    pub(crate) tags: Vec<String>,
+    pub(crate) status: String,
+    pub(crate) reason: String,
+    pub(crate) rollback: bool,
+    pub(crate) timeout_mins: Value,
+    pub(crate) project: String,
+    pub(crate) user: String,
+    pub(crate) resources: BTreeMap<String, Resource>,
+    pub(crate) events: Vec<Value>,
+    pub(crate) created: String,
+    pub(crate) updated: Option<String>,
+    pub(crate) deleted: Option<String>,
+    /// Counts what was asked of this stack; an engine that works for an older number stops.
+    pub(crate) generation: u64,
+}
+
+/// The service.
+pub(crate) struct Heat(pub(crate) Arc<Cloud>);
+
+type Answer = Result<Reply, Reply>;
+
+impl Neighbour for Heat {
+    fn name(&self) -> &'static str {
+        "heat"
+    }
+
+    fn failure(&self, status: u16) -> Reply {
+        error(status, "Error", "The service is temporarily unable to answer")
+    }
+
+    fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
+        let path = request.segments();
+        let segments: Vec<&str> = path.iter().map(String::as_str).collect();
+        if segments.is_empty() {
+            return Some(Route::new("heat.versions", "", || Ok(versions())));
+        }
+        let ["v1", project, rest @ ..] = segments.as_slice() else { return None };
+        let project = (*project).to_owned();
+        self.stacks(request, &project, rest).or_else(|| self.inside(request, &project, rest))
+    }
+}
+
+impl Heat {
+    /// The routes of stacks as a whole.
+    fn stacks<'a>(&'a self, request: &'a Request, project: &str, rest: &[&str]) -> Option<Route<'a>> {
+        let project = project.to_owned();
+        let name = |n: usize| rest.get(n).map(|s| (*s).to_owned()).unwrap_or_default();
+        let (one, two) = (name(1), name(2));
+        let subject = if two.is_empty() { one.clone() } else { format!("{one}/{two}") };
+        let route = match (&request.method, rest) {
+            (&Method::POST, ["stacks"]) => {
+                let subject = text(&request.json(), "stack_name").to_owned();
+                Route::new("heat.stack_create", subject, move || self.create(request, &project))
+            }
+            (&Method::GET, ["stacks"]) => Route::new("heat.stack_list", "", move || self.list(request, &project)),
+            (&Method::POST, ["validate"]) => Route::new("heat.validate", "", move || self.validate(request, &project)),
+            (&Method::GET, ["stacks", _]) => Route::new("heat.stack_find", subject, move || self.redirect(request, &project, &one)),
+            (&Method::DELETE, ["stacks", _]) => Route::new("heat.stack_delete", subject, move || self.delete(request, &project, (&one, ""))),
+            (&Method::GET, ["stacks", _, _]) => Route::new("heat.stack_show", subject, move || self.show(request, &project, (&one, &two))),
+            (&Method::PUT | &Method::PATCH, ["stacks", _, _]) => {
+                Route::new("heat.stack_update", subject, move || self.update(request, &project, (&one, &two)))
+            }
+            (&Method::DELETE, ["stacks", _, _]) => Route::new("heat.stack_delete", subject, move || self.delete(request, &project, (&one, &two))),
+            (&Method::POST, ["stacks", _, _, "actions"]) => Route::new("heat.stack_action", subject, move || self.act(request, &project, (&one, &two))),
+            _ => return None,
+        };
+        Some(route)
+    }
+
+    /// The routes of what is inside a stack.
+    fn inside<'a>(&'a self, request: &'a Request, project: &str, rest: &[&str]) -> Option<Route<'a>> {
+        let project = project.to_owned();
+        let ["stacks", one, two, rest @ ..] = rest else { return None };
+        let (one, two) = ((*one).to_owned(), (*two).to_owned());
+        let subject = format!("{one}/{two}");
+        let route = match (&request.method, rest) {
+            (&Method::GET, ["resources"]) => Route::new("heat.resource_list", subject, move || {
+                let id = self.find(request, &project, (&one, &two))?;
+                let state = self.0.state();
+                let depth = request.param("nested_depth").and_then(|d| d.parse().ok()).unwrap_or(0);
+                Ok(Reply::json(200, &json!({ "resources": self.resources(&state, &id, depth) })))
+            }),
+            (&Method::GET, ["resources", resource]) => {
+                let resource = (*resource).to_owned();
+                Route::new("heat.resource_show", format!("{subject}/{resource}"), move || self.resource(request, &project, (&one, &two, &resource)))
+            }
+            (&Method::PATCH, ["resources", resource]) => {
+                let resource = (*resource).to_owned();
+                Route::new("heat.resource_mark", format!("{subject}/{resource}"), move || self.mark(request, &project, (&one, &two, &resource)))
+            }
+            (&Method::GET, ["events"]) => Route::new("heat.event_list", subject, move || self.events(request, &project, (&one, &two))),
+            (&Method::GET, [part @ ("template" | "environment" | "files" | "outputs")]) => {
+                let part = (*part).to_owned();
+                Route::new(format!("heat.stack_{part}"), subject, move || self.part(request, &project, (&one, &two, &part)))
+            }
+            (&Method::GET, ["outputs", key]) => {
+                let key = (*key).to_owned();
+                Route::new("heat.output_show", format!("{subject}/{key}"), move || self.output(request, &project, (&one, &two, &key)))
+            }
+            _ => return None,
+        };
+        Some(route)
+    }
+
+    // --- stacks ---
+
+    fn create(&self, request: &Request, project: &str) -> Answer {
+        let who = self.0.authenticate(request)?;
+        let body = request.json();
+        let name = text(&body, "stack_name");
+        if !is_stack_name(name) {
+            let message = format!(
+                "Invalid stack name {name} must contain only alphanumeric or \"_-.\" characters, must start with alpha and must be 255 characters or less."
+            );
+            return Err(error(400, "StackValidationFailed", &message));
+        }
+        if body.get("template").is_none_or(Value::is_null) {
+            return Err(error(400, "HTTPBadRequest", "No template specified"));
+        }
+        let mut state = self.0.state();
+        let exists = |s: &Stack| s.parent.is_none() && s.name == name && s.project == project && s.status != "DELETE_COMPLETE";
+        if state.stacks.values().any(exists) {
+            return Err(error(409, "StackExists", &format!("The Stack ({name}) already exists.")));
+        }
+        let (around, parameters) = environment(&body)?;
+        check(&state, &body["template"], &parameters, &around).map_err(|wrong| self.refuse(&wrong))?;
+        if who.by_credential {
+            return Err(error(500, "RemoteError", REFUSES_CREDENTIALS));
+        }
+        let id = new_id();
+        let stack = Stack {
+            id: id.clone(),
+            name: name.to_owned(),
+            template: document(&body["template"]).unwrap_or_default(),
+            around,
+            parameters,
+            tags: tags(&body),
+            rollback: body.get("disable_rollback").and_then(Value::as_bool) == Some(false),
+            timeout_mins: body.get("timeout_mins").cloned().unwrap_or_default(),
+            project: project.to_owned(),
+            user: who.user.clone(),
+            created: now(),
+            ..Stack::default()
+        };
+        state.stacks.insert(id.clone(), stack);
+        drop(state);
+        self.0.start(&id, Action::Create);
+        let href = self.href(project, name, &id);
+        Ok(Reply::json(201, &json!({ "stack": { "id": id, "links": [{ "href": href, "rel": "self" }] } })).with("location", href))
+    }
+
+    fn list(&self, request: &Request, project: &str) -> Answer {
+        self.0.authenticate(request)?;
+        if request.param("name").is_some() && request.param("tags").is_some() {
+            return Err(error(500, "RemoteError", "Remote error: InvalidRequestError Can't determine which FROM clause to join from, there are multiple FROMS which can join to this entity."));
+        }
+        let asked = |name: &str| request.query.iter().filter(|(k, _)| k == name).map(|(_, v)| v.clone()).collect::<Vec<_>>();
+        let (names, ids, statuses) = (asked("name"), asked("id"), asked("status"));
+        let wanted: Vec<String> = asked("tags").iter().flat_map(|t| t.split(',')).map(str::to_owned).collect();
+        let with_deleted = request.param("show_deleted").is_some_and(|v| v.eq_ignore_ascii_case("true"));
+        let limit = request.param("limit").and_then(|l| l.parse().ok()).unwrap_or(usize::MAX);
+        let any = |list: &[String], value: &str| list.is_empty() || list.iter().any(|item| item == value);
+        let state = self.0.state();
+        let mut stacks: Vec<&Stack> = (state.stacks.values())
+            .filter(|s| s.parent.is_none() && s.project == project && (with_deleted || s.status != "DELETE_COMPLETE"))
+            .filter(|s| any(&names, &s.name) && any(&ids, &s.id) && any(&statuses, &s.status))
+            .filter(|s| wanted.iter().all(|tag| s.tags.contains(tag)))
+            .collect();
+        stacks.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
+        if let Some(marker) = request.param("marker") {
+            let after = stacks.iter().position(|s| s.id == marker).map_or(0, |n| n + 1);
+            stacks.drain(..after);
+        }
+        let shown: Vec<Value> = stacks.into_iter().take(limit).map(|s| self.summary(s)).collect();
+        Ok(Reply::json(200, &json!({ "stacks": shown })))
+    }
+
+    fn validate(&self, request: &Request, _project: &str) -> Answer {
+        self.0.authenticate(request)?;
+        let body = request.json();
+        let (around, parameters) = environment(&body)?;
+        check(&self.0.state(), &body["template"], &parameters, &around).map_err(|wrong| self.refuse(&wrong))?;
+        let template = document(&body["template"]).unwrap_or_default();
+        Ok(Reply::json(200, &json!({ "Description": template["description"], "Parameters": template["parameters"] })))
+    }
+
+    fn redirect(&self, request: &Request, project: &str, name: &str) -> Answer {
+        let id = self.find(request, project, (name, ""))?;
+        let name = self.0.state().stacks.get(&id).map(|s| s.name.clone()).unwrap_or_default();
+        let href = self.href(project, &name, &id);
+        let body = json!({ "message": format!("The resource was found at <a href=\"{href}\">{href}</a>;<br />\nyou should be redirected automatically.\n\n"), "code": "302 Found", "title": "Found" });
+        Ok(Reply::json(302, &body).with("location", href))
+    }
+
+    fn show(&self, request: &Request, project: &str, at: (&str, &str)) -> Answer {
+        let id = self.find(request, project, at)?;
+        let state = self.0.state();
+        let stack = &state.stacks[&id];
+        let mut body = self.summary(stack);
+        let mut parameters = super::engine::shown_parameters(stack);
+        parameters.insert("OS::stack_id".into(), json!(stack.id));
+        parameters.insert("OS::stack_name".into(), json!(stack.name));
+        parameters.insert("OS::project_id".into(), json!(stack.project));
+        body["parameters"] = Value::Object(parameters);
+        body["outputs"] = super::engine::outputs(&state, stack).into();
+        body["disable_rollback"] = json!(!stack.rollback);
+        body["timeout_mins"] = stack.timeout_mins.clone();
+        body["capabilities"] = json!([]);
+        body["notification_topics"] = json!([]);
+        body["template_description"] = json!(document(&stack.template).ok().and_then(|t| t["description"].as_str().map(str::to_owned)).unwrap_or_else(|| "No description".into()));
+        Ok(Reply::json(200, &json!({ "stack": body })))
+    }
+
+    fn update(&self, request: &Request, project: &str, at: (&str, &str)) -> Answer {
+        let who = self.0.authenticate(request)?;
+        let id = self.find(request, project, at)?;
+        let body = request.json();
+        let patch = request.method == Method::PATCH;
+        if !patch && body.get("template").is_none_or(Value::is_null) {
+            return Err(error(400, "HTTPBadRequest", "No template specified"));
+        }
+        let (mut around, mut parameters) = environment(&body)?;
+        let mut state = self.0.state();
+        let mut stack = state.stacks.get(&id).cloned().ok_or_else(|| not_found(at.0))?;
+        if patch {
+            around.files = merged(&stack.around.files, around.files);
+            around.registry = merged(&stack.around.registry, around.registry);
+            let declared = |name: &String| document(&stack.template).is_ok_and(|t| !t["parameters"][name].is_null());
+            parameters.retain(|name, _| declared(name));
+            parameters = merged(&stack.parameters, parameters);
+        }
+        if let Some(template) = body.get("template").filter(|t| !t.is_null()) {
+            stack.template = document(template).map_err(|why| error(400, "StackValidationFailed", &format!("Template format error: {why}")))?;
+        }
+        check(&state, &stack.template, &parameters, &around).map_err(|wrong| self.refuse(&wrong))?;
+        if who.by_credential {
+            return Err(error(500, "RemoteError", REFUSES_CREDENTIALS));
+        }
+        (stack.around, stack.parameters, stack.tags) = (around, parameters, tags(&body));
+        stack.updated = Some(now());
+        state.stacks.insert(id.clone(), stack);
+        drop(state);
+        self.0.start(&id, Action::Update);
+        Ok(Reply::empty(202))
+    }
+
+    fn delete(&self, request: &Request, project: &str, at: (&str, &str)) -> Answer {
+        let id = self.find(request, project, at)?;
+        if self.0.state().stacks.get(&id).is_some_and(|s| s.status == "DELETE_COMPLETE") {
+            return Err(not_found(at.0));
+        }
+        self.0.start(&id, Action::Delete);
+        Ok(Reply::empty(204))
+    }
+
+    fn act(&self, request: &Request, project: &str, at: (&str, &str)) -> Answer {
+        let id = self.find(request, project, at)?;
+        let body = request.json();
+        let action = body.as_object().and_then(|map| map.keys().next()).map_or("", String::as_str);
+        match action {
+            "check" => self.0.start(&id, Action::Check),
+            "cancel_without_rollback" => self.0.cancel(&id),
+            other => {
+                self.0.books.violation(format!("heat: the stack action `{other}` is not modelled"));
+                return Err(error(501, "NotImplemented", &format!("the stack action `{other}` is not modelled")));
+            }
+        }
+        Ok(Reply::json(200, &Value::Null))
+    }
+
+    // --- inside a stack ---
+
+    fn resources(&self, state: &State, id: &str, depth: u32) -> Vec<Value> {
+        let Some(stack) = state.stacks.get(id) else { return Vec::new() };
+        let mut all = Vec::new();
+        for (name, resource) in &stack.resources {
+            all.push(self.resource_body(state, stack, (name, resource)));
+            if resource.nested && depth > 0 {
+                all.extend(self.resources(state, &resource.physical, depth - 1));
+            }
+        }
+        all
+    }
+
+    fn resource_body(&self, state: &State, stack: &Stack, (name, resource): (&str, &Resource)) -> Value {
+        let href = self.href(&stack.project, &stack.name, &stack.id);
+        let mut links = vec![json!({ "href": format!("{href}/resources/{name}"), "rel": "self" }), json!({ "href": href, "rel": "stack" })];
+        if resource.nested && !resource.physical.is_empty() {
+            let nested = state.stacks.get(&resource.physical).map_or(name, |nested| nested.name.as_str());
+            links.push(json!({ "href": self.href(&stack.project, nested, &resource.physical), "rel": "nested" }));
+        }
+        let required_by: Vec<&String> = stack.resources.iter().filter(|(_, r)| r.requires.contains(name)).map(|(n, _)| n).collect();
+        let mut body = json!({ "resource_name": name, "logical_resource_id": name, "resource_type": resource.kind,
+            "physical_resource_id": resource.physical, "resource_status": resource.status,
+            "resource_status_reason": resource.reason, "creation_time": resource.created,
+            "updated_time": resource.updated, "required_by": required_by, "links": links });
+        if let Some((_, parent)) = &stack.parent {
+            body["parent_resource"] = json!(parent);
+        }
+        body
+    }
+
+    fn resource(&self, request: &Request, project: &str, (one, two, name): (&str, &str, &str)) -> Answer {
+        let id = self.find(request, project, (one, two))?;
+        let state = self.0.state();
+        let stack = &state.stacks[&id];
+        let resource = stack.resources.get(name).ok_or_else(|| no_resource(name, one))?;
+        let mut body = self.resource_body(&state, stack, (name, resource));
+        body["attributes"] = super::engine::attributes(&state, resource);
+        body["description"] = json!("");
+        Ok(Reply::json(200, &json!({ "resource": body })))
+    }
+
+    fn mark(&self, request: &Request, project: &str, (one, two, name): (&str, &str, &str)) -> Answer {
+        let id = self.find(request, project, (one, two))?;
+        let body = request.json();
+        let mut state = self.0.state();
+        let resource = state.stacks.get_mut(&id).and_then(|s| s.resources.get_mut(name)).ok_or_else(|| no_resource(name, one))?;
+        if body["mark_unhealthy"] == true {
+            resource.status = "CHECK_FAILED".into();
+            resource.reason = text(&body, "resource_status_reason").to_owned();
+        } else {
+            resource.status = "CHECK_COMPLETE".into();
+        }
+        Ok(Reply::json(200, &Value::Null))
+    }
+
+    fn events(&self, request: &Request, project: &str, at: (&str, &str)) -> Answer {
+        let id = self.find(request, project, at)?;
+        let state = self.0.state();
+        let nested = request.param("nested_depth").is_some_and(|d| d != "0");
+        let mut events: Vec<Value> = Vec::new();
+        for stack in state.stacks.values() {
+            if stack.id == id || (nested && root_of(&state, &stack.id) == id) {
+                events.extend(stack.events.iter().cloned());
+            }
+        }
+        events.sort_by_key(|event| event["n"].as_u64());
+        if request.param("sort_dir") == Some("desc") {
+            events.reverse();
+        }
+        events.truncate(request.param("limit").and_then(|l| l.parse().ok()).unwrap_or(usize::MAX));
+        events.iter_mut().filter_map(Value::as_object_mut).for_each(|event| _ = event.remove("n"));
+        Ok(Reply::json(200, &json!({ "events": events })))
+    }
+
+    fn part(&self, request: &Request, project: &str, (one, two, part): (&str, &str, &str)) -> Answer {
+        let id = self.find(request, project, (one, two))?;
+        let state = self.0.state();
+        let stack = &state.stacks[&id];
+        let body = match part {
+            "template" => document(&stack.template).unwrap_or_default(),
+            "files" => Value::Object(stack.around.files.clone()),
+            "environment" => json!({ "parameters": super::engine::shown_parameters(stack), "resource_registry": stack.around.registry }),
+            _ => {
+                let outputs = super::engine::outputs(&state, stack);
+                let keys = outputs.iter().map(|o| json!({ "output_key": o["output_key"], "description": o["description"] }));
+                json!({ "outputs": keys.collect::<Vec<_>>() })
+            }
+        };
+        Ok(Reply::json(200, &body))
+    }
+
+    fn output(&self, request: &Request, project: &str, (one, two, key): (&str, &str, &str)) -> Answer {
+        let id = self.find(request, project, (one, two))?;
+        let state = self.0.state();
+        let output = super::engine::outputs(&state, &state.stacks[&id]).into_iter().find(|o| o["output_key"] == key);
+        let output = output.ok_or_else(|| error(404, "NotFound", &format!("Specified output key {key} not found.")))?;
+        Ok(Reply::json(200, &json!({ "output": output })))
+    }
+
+    // --- helpers of all routes ---
+
+    /// Logs in and finds a stack by name, id, or both; nested ones too.
+    fn find(&self, request: &Request, project: &str, (name, id): (&str, &str)) -> Result<String, Reply> {
+        self.0.authenticate(request)?;
+        let state = self.0.state();
+        let fits = |s: &&Stack| match id.is_empty() {
+            true => s.id == name || (s.name == name && s.parent.is_none()),
+            false => s.id == id && s.name == name,
+        };
+        let mut found: Vec<&Stack> = state.stacks.values().filter(|s| s.project == project).filter(fits).collect();
+        found.sort_by_key(|s| s.status == "DELETE_COMPLETE");
+        found.first().map(|s| s.id.clone()).ok_or_else(|| not_found(name))
+    }
+
+    fn refuse(&self, wrong: &Wrong) -> Reply {
+        if wrong.message.contains("not modelled by the simulated") {
+            self.0.books.violation(format!("heat: {}", wrong.message));
+            return error(501, "NotImplemented", &wrong.message);
+        }
+        error(400, wrong.kind, &wrong.message)
+    }
+
+    fn href(&self, project: &str, name: &str, id: &str) -> String {
+        format!("{}/v1/{project}/stacks/{name}/{id}", self.0.address("orchestration"))
+    }
+
+    fn summary(&self, stack: &Stack) -> Value {
+        let href = self.href(&stack.project, &stack.name, &stack.id);
+        json!({ "id": stack.id, "stack_name": stack.name, "stack_status": stack.status, "stack_status_reason": stack.reason,
+            "creation_time": stack.created, "updated_time": stack.updated, "deletion_time": stack.deleted,
+            "description": "", "stack_owner": null, "stack_user_project_id": stack.project, "project": stack.project,
+            "parent": stack.parent.as_ref().map(|(id, _)| id), "tags": if stack.tags.is_empty() { Value::Null } else { json!(stack.tags) },
+            "links": [{ "href": href, "rel": "self" }] })
+    }
+}
+
+/// The top of a nested stack.
+pub(crate) fn root_of(state: &State, id: &str) -> String {
+    let mut at = id.to_owned();
+    while let Some((parent, _)) = state.stacks.get(&at).and_then(|s| s.parent.clone()) {
+        at = parent;
+    }
+    at
+}
+
+const REFUSES_CREDENTIALS: &str = "Remote error: Forbidden Delegated tokens cannot manage trusts. (HTTP 403)";
+
+fn is_stack_name(name: &str) -> bool {
+    let letter = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
+    letter && name.len() <= 255 && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+}
+
+fn tags(body: &Value) -> Vec<String> {
+    let listed = match body.get("tags") {
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Some(Value::String(text)) => text.split(',').map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    listed.into_iter().filter(|tag| !tag.is_empty()).collect()
+}
+
+/// Files, registry and parameters of a request.
+fn environment(body: &Value) -> Result<(Surroundings, Map<String, Value>), Reply> {
+    let wrong = |why: String| error(400, "StackValidationFailed", &format!("Environment not valid: {why}"));
+    let environment = document(body.get("environment").unwrap_or(&Value::Null)).map_err(wrong)?;
+    let map = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let around = Surroundings { files: map(&body["files"]), registry: map(&environment["resource_registry"]) };
+    let template = document(&body["template"]).unwrap_or_default();
+    let mut parameters = map(&environment["parameter_defaults"]);
+    parameters.retain(|name, _| !template["parameters"][name].is_null());
+    parameters.extend(map(&environment["parameters"]));
+    parameters.extend(map(&body["parameters"]));
+    Ok((around, parameters))
+}
+
+fn merged(old: &Map<String, Value>, new: Map<String, Value>) -> Map<String, Value> {
+    old.clone().into_iter().chain(new).collect()
+}
+
+fn not_found(name: &str) -> Reply {
+    error(404, "EntityNotFound", &format!("The Stack ({name}) could not be found."))
+}
+
+fn no_resource(name: &str, stack: &str) -> Reply {
+    error(404, "ResourceNotFound", &format!("The Resource ({name}) could not be found in Stack {stack}."))
+}
+
+fn versions() -> Reply {
+    Reply::json(300, &json!({ "versions": [{ "id": "v1.0", "status": "CURRENT", "links": [{ "rel": "self", "href": "/v1/" }] }] }))
+}
+
+/// An error as Heat tells it.
+pub(crate) fn error(status: u16, kind: &str, message: &str) -> Reply {
+    let (title, explanation) = match status {
+        400 => ("Bad Request", "The server could not comply with the request since it is either malformed or otherwise incorrect."),
+        401 => ("Unauthorized", "This server could not verify that you are authorized to access the document you requested."),
+        404 => ("Not Found", "The resource could not be found."),
+        409 => ("Conflict", "There was a conflict when trying to complete your request."),
+        500 => ("Internal Server Error", "The server has either erred or is incapable of performing the requested operation."),
+        503 => ("Service Unavailable", "The server is currently unavailable. Please try again at a later time."),
+        _ => ("Error", "The request was not served."),
+    };
+    let body = json!({ "code": status, "title": title, "explanation": explanation,
+        "error": { "type": kind, "message": message, "traceback": null } });
+    Reply::json(status, &body).remark(message)
+}

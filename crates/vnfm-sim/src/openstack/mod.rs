@@ -1,0 +1,285 @@
+//! The simulated OpenStack: one cloud, six services over it.
+//!
+//! The cloud is one locked [`State`](state::State); the services are pages of routes over it, and
+//! `engine.rs` moves stacks and servers. Behind each ACTIVE server whose address lies in the world's
+//! block a simulated host boots, as a hypervisor would do it.
+
+mod engine;
+mod functions;
+mod glance;
+mod heat;
+mod keystone;
+mod neutron;
+mod nova;
+mod resources;
+mod state;
+mod template;
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex as Turn, watch};
+
+use crate::books::{Books, Entry, Shelf};
+use crate::faults::{Fault, Faults};
+use crate::hosts::{HostSpec, Hosts, User as HostUser};
+use crate::http::{Desk, Listening, Neighbour, Reply, Request, serve};
+use crate::time::pause;
+pub use state::PASSWORD;
+use state::{Endpoint, KINDS, State, Token, new_id, text};
+
+/// How fast this cloud is.
+#[derive(Debug, Clone)]
+pub struct CloudOptions {
+    /// How long Nova builds a server.
+    pub server_build: Duration,
+    /// How long a host boots once its server is ACTIVE.
+    pub boot: Duration,
+    /// How long a token lives.
+    pub token_life: Duration,
+}
+
+impl Default for CloudOptions {
+    fn default() -> Self {
+        Self { server_build: Duration::ZERO, boot: Duration::ZERO, token_life: Duration::from_secs(3600) }
+    }
+}
+
+/// The cloud that all services show.
+pub struct Cloud {
+    pub(crate) books: Arc<Books>,
+    pub(crate) faults: Arc<Faults>,
+    pub(crate) hosts: Arc<Hosts>,
+    pub(crate) options: CloudOptions,
+    pub(crate) superseded: watch::Sender<u64>,
+    block: [u8; 2],
+    state: Mutex<State>,
+    turns: Mutex<BTreeMap<String, Arc<Turn<()>>>>,
+    addresses: OnceLock<BTreeMap<&'static str, String>>,
+    listening: Mutex<Vec<Listening>>,
+}
+
+/// Type, name, and what follows the address in the catalog.
+const SERVICES: [(&str, &str, &str); 6] = [
+    ("identity", "keystone", "/v3"),
+    ("orchestration", "heat", "/v1/%(tenant_id)s"),
+    ("compute", "nova", "/v2.1"),
+    ("network", "neutron", ""),
+    ("image", "glance", ""),
+    ("volumev3", "cinder", "/v3/%(tenant_id)s"),
+];
+
+impl Cloud {
+    /// Starts the cloud: every service on a free port of 127.0.0.1.
+    pub(crate) async fn open(hosts: Arc<Hosts>, books: Arc<Books>, faults: Arc<Faults>, (block, options): ([u8; 2], CloudOptions)) -> anyhow::Result<Arc<Self>> {
+        let cloud = Arc::new(Self {
+            books: Arc::clone(&books),
+            faults: Arc::clone(&faults),
+            hosts,
+            options,
+            superseded: watch::Sender::new(0),
+            block,
+            state: Mutex::new(State::seeded(block)),
+            turns: Mutex::default(),
+            addresses: OnceLock::new(),
+            listening: Mutex::default(),
+        });
+        let mut addresses = BTreeMap::new();
+        for (service, name, path) in SERVICES {
+            let listener = TcpListener::bind("127.0.0.1:0").await?;
+            let address = format!("http://{}", listener.local_addr()?);
+            let desk = Desk { neighbour: cloud.service(service), books: Arc::clone(&books), faults: Arc::clone(&faults) };
+            let listening = serve(listener, None, desk)?;
+            hold(&cloud.listening).push(listening);
+            for interface in ["public", "internal", "admin"] {
+                cloud.state().endpoints.push(Endpoint { id: new_id().replace('-', ""), service, name, interface, url: format!("{address}{path}") });
+            }
+            addresses.insert(service, address);
+        }
+        _ = cloud.addresses.set(addresses);
+        let shelf: Arc<dyn Shelf> = cloud.clone();
+        books.shelve(Arc::downgrade(&shelf));
+        Ok(cloud)
+    }
+
+    fn service(self: &Arc<Self>, service: &str) -> Arc<dyn Neighbour> {
+        let cloud = Arc::clone(self);
+        match service {
+            "identity" => Arc::new(keystone::Keystone(cloud)),
+            "orchestration" => Arc::new(heat::Heat(cloud)),
+            "compute" => Arc::new(nova::Nova(cloud)),
+            "network" => Arc::new(neutron::Neutron(cloud)),
+            "image" => Arc::new(glance::Glance(cloud)),
+            _ => Arc::new(glance::Cinder(cloud)),
+        }
+    }
+
+    /// The address of a service, by its type in the catalog.
+    pub fn address(&self, service: &str) -> String {
+        self.addresses.get().and_then(|all| all.get(service)).cloned().unwrap_or_default()
+    }
+
+    /// Ends all services; open connections are cut.
+    pub(crate) fn stop(&self) {
+        hold(&self.listening).clear();
+    }
+
+    // --- what an administrator, or bad luck, does ---
+
+    /// Deletes a server (id or name) behind Heat's back, its host with it; whether there was one.
+    pub fn delete_server(self: &Arc<Self>, server: &str) -> bool {
+        let Some(id) = self.server_id(server) else { return false };
+        resources::unmake_server(&mut self.state(), &id);
+        let hosts = Arc::clone(&self.hosts);
+        tokio::spawn(async move { hosts.destroy(&id).await });
+        true
+    }
+
+    /// Sets a server (id or name) to ERROR; whether there was one.
+    pub fn break_server(&self, server: &str) -> bool {
+        let Some(id) = self.server_id(server) else { return false };
+        if let Some(server) = self.state().servers.get_mut(&id) {
+            server.status = "ERROR".into();
+            server.fault = Some("the hypervisor is gone".into());
+        }
+        true
+    }
+
+    /// Takes the power from a server's host (id or name); Nova goes on to call it what it called it.
+    pub fn power_off(&self, server: &str) -> bool {
+        let Some(id) = self.server_id(server) else { return false };
+        self.hosts.power_off(&id);
+        true
+    }
+
+    /// Changes a user's password, which ends all tokens of the user; whether there is such a user.
+    pub fn set_password(&self, name: &str, password: &str) -> bool {
+        let mut state = self.state();
+        let Some(user) = state.users.values_mut().find(|user| user.name == name) else { return false };
+        password.clone_into(&mut user.password);
+        let id = user.id.clone();
+        state.tokens.retain(|_, token| token.user != id);
+        true
+    }
+
+    /// Ends every token.
+    pub fn revoke_tokens(&self) {
+        self.state().tokens.clear();
+    }
+
+    /// Sets a quota: `instances`, `network`, `port`.
+    pub fn set_quota(&self, name: &str, value: i64) {
+        let value = if value < 0 { i64::MAX } else { value };
+        self.state().quotas.insert(name.to_owned(), value);
+    }
+
+    fn server_id(&self, server: &str) -> Option<String> {
+        let state = self.state();
+        state.servers.values().find(|s| s.id == server || s.name == server).map(|s| s.id.clone())
+    }
+
+    // --- for the services ---
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        hold(&self.state)
+    }
+
+    /// Who asks, or 401.
+    pub(crate) fn authenticate(&self, request: &Request) -> Result<Token, Reply> {
+        let state = self.state();
+        let token = state.tokens.get(request.header("x-auth-token")).filter(|token| token.expires > jiff::Timestamp::now());
+        token.cloned().ok_or_else(|| keystone::unauthorized(&self.address("identity")))
+    }
+
+    /// The turn of a stack: one request is worked on at a time.
+    pub(crate) fn turn(&self, stack: &str) -> Arc<Turn<()>> {
+        Arc::clone(hold(&self.turns).entry(stack.to_owned()).or_default())
+    }
+
+    /// Boots a host behind every ACTIVE server that has an address in the block and no host yet.
+    pub(crate) fn settle_hosts(self: &Arc<Self>) {
+        let mut specs = Vec::new();
+        {
+            let mut state = self.state();
+            let waiting: Vec<String> = (state.servers.values()).filter(|s| s.status == "ACTIVE" && s.host.is_none()).map(|s| s.id.clone()).collect();
+            for id in waiting {
+                if let Some(spec) = self.host_spec(&state, &id)
+                    && let Some(server) = state.servers.get_mut(&id)
+                {
+                    server.host = spec.1.into();
+                    specs.push(spec.0);
+                }
+            }
+        }
+        for spec in specs {
+            let cloud = Arc::clone(self);
+            tokio::spawn(async move { cloud.boot(spec).await });
+        }
+    }
+
+    fn host_spec(&self, state: &State, id: &str) -> Option<(HostSpec, Ipv4Addr)> {
+        let server = state.servers.get(id)?;
+        let addresses = state.addresses(server);
+        let all = addresses.as_object()?.values().flat_map(|list| list.as_array().into_iter().flatten());
+        let [a, b] = self.block;
+        let inside = |address: &Ipv4Addr| address.octets()[..3] == [127, a, b];
+        let address = all.filter_map(|entry| text(entry, "addr").parse::<Ipv4Addr>().ok()).find(inside)?;
+        let key = server.key_name.as_deref().and_then(|name| state.find("keypair", name)).map(|key| text(key, "public_key").to_owned());
+        let user = HostUser { name: "ubuntu".into(), password: Some("secret".into()), authorized_keys: key.into_iter().collect() };
+        Some((HostSpec { server_id: id.to_owned(), name: server.name.clone(), address: address.into(), users: vec![user] }, address))
+    }
+
+    async fn boot(&self, spec: HostSpec) {
+        let (id, name) = (spec.server_id.clone(), spec.name.clone());
+        pause(self.options.boot).await;
+        match self.faults.take("host.boot", &name) {
+            None => {}
+            Some(Fault::Delay { delay_ms }) => pause(Duration::from_millis(delay_ms)).await,
+            Some(_) => return self.books.record("host", "host.boot", &name, (1, "fault: never comes up")),
+        }
+        if !self.state().servers.contains_key(&id) {
+            return;
+        }
+        match self.hosts.boot(spec).await {
+            Ok(()) => self.books.record("host", "host.boot", &name, 0_i64),
+            Err(error) => {
+                self.books.record("host", "host.boot", &name, (1, format!("{error:#}")));
+                self.books.violation(format!("the host of server `{name}` did not boot: {error:#}"));
+            }
+        }
+        if !self.state().servers.contains_key(&id) {
+            self.hosts.destroy(&id).await;
+        }
+    }
+}
+
+impl Shelf for Cloud {
+    fn entries(&self) -> Vec<Entry> {
+        let state = self.state();
+        let mut all = Vec::new();
+        for stack in state.stacks.values().filter(|s| s.parent.is_none() && s.status != "DELETE_COMPLETE") {
+            let detail = json!({ "status": stack.status, "reason": stack.reason, "tags": stack.tags });
+            all.push(Entry { kind: "stack".into(), id: stack.id.clone(), name: stack.name.clone(), seeded: false, detail });
+        }
+        for server in state.servers.values() {
+            let detail = json!({ "status": server.status, "addresses": state.addresses(server) });
+            all.push(Entry { kind: "server".into(), id: server.id.clone(), name: server.name.clone(), seeded: false, detail });
+        }
+        for kind in KINDS {
+            for body in state.all(kind) {
+                let id = text(body, "id").to_owned();
+                let seeded = state.is_seeded(&id);
+                all.push(Entry { kind: kind.into(), name: text(body, "name").to_owned(), id, seeded, detail: json!(null) });
+            }
+        }
+        all
+    }
+}
+
+fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
+}

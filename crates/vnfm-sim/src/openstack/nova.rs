@@ -1,0 +1,254 @@
+//! Nova as far as a driver and a checker need it: servers, their console, flavors, key pairs, quotas.
+//!
+//! Servers are made by Heat alone. The console log is the host's own: its SSH host keys stand in it.
+
+use std::sync::Arc;
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::Cloud;
+use super::state::{Server, State, text};
+use crate::http::{Neighbour, Reply, Request, Route};
+
+/// The service.
+pub(crate) struct Nova(pub(crate) Arc<Cloud>);
+
+type Answer = Result<Reply, Reply>;
+
+impl Neighbour for Nova {
+    fn name(&self) -> &'static str {
+        "nova"
+    }
+
+    fn failure(&self, status: u16) -> Reply {
+        error(status, "The service is temporarily unable to answer.")
+    }
+
+    fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
+        let path = request.segments();
+        let segments: Vec<&str> = path.iter().map(String::as_str).collect();
+        if segments.is_empty() || segments == ["v2.1"] {
+            return Some(Route::new("nova.versions", "", || Ok(versions())));
+        }
+        let ["v2.1", rest @ ..] = segments.as_slice() else { return None };
+        let id = rest.get(1).map(|s| (*s).to_owned()).unwrap_or_default();
+        Some(match (&request.method, rest) {
+            (&Method::GET, ["servers"]) => Route::new("nova.server_list", "", || self.list(request, false)),
+            (&Method::GET, ["servers", "detail"]) => Route::new("nova.server_list", "detail", || self.list(request, true)),
+            (&Method::GET, ["servers", _]) => Route::new("nova.server_show", id.clone(), move || self.show(request, &id)),
+            (&Method::DELETE, ["servers", _]) => Route::new("nova.server_delete", id.clone(), move || self.delete(request, &id)),
+            (&Method::POST, ["servers", _, "action"]) => {
+                let body = request.json();
+                let action = body.as_object().and_then(|map| map.keys().next().cloned()).unwrap_or_default();
+                let call = match action.as_str() {
+                    "os-getConsoleOutput" => "nova.console_output",
+                    "os-resetState" => "nova.reset_state",
+                    "os-stop" => "nova.server_stop",
+                    _ => return None,
+                };
+                Route::new(call, id.clone(), move || self.act(request, &id, &action))
+            }
+            (&Method::GET, ["flavors"] | ["flavors", "detail"]) => Route::new("nova.flavor_list", "", || self.things(request, "flavor", "flavors")),
+            (&Method::GET, ["flavors", _]) => Route::new("nova.flavor_show", id.clone(), move || self.thing(request, "flavor", &id)),
+            (&Method::GET, ["os-keypairs"]) => Route::new("nova.keypair_list", "", || self.key_pairs(request)),
+            (&Method::GET, ["os-keypairs", _]) => Route::new("nova.keypair_show", id.clone(), move || self.thing(request, "keypair", &id)),
+            (&Method::GET, ["os-server-groups"]) => Route::new("nova.server_group_list", "", || self.things(request, "server_group", "server_groups")),
+            (&Method::GET, ["limits"]) => Route::new("nova.limits", "", || self.limits(request)),
+            (&Method::GET, ["os-availability-zone"]) => Route::new("nova.zones", "", || {
+                self.0.authenticate(request)?;
+                Ok(Reply::json(200, &json!({ "availabilityZoneInfo": [{ "zoneName": "nova", "zoneState": { "available": true }, "hosts": null }] })))
+            }),
+            (&Method::GET, ["os-quota-sets", _]) => Route::new("nova.quota_show", id.clone(), move || self.quota(request, &id)),
+            (&Method::PUT, ["os-quota-sets", _]) => Route::new("nova.quota_update", id.clone(), move || self.set_quota(request, &id)),
+            _ => return None,
+        })
+    }
+}
+
+impl Nova {
+    fn list(&self, request: &Request, detail: bool) -> Answer {
+        let who = self.0.authenticate(request)?;
+        let state = self.0.state();
+        let admin = state.users.get(&who.user).is_some_and(|u| u.admin);
+        let project = state.users.get(&who.user).map(|u| u.project.clone()).unwrap_or_default();
+        let everywhere = admin && request.param("all_tenants").is_some_and(|v| v != "0" && !v.eq_ignore_ascii_case("false"));
+        let fits = |server: &&Server| {
+            let param = |name: &str| request.param(name);
+            (everywhere || server.project == project)
+                && param("name").is_none_or(|name| server.name.contains(name.trim_start_matches('^').trim_end_matches('$')))
+                && param("status").is_none_or(|status| server.status.eq_ignore_ascii_case(status))
+        };
+        let embed = embeds_flavor(request);
+        let shown: Vec<Value> = (state.servers.values().filter(fits))
+            .map(|server| if detail { show(&state, server, embed) } else { json!({ "id": server.id, "name": server.name, "links": [] }) })
+            .collect();
+        Ok(Reply::json(200, &json!({ "servers": shown })))
+    }
+
+    fn show(&self, request: &Request, id: &str) -> Answer {
+        self.0.authenticate(request)?;
+        let state = self.0.state();
+        let server = state.servers.get(id).ok_or_else(|| no_instance(id))?;
+        Ok(Reply::json(200, &json!({ "server": show(&state, server, embeds_flavor(request)) })))
+    }
+
+    fn delete(&self, request: &Request, id: &str) -> Answer {
+        self.0.authenticate(request)?;
+        if !self.0.delete_server(id) {
+            return Err(no_instance(id));
+        }
+        Ok(Reply::empty(204))
+    }
+
+    fn act(&self, request: &Request, id: &str, action: &str) -> Answer {
+        let who = self.0.authenticate(request)?;
+        let body = request.json();
+        let admin = self.0.state().users.get(&who.user).is_some_and(|u| u.admin);
+        if !self.0.state().servers.contains_key(id) {
+            return Err(no_instance(id));
+        }
+        match action {
+            "os-getConsoleOutput" => {
+                let log = self.0.hosts.console_log(id);
+                let lines: Vec<&str> = log.lines().collect();
+                let length = body[action]["length"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(lines.len());
+                let output = lines[lines.len().saturating_sub(length)..].join("\n");
+                Ok(Reply::json(200, &json!({ "output": output })))
+            }
+            "os-resetState" if !admin => Err(error(403, "Policy doesn't allow os_compute_api:os-admin-actions:reset_state to be performed.")),
+            "os-resetState" => {
+                let status = if text(&body[action], "state") == "error" { "ERROR" } else { "ACTIVE" };
+                if let Some(server) = self.0.state().servers.get_mut(id) {
+                    status.clone_into(&mut server.status);
+                }
+                Ok(Reply::empty(202))
+            }
+            _ => self.stop(id),
+        }
+    }
+
+    fn stop(&self, id: &str) -> Answer {
+        let mut state = self.0.state();
+        let server = state.servers.get_mut(id).ok_or_else(|| no_instance(id))?;
+        if server.status != "ACTIVE" {
+            let message = format!("Cannot 'stop' instance {id} while it is in vm_state {}", vm_state(&server.status));
+            return Err(error(409, &message));
+        }
+        server.status = "SHUTOFF".into();
+        drop(state);
+        self.0.power_off(id);
+        Ok(Reply::empty(202))
+    }
+
+    fn things(&self, request: &Request, kind: &str, plural: &str) -> Answer {
+        self.0.authenticate(request)?;
+        let state = self.0.state();
+        let all: Vec<&Value> = state.all(kind).collect();
+        Ok(Reply::json(200, &json!({ plural: all })))
+    }
+
+    fn thing(&self, request: &Request, kind: &str, id: &str) -> Answer {
+        self.0.authenticate(request)?;
+        let state = self.0.state();
+        let found = state.thing(kind, id).ok_or_else(|| error(404, &format!("{kind} {id} could not be found.")))?;
+        Ok(Reply::json(200, &json!({ kind: found })))
+    }
+
+    fn key_pairs(&self, request: &Request) -> Answer {
+        self.0.authenticate(request)?;
+        let state = self.0.state();
+        let all: Vec<Value> = state.all("keypair").map(|k| json!({ "keypair": k })).collect();
+        Ok(Reply::json(200, &json!({ "keypairs": all })))
+    }
+
+    fn limits(&self, request: &Request) -> Answer {
+        self.0.authenticate(request)?;
+        let state = self.0.state();
+        let quota = |name: &str| state.quotas.get(name).copied().unwrap_or(-1);
+        let absolute = json!({ "maxTotalInstances": quota("instances"), "maxTotalCores": quota("cores"), "maxTotalRAMSize": -1,
+            "totalInstancesUsed": state.servers.len(), "totalCoresUsed": 0, "totalRAMUsed": 0 });
+        Ok(Reply::json(200, &json!({ "limits": { "rate": [], "absolute": absolute } })))
+    }
+
+    fn quota(&self, request: &Request, project: &str) -> Answer {
+        self.0.authenticate(request)?;
+        let mut set = json!(self.0.state().quotas);
+        set["id"] = json!(project);
+        Ok(Reply::json(200, &json!({ "quota_set": set })))
+    }
+
+    fn set_quota(&self, request: &Request, project: &str) -> Answer {
+        let who = self.0.authenticate(request)?;
+        if !self.0.state().users.get(&who.user).is_some_and(|u| u.admin) {
+            return Err(error(403, "Policy doesn't allow os_compute_api:os-quota-sets:update to be performed."));
+        }
+        for (name, value) in request.json()["quota_set"].as_object().into_iter().flatten() {
+            if let Some(value) = value.as_i64() {
+                self.0.set_quota(name, value);
+            }
+        }
+        self.quota(request, project)
+    }
+}
+
+/// A server as the API shows it; since microversion 2.47 the flavor is embedded.
+pub(crate) fn show(state: &State, server: &Server, embed: bool) -> Value {
+    let flavor = state.thing("flavor", &server.flavor);
+    let flavor = match flavor {
+        Some(f) if embed => json!({ "original_name": f["name"], "ram": f["ram"], "vcpus": f["vcpus"], "disk": f["disk"], "ephemeral": 0, "swap": 0, "extra_specs": {} }),
+        _ => json!({ "id": server.flavor, "links": [] }),
+    };
+    let volumes: Vec<Value> = server.volumes.iter().map(|id| json!({ "id": id })).collect();
+    let image = server.image.as_ref().map_or(json!(""), |id| json!({ "id": id, "links": [] }));
+    let active = server.status == "ACTIVE";
+    let mut shown = json!({ "id": server.id, "name": server.name, "status": server.status, "tenant_id": server.project, "user_id": server.user,
+        "metadata": server.metadata, "hostId": "5d0c", "image": image, "flavor": flavor, "created": server.created, "updated": server.updated,
+        "addresses": state.addresses(server), "accessIPv4": "", "accessIPv6": "", "key_name": server.key_name, "config_drive": "",
+        "OS-EXT-AZ:availability_zone": "nova", "OS-EXT-STS:task_state": null, "OS-EXT-STS:vm_state": vm_state(&server.status),
+        "OS-EXT-STS:power_state": if active { 1 } else { 4 }, "os-extended-volumes:volumes_attached": volumes,
+        "security_groups": [{ "name": "default" }], "links": [] });
+    if active {
+        shown["progress"] = json!(0);
+    }
+    if let Some(fault) = &server.fault {
+        shown["fault"] = json!({ "code": 500, "message": fault, "created": server.updated });
+    }
+    shown
+}
+
+fn vm_state(status: &str) -> &'static str {
+    match status {
+        "ACTIVE" => "active",
+        "BUILD" => "building",
+        "SHUTOFF" => "stopped",
+        _ => "error",
+    }
+}
+
+fn embeds_flavor(request: &Request) -> bool {
+    let asked = request.header("x-openstack-nova-api-version").to_owned();
+    let asked = if asked.is_empty() { request.header("openstack-api-version").replace("compute ", "") } else { asked };
+    asked.strip_prefix("2.").and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor >= 47)
+}
+
+fn versions() -> Reply {
+    Reply::json(200, &json!({ "versions": [{ "id": "v2.1", "status": "CURRENT", "version": "2.93", "min_version": "2.1", "links": [] }] }))
+}
+
+fn no_instance(id: &str) -> Reply {
+    error(404, &format!("Instance {id} could not be found."))
+}
+
+fn error(status: u16, message: &str) -> Reply {
+    let kind = match status {
+        400 => "badRequest",
+        401 => "unauthorized",
+        403 => "forbidden",
+        404 => "itemNotFound",
+        409 => "conflictingRequest",
+        503 => "serviceUnavailable",
+        _ => "computeFault",
+    };
+    Reply::json(status, &json!({ kind: { "code": status, "message": message } })).remark(message)
+}

@@ -1,0 +1,377 @@
+//! HOT: a template taken apart, its parameters filled, its resources in order.
+//!
+//! Everything that Heat tells at once is told here ([`check`]): a type that nobody knows, a parameter
+//! that is missing, a flavor that is not there. Nothing exists when this fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::functions::{Scope, evaluate};
+use super::resources;
+use super::state::State;
+
+/// What is wrong, as Heat's error types and texts have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+}
+
+/// A `StackValidationFailed`.
+pub(crate) fn invalid(message: impl Into<String>) -> Wrong {
+    Wrong { kind: "StackValidationFailed", message: message.into() }
+}
+
+/// A resource as the template has it.
+#[derive(Debug, Clone)]
+pub(crate) struct Definition {
+    pub(crate) kind: String,
+    pub(crate) properties: Map<String, Value>,
+    pub(crate) requires: BTreeSet<String>,
+    pub(crate) condition: Option<Value>,
+}
+
+/// A template taken apart.
+#[derive(Debug, Clone)]
+pub(crate) struct Template {
+    pub(crate) parameters: Map<String, Value>,
+    pub(crate) conditions: Map<String, Value>,
+    pub(crate) outputs: Map<String, Value>,
+    pub(crate) resources: BTreeMap<String, Definition>,
+}
+
+/// What surrounds a template: the files and the registry of its stack.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Surroundings {
+    pub(crate) files: Map<String, Value>,
+    pub(crate) registry: Map<String, Value>,
+}
+
+impl Surroundings {
+    /// The file that a resource type stands for, if it stands for one.
+    pub(crate) fn template_of(&self, kind: &str) -> Option<(String, Value)> {
+        let name = self.registry.get(kind).and_then(Value::as_str).unwrap_or(kind);
+        self.files.get(name).map(|text| (name.to_owned(), text.clone()))
+    }
+}
+
+/// YAML text, or JSON as it is.
+pub(crate) fn document(value: &Value) -> Result<Value, String> {
+    match value {
+        Value::String(text) => serde_yaml::from_str(text).map_err(|error| error.to_string()),
+        other => Ok(other.clone()),
+    }
+}
+
+impl Template {
+    /// Takes a template apart.
+    pub(crate) fn parse(source: &Value) -> Result<Self, Wrong> {
+        let body = document(source).map_err(|error| invalid(format!("Template format error: {error}")))?;
+        let Some(body) = body.as_object() else {
+            return Err(invalid("Template format error: The template is not a JSON object or YAML mapping."));
+        };
+        if !body.contains_key("heat_template_version") {
+            return Err(invalid("Template format error: Template version was not provided"));
+        }
+        let section = |name: &str| body.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut resources = BTreeMap::new();
+        for (name, definition) in section("resources") {
+            resources.insert(name.clone(), Definition::parse(&name, &definition)?);
+        }
+        let (parameters, conditions, outputs) = (section("parameters"), section("conditions"), section("outputs"));
+        Ok(Self { parameters, conditions, outputs, resources })
+    }
+
+    /// The parameters' values: what was given, else the default.
+    pub(crate) fn fill(&self, given: &Map<String, Value>) -> Result<Map<String, Value>, Wrong> {
+        if let Some(unknown) = given.keys().find(|name| !self.parameters.contains_key(*name)) {
+            let message = format!("The Parameter ({unknown}) was not defined in template.");
+            return Err(Wrong { kind: "UnknownUserParameter", message });
+        }
+        let mut values = Map::new();
+        for (name, schema) in &self.parameters {
+            let Some(value) = given.get(name).filter(|v| !v.is_null()).or_else(|| schema.get("default")) else {
+                let message = format!("The Parameter ({name}) was not provided.");
+                return Err(Wrong { kind: "UserParameterMissing", message });
+            };
+            values.insert(name.clone(), typed(name, schema, value)?);
+        }
+        Ok(values)
+    }
+
+    /// The resources whose condition holds, in levels: each needs only what earlier levels hold.
+    pub(crate) fn levels(&self) -> Result<Vec<Vec<String>>, Wrong> {
+        let mut left: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
+        for (name, definition) in &self.resources {
+            left.insert(name, definition.requires.iter().filter(|r| self.resources.contains_key(*r)).collect());
+        }
+        let mut levels = Vec::new();
+        while !left.is_empty() {
+            let free: Vec<String> = left.iter().filter(|(_, needs)| needs.is_empty()).map(|(n, _)| (*n).clone()).collect();
+            if free.is_empty() {
+                let names: Vec<_> = left.keys().map(|name| format!("'{name}'")).collect();
+                let message = format!("Circular Dependency Found: [{}]", names.join(", "));
+                return Err(Wrong { kind: "CircularDependencyException", message });
+            }
+            left.retain(|name, _| !free.contains(name));
+            for needs in left.values_mut() {
+                needs.retain(|need| !free.contains(need));
+            }
+            levels.push(free);
+        }
+        Ok(levels)
+    }
+}
+
+impl Definition {
+    fn parse(name: &str, body: &Value) -> Result<Self, Wrong> {
+        let Some(kind) = body.get("type").and_then(Value::as_str) else {
+            return Err(invalid(format!("Resource {name} has no type; \"resources.{name}.type\" is required")));
+        };
+        let properties = body.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut requires = BTreeSet::new();
+        match body.get("depends_on") {
+            Some(Value::String(one)) => _ = requires.insert(one.clone()),
+            Some(Value::Array(many)) => requires.extend(many.iter().filter_map(Value::as_str).map(str::to_owned)),
+            _ => {}
+        }
+        properties.values().for_each(|value| references(value, &mut requires));
+        let condition = body.get("condition").cloned();
+        Ok(Self { kind: kind.to_owned(), properties, requires, condition })
+    }
+}
+
+/// The resources that a value refers to.
+fn references(value: &Value, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(list) => list.iter().for_each(|item| references(item, into)),
+        Value::Object(map) => {
+            for (name, item) in map {
+                match (name.as_str(), item) {
+                    ("get_resource", Value::String(target)) => _ = into.insert(target.clone()),
+                    ("get_attr", Value::Array(path)) => {
+                        if let Some(target) = path.first().and_then(Value::as_str) {
+                            into.insert(target.to_owned());
+                        }
+                        path.iter().for_each(|part| references(part, into));
+                    }
+                    _ => references(item, into),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn typed(name: &str, schema: &Value, value: &Value) -> Result<Value, Wrong> {
+    let kind = schema.get("type").and_then(Value::as_str).unwrap_or("string");
+    let refuse = |why: String| invalid(format!("Parameter '{name}' is invalid: {why}"));
+    let shown = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
+    let value = match (kind, value) {
+        ("number", Value::String(text)) => {
+            serde_json::from_str(text).ok().filter(Value::is_number).ok_or_else(|| refuse(format!("could not convert string to float: '{text}'")))?
+        }
+        ("json", Value::String(text)) => {
+            serde_json::from_str(text).map_err(|e| refuse(format!("Value must be valid JSON: {e}")))?
+        }
+        ("comma_delimited_list", Value::String(text)) => {
+            text.split(',').filter(|part| !part.is_empty()).map(|part| Value::from(part.trim())).collect()
+        }
+        ("boolean", Value::String(text)) => match text.to_lowercase().as_str() {
+            "true" | "t" | "1" | "on" | "yes" | "y" => Value::Bool(true),
+            "false" | "f" | "0" | "off" | "no" | "n" => Value::Bool(false),
+            other => return Err(refuse(format!("Unrecognized value '{other}', acceptable values are: '0', '1', 'false', 'true'"))),
+        },
+        ("string", Value::Number(_) | Value::Bool(_)) => Value::from(shown(value)),
+        ("string", Value::Array(_) | Value::Object(_)) => return Err(refuse(format!("Value must be a string: {value}"))),
+        (_, value) => value.clone(),
+    };
+    for constraint in schema.get("constraints").and_then(Value::as_array).into_iter().flatten() {
+        constrain(constraint, &value).map_err(refuse)?;
+    }
+    Ok(value)
+}
+
+fn constrain(constraint: &Value, value: &Value) -> Result<(), String> {
+    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if let Some(allowed) = constraint.get("allowed_values").and_then(Value::as_array)
+        && !allowed.contains(value)
+    {
+        let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
+        return Err(format!("\"{shown}\" is not an allowed value [{}]", allowed.join(", ")));
+    }
+    let outside = |bounds: &Value, n: f64| {
+        let bound = |name: &str| bounds.get(name).and_then(Value::as_f64);
+        bound("min").is_some_and(|min| n < min) || bound("max").is_some_and(|max| n > max)
+    };
+    if let (Some(bounds), Some(n)) = (constraint.get("range"), value.as_f64())
+        && outside(bounds, n)
+    {
+        return Err(format!("{shown} is out of range (min: {}, max: {})", bounds["min"], bounds["max"]));
+    }
+    let length = u32::try_from(shown.chars().count()).unwrap_or(u32::MAX);
+    if let Some(bounds) = constraint.get("length")
+        && outside(bounds, f64::from(length))
+    {
+        return Err(format!("length ({length}) is out of range (min: {}, max: {})", bounds["min"], bounds["max"]));
+    }
+    Ok(())
+}
+
+/// Refuses what Heat refuses before anything is made.
+pub(crate) fn check(state: &State, source: &Value, given: &Map<String, Value>, around: &Surroundings) -> Result<(), Wrong> {
+    let template = Template::parse(source)?;
+    let parameters = template.fill(given)?;
+    template.levels()?;
+    let scope = Unmade { template: &template, parameters: &parameters, around };
+    for (name, definition) in &template.resources {
+        check_resource(state, &scope, name, definition)?;
+    }
+    for (name, output) in &template.outputs {
+        if output.get("value").is_none() {
+            return Err(invalid(format!("Each output must contain a \"value\" key: outputs.{name}")));
+        }
+    }
+    Ok(())
+}
+
+fn check_resource(state: &State, scope: &Unmade<'_>, name: &str, definition: &Definition) -> Result<(), Wrong> {
+    if let Some(missing) = definition.requires.iter().find(|target| !scope.template.resources.contains_key(*target)) {
+        let message = format!("The specified reference \"{missing}\" (in {name}) is incorrect.");
+        return Err(Wrong { kind: "InvalidTemplateReference", message });
+    }
+    let mut properties = Map::new();
+    for (property, value) in &definition.properties {
+        let value = evaluate(value, scope).map_err(|why| invalid(format!("resources.{name}.properties.{property}: {why}")))?;
+        properties.insert(property.clone(), value);
+    }
+    if let Some((_, nested)) = scope.around.template_of(&definition.kind) {
+        return check_nested(state, &nested, &properties, scope.around).map_err(|wrong| within(name, wrong));
+    }
+    let Some(known) = resources::known(&definition.kind) else {
+        return Err(invalid(format!("The Resource Type ({}) could not be found.", definition.kind)));
+    };
+    known.check(name, &properties)?;
+    resources::check_references(state, name, &definition.kind, &properties)?;
+    let member = ["resource_def", "resource"].iter().find_map(|key| properties.get(*key)).filter(|_| known.is_group());
+    match member {
+        None => Ok(()),
+        Some(member) => {
+            let inner = Definition::parse("0", member).map_err(|wrong| within(name, wrong))?;
+            let alone = Definition { requires: BTreeSet::new(), ..inner };
+            check_resource(state, scope, "0", &alone).map_err(|wrong| within(name, wrong))
+        }
+    }
+}
+
+fn check_nested(state: &State, source: &Value, given: &Map<String, Value>, around: &Surroundings) -> Result<(), Wrong> {
+    let template = Template::parse(source)?;
+    let mut filled = given.clone();
+    // What refers to resources that do not exist yet has no value to check, but it is there.
+    for (name, value) in given {
+        if value == UNMADE {
+            let kind = template.parameters.get(name).map_or("", |schema| schema["type"].as_str().unwrap_or(""));
+            let stand_in = match kind {
+                "number" => Value::from(0),
+                "json" => Value::Object(Map::new()),
+                "comma_delimited_list" => Value::Array(Vec::new()),
+                "boolean" => Value::Bool(false),
+                _ => Value::from(UNMADE),
+            };
+            filled.insert(name.clone(), stand_in);
+        }
+    }
+    check(state, source, &filled, around)
+}
+
+/// An error of a member, told by its group or nested stack.
+fn within(name: &str, wrong: Wrong) -> Wrong {
+    let message = match wrong.message.split_once("resources.") {
+        Some((before, path)) => format!("{before}resources.{name}<nested_stack>.resources.{path}"),
+        None => format!("resources.{name}: {}", wrong.message),
+    };
+    Wrong { message, ..wrong }
+}
+
+/// Stands for the value of something that does not exist yet.
+pub(crate) const UNMADE: &str = "\u{0}unmade";
+
+/// A template before anything of it exists.
+struct Unmade<'a> {
+    template: &'a Template,
+    parameters: &'a Map<String, Value>,
+    around: &'a Surroundings,
+}
+
+impl Scope for Unmade<'_> {
+    fn parameter(&self, name: &str) -> Option<Value> {
+        match name {
+            "OS::stack_name" | "OS::stack_id" | "OS::project_id" => Some(Value::from(UNMADE)),
+            _ => self.parameters.get(name).cloned(),
+        }
+    }
+
+    fn reference(&self, name: &str) -> Result<Value, String> {
+        match self.template.resources.contains_key(name) {
+            true => Ok(Value::from(UNMADE)),
+            false => Err(format!("The specified reference \"{name}\" is incorrect.")),
+        }
+    }
+
+    fn attribute(&self, resource: &str, _path: &[Value]) -> Result<Value, String> {
+        self.reference(resource)
+    }
+
+    fn file(&self, name: &str) -> Option<String> {
+        self.around.files.get(name).and_then(Value::as_str).map(str::to_owned)
+    }
+
+    fn condition(&self, name: &str) -> Option<Value> {
+        self.template.conditions.get(name).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn wrong(source: Value, given: Value) -> (&'static str, String) {
+        let state = State::seeded([9, 9]);
+        let around = Surroundings::default();
+        let wrong = check(&state, &source, given.as_object().unwrap(), &around).unwrap_err();
+        (wrong.kind, wrong.message)
+    }
+
+    fn server(flavor: &str, image: &str) -> Value {
+        json!({ "heat_template_version": "2018-08-31", "resources": { "s": { "type": "OS::Nova::Server",
+            "properties": { "flavor": flavor, "image": image, "networks": [{ "network": "provider" }] } } } })
+    }
+
+    #[test]
+    fn errors_read_as_heats() {
+        let (kind, message) = wrong(server("no-such", "nfv-image"), json!({}));
+        assert_eq!(kind, "StackValidationFailed");
+        assert_eq!(
+            message,
+            "Property error: : resources.s.properties.flavor: : Error validating value 'no-such': No Flavor matching {'name': 'no-such'}. (HTTP 404)"
+        );
+        assert!(wrong(server("m1.nano", "none"), json!({})).1.contains("No images matching"));
+        let unknown = json!({ "heat_template_version": "2018-08-31", "resources": { "x": { "type": "OS::No::Such" } } });
+        assert_eq!(wrong(unknown, json!({})).1, "The Resource Type (OS::No::Such) could not be found.");
+        let needs = json!({ "heat_template_version": "2018-08-31", "parameters": { "zz": { "type": "string" } } });
+        assert_eq!(wrong(needs, json!({})), ("UserParameterMissing", "The Parameter (zz) was not provided.".into()));
+    }
+
+    #[test]
+    fn a_circle_is_refused_and_order_follows_references() {
+        let circle = json!({ "heat_template_version": "2018-08-31", "resources": {
+            "a": { "type": "OS::Neutron::Net", "depends_on": "b" }, "b": { "type": "OS::Neutron::Net", "depends_on": ["a"] } } });
+        assert_eq!(wrong(circle, json!({})).0, "CircularDependencyException");
+        let line = "heat_template_version: 2018-08-31\nresources:\n  s: {type: OS::Nova::Server, properties: {networks: [{port: {get_resource: p}}]}}\n  p: {type: OS::Neutron::Port, properties: {network: {get_resource: n}}}\n  n: {type: OS::Neutron::Net}\n";
+        let levels = Template::parse(&json!(line)).unwrap().levels().unwrap();
+        assert_eq!(levels, [["n"], ["p"], ["s"]]);
+    }
+}

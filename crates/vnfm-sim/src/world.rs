@@ -1,0 +1,218 @@
+//! A world: everything started, in this process, until it is dropped.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use uuid::Uuid;
+
+use crate::books::Books;
+use crate::control;
+use crate::faults::Faults;
+use crate::hosts::Hosts;
+use crate::http::Listening;
+use crate::kubernetes::{Cluster, ClusterSpec, Clusters};
+use crate::openstack::{Cloud, CloudOptions, PASSWORD};
+
+/// What a world shall be like.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// How fast the cloud is.
+    pub cloud: CloudOptions,
+    /// How long a pod takes to start.
+    pub pod_start: Duration,
+    /// A cluster that is there from the beginning, by this name.
+    pub cluster: Option<String>,
+    /// The control API's port on 127.0.0.1; 0 takes a free one.
+    pub control_port: u16,
+    /// Where `clouds.yaml` and kubeconfigs are written; none writes nothing.
+    pub data: Option<PathBuf>,
+}
+
+/// Where everything is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoints {
+    /// The control API.
+    pub control: String,
+    /// Keystone, with `/v3`.
+    pub auth_url: String,
+    /// Heat, without version.
+    pub heat: String,
+    /// Nova, without version.
+    pub nova: String,
+    /// Neutron, without version.
+    pub neutron: String,
+    /// Glance, without version.
+    pub glance: String,
+    /// The loopback block in which simulated servers get their addresses.
+    pub address_block: String,
+    /// Where the sshd of every simulated host listens.
+    pub ssh_port: u16,
+    /// The user that tenants log in as; the project has the same name.
+    pub user: String,
+    /// That user's password.
+    pub password: String,
+    /// A ready-made `clouds.yaml` with the clouds `nfv` and `admin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clouds_yaml: Option<PathBuf>,
+    /// The kubeconfig of the cluster that was there from the beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubeconfig: Option<PathBuf>,
+}
+
+/// The simulated world; it ends when this is dropped.
+pub struct World {
+    books: Arc<Books>,
+    faults: Arc<Faults>,
+    clusters: Arc<Clusters>,
+    hosts: Arc<Hosts>,
+    cloud: Arc<Cloud>,
+    endpoints: Endpoints,
+    standalone: Option<Arc<Cluster>>,
+    control: Option<Listening>,
+    /// Keeps the block of addresses: nobody else gets it while this socket lives.
+    _claim: TcpListener,
+}
+
+impl World {
+    /// Starts everything.
+    ///
+    /// # Errors
+    ///
+    /// Where sockets cannot be bound or the data folder cannot be written.
+    pub async fn start(options: Options) -> anyhow::Result<Self> {
+        let (block, claim) = claim_block().await?;
+        let ssh_port = claim.local_addr()?.port();
+        let (books, faults) = (Books::new(), Faults::new());
+        let clusters = Arc::new(Clusters::new(books.clone(), faults.clone()));
+        clusters.set_pod_start(options.pod_start);
+        let hosts = Arc::new(Hosts::new(books.clone(), faults.clone(), clusters.clone(), ssh_port));
+        let cloud = Cloud::open(hosts.clone(), books.clone(), faults.clone(), (block, options.cloud)).await?;
+        let [a, b] = block;
+        let mut world = Self {
+            endpoints: Endpoints {
+                control: String::new(),
+                auth_url: format!("{}/v3", cloud.address("identity")),
+                heat: cloud.address("orchestration"),
+                nova: cloud.address("compute"),
+                neutron: cloud.address("network"),
+                glance: cloud.address("image"),
+                address_block: format!("127.{a}.{b}.0/24"),
+                ssh_port,
+                user: "nfv".into(),
+                password: PASSWORD.into(),
+                clouds_yaml: None,
+                kubeconfig: None,
+            },
+            books,
+            faults,
+            clusters,
+            hosts,
+            cloud,
+            standalone: None,
+            control: None,
+            _claim: claim,
+        };
+        if let Some(name) = options.cluster {
+            let spec = ClusterSpec { name, address: IpAddr::V4(Ipv4Addr::new(127, a, b, 251)), port: 6443 };
+            let cluster = world.clusters.start(spec).await?;
+            cluster.furnish("worker", IpAddr::V4(Ipv4Addr::new(127, a, b, 252)));
+            world.standalone = Some(cluster);
+        }
+        if let Some(data) = options.data {
+            world.write_files(&data)?;
+        }
+        let listener = TcpListener::bind(("127.0.0.1", options.control_port)).await.context("cannot bind the control port")?;
+        world.endpoints.control = format!("http://{}", listener.local_addr()?);
+        world.control = Some(control::serve(listener, &world)?);
+        Ok(world)
+    }
+
+    /// Where everything is.
+    pub fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
+    }
+
+    /// The books.
+    pub fn books(&self) -> &Arc<Books> {
+        &self.books
+    }
+
+    /// The faults.
+    pub fn faults(&self) -> &Arc<Faults> {
+        &self.faults
+    }
+
+    /// The cloud.
+    pub fn cloud(&self) -> &Arc<Cloud> {
+        &self.cloud
+    }
+
+    /// The hosts.
+    pub fn hosts(&self) -> &Arc<Hosts> {
+        &self.hosts
+    }
+
+    /// The clusters.
+    pub fn clusters(&self) -> &Arc<Clusters> {
+        &self.clusters
+    }
+
+    /// The cluster that was there from the beginning.
+    pub fn cluster(&self) -> Option<&Arc<Cluster>> {
+        self.standalone.as_ref()
+    }
+
+    /// The `clouds.yaml` of this world, as text.
+    pub fn clouds_yaml(&self) -> String {
+        let cloud = |user: &str| {
+            json!({ "auth": { "auth_url": self.endpoints.auth_url, "username": user, "password": PASSWORD, "project_name": user,
+                "user_domain_id": "default", "project_domain_id": "default" }, "region_name": "RegionOne", "interface": "public",
+                "identity_api_version": 3 })
+        };
+        let all: Value = json!({ "clouds": { "nfv": cloud("nfv"), "admin": cloud("admin") } });
+        serde_yaml::to_string(&all).unwrap_or_default()
+    }
+
+    fn write_files(&mut self, data: &std::path::Path) -> anyhow::Result<()> {
+        std::fs::create_dir_all(data).with_context(|| format!("cannot make the folder `{}`", data.display()))?;
+        let write = |name: &str, text: String| {
+            let path = data.join(name);
+            std::fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display())).map(|()| path)
+        };
+        self.endpoints.clouds_yaml = Some(write("clouds.yaml", self.clouds_yaml())?);
+        if let Some(cluster) = &self.standalone {
+            self.endpoints.kubeconfig = Some(write("kubeconfig", cluster.kubeconfig())?);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.control = None;
+        self.cloud.stop();
+        self.hosts.stop();
+        self.clusters.stop_all();
+    }
+}
+
+/// A /24 of loopback that no other world has, and the socket that keeps it.
+async fn claim_block() -> anyhow::Result<([u8; 2], TcpListener)> {
+    for attempt in 0..64_u8 {
+        let random = *Uuid::new_v4().as_bytes();
+        let block = [1 + random[0] % 254, 1 + random[1] % 254];
+        // 2222 on the block's first address; in a crowded machine any high port that is free there.
+        let port = if attempt < 48 { 2222 } else { 0 };
+        if let Ok(claim) = TcpListener::bind((Ipv4Addr::new(127, block[0], block[1], 1), port)).await {
+            return Ok((block, claim));
+        }
+    }
+    bail!("found no free loopback /24 for the simulated world: is `lo` up with 127.0.0.0/8?")
+}
