@@ -5,12 +5,14 @@ use crate::http::{HttpRequest, HttpResponse};
 use crate::ssh::{Ssh, SshTarget};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::stream::{self, StreamExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use vnfm_plugin_abi::{LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARN};
 
@@ -277,10 +279,33 @@ fn as_json<T: Serialize>(service: &str, value: &T) -> Result<Value, ServiceError
 
 /// Runs many futures, at most `limit` at a time; the answers come in the order of the futures, and one that
 /// fails does not stop the others.
-pub async fn join_all_limited<I>(limit: usize, work: I) -> Vec<<I::Item as Future>::Output>
-where
-    I: IntoIterator,
-    I::Item: Future,
-{
-    futures::stream::iter(work).buffered(limit.max(1)).collect().await
+pub fn join_all_limited<F: Future>(limit: usize, work: impl IntoIterator<Item = F>) -> JoinAll<F> {
+    // Collected now: a lazy iterator in the future's type would keep many a closure from being `Send` enough.
+    let work: Vec<F> = work.into_iter().collect();
+    JoinAll { answers: Box::pin(stream::iter(work).buffered(limit.max(1)).collect()) }
+}
+
+type Answers<F> = stream::Collect<
+    stream::Buffered<stream::Iter<std::vec::IntoIter<F>>>,
+    Vec<<F as Future>::Output>,
+>;
+
+/// The future of [`join_all_limited`].
+#[must_use = "nothing runs until it is awaited"]
+pub struct JoinAll<F: Future> {
+    answers: Pin<Box<Answers<F>>>,
+}
+
+impl<F: Future> std::fmt::Debug for JoinAll<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("JoinAll")
+    }
+}
+
+impl<F: Future> Future for JoinAll<F> {
+    type Output = Vec<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.answers.as_mut().poll(context)
+    }
 }

@@ -66,7 +66,7 @@ pub mod secret;
 pub mod ssh;
 pub mod testkit;
 
-pub use context::{HookContext, Level, join_all_limited};
+pub use context::{HookContext, JoinAll, Level, join_all_limited};
 pub use driver::{Export, Hooks, MgmtDriver, NoConfig, NoParams};
 pub use error::{DriverError, ErrorKind, Failure, ServiceError};
 pub use ffi::{plugin, static_driver};

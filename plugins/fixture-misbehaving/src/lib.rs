@@ -1,0 +1,148 @@
+//! A driver that does everything wrong, one way per hook, for the tests of the plugin host.
+
+#![expect(clippy::unused_async, reason = "hooks are asynchronous, also those that do nothing well")]
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::sync::Arc;
+use vnfm_plugin_sdk::prelude::*;
+
+/// How it is to be made.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Config {
+    /// `refuse` or `panic`.
+    create: Option<String>,
+}
+
+/// What hooks of it take.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Pipe {
+    /// A named pipe; the hook blocks until somebody opens it for writing.
+    path: String,
+}
+
+/// The driver.
+pub struct Misbehaving;
+
+impl MgmtDriver for Misbehaving {
+    type Config = Config;
+
+    fn new(config: Config) -> Result<Self, DriverError> {
+        match config.create.as_deref() {
+            Some("refuse") => Err(DriverError::new("no-mood", "I will not")),
+            Some("panic") => panic!("no driver today"),
+            _ => Ok(Self),
+        }
+    }
+
+    fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
+        hooks
+            .on("instantiate_start", Self::panics)
+            .on("instantiate_end", Self::panics_later)
+            .on("scale_start", Self::never_ends)
+            .on("scale_end", Self::blocks)
+            .on("heal_start", Self::fails)
+            .on("heal_end", Self::panics_when_dropped)
+            .on("terminate_start", Self::asks_nonsense)
+            .on("terminate_end", Self::resumes)
+    }
+}
+
+impl Misbehaving {
+    async fn panics(
+        self: Arc<Self>,
+        _: HookContext,
+        request: HookRequest<NoParams>,
+    ) -> Result<Effects, DriverError> {
+        panic!("a bug on attempt {}", request.attempt)
+    }
+
+    async fn panics_later(
+        self: Arc<Self>,
+        cx: HookContext,
+        _: HookRequest<NoParams>,
+    ) -> Result<Effects, DriverError> {
+        cx.progress(10, "so far, so good").await;
+        panic!("a bug after a call")
+    }
+
+    async fn never_ends(
+        self: Arc<Self>,
+        cx: HookContext,
+        _: HookRequest<NoParams>,
+    ) -> Result<Effects, DriverError> {
+        let _tells = Tells(cx.clone());
+        cx.waiting("what never comes").await;
+        std::future::pending().await
+    }
+
+    async fn blocks(
+        self: Arc<Self>,
+        _: HookContext,
+        request: HookRequest<Pipe>,
+    ) -> Result<Effects, DriverError> {
+        let read = std::fs::read(&request.additional_params.path);
+        read.map(|_| Effects::none()).map_err(|error| DriverError::new("pipe", error.to_string()))
+    }
+
+    async fn fails(
+        self: Arc<Self>,
+        _: HookContext,
+        _: HookRequest<NoParams>,
+    ) -> Result<Effects, DriverError> {
+        let failed = DriverError::new("join-failed", "the join ended with an error");
+        let failed = failed.host("worker1").phase("join").exit_code(1);
+        Err(failed.retryable().last_lines("one\n\ntwo\n"))
+    }
+
+    async fn panics_when_dropped(
+        self: Arc<Self>,
+        _: HookContext,
+        _: HookRequest<NoParams>,
+    ) -> Result<Effects, DriverError> {
+        let _bomb = Bomb;
+        std::future::pending().await
+    }
+
+    async fn asks_nonsense(
+        self: Arc<Self>,
+        cx: HookContext,
+        _: HookRequest<NoParams>,
+    ) -> Result<Effects, DriverError> {
+        let asked = cx.call::<NoParams>("ssh.rum", Vec::<u8>::new().into()).await;
+        Ok(Effects::none().message(asked.map_or_else(|e| e.to_string(), |_| "served".into())))
+    }
+
+    async fn resumes(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<NoParams>,
+    ) -> Result<Effects, DriverError> {
+        let done = cx.step("count", async { Ok(request.attempt) }).await?;
+        if request.attempt == 1 {
+            return Err(
+                DriverError::new("first-time", "the first attempt always fails").retryable()
+            );
+        }
+        Ok(Effects::none().message(format!("counted in attempt {done}")).unregister_vim("cluster"))
+    }
+}
+
+struct Tells(HookContext);
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        self.0.info("dropped");
+    }
+}
+
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("a bug in drop");
+    }
+}
+
+export_mgmt_driver!(Misbehaving);
