@@ -1,1 +1,75 @@
 //! MgmtDriver that installs a Kubernetes cluster over SSH.
+//!
+//! | hook | what it does |
+//! |---|---|
+//! | `instantiate_end` | turns the VNF's servers into a cluster and registers it as a VIM |
+//! | `terminate_end` | unregisters the VIM; the servers are gone by then |
+//!
+//! The whole way is told top to bottom in `install.rs`. Its parameters (`params.rs`) are those that Tacker's driver
+//! takes in `k8s_cluster_installation_param`, and a few of ours. One control-plane node, any number of workers;
+//! scaling and healing are not here.
+
+mod config;
+mod install;
+mod machine;
+pub mod params;
+mod plan;
+mod script;
+mod words;
+
+use params::InstantiateParams;
+use plan::Plan;
+use std::sync::Arc;
+use vnfm_plugin_sdk::prelude::*;
+
+/// The kind of VIM that this driver makes.
+const VIM_TYPE: &str = "ETSINFV.KUBERNETES.V_1";
+
+/// The driver. It has no state: what it knows is in the request, on the hosts and in checkpoints.
+#[derive(Debug)]
+pub struct KubernetesCluster;
+
+impl MgmtDriver for KubernetesCluster {
+    type Config = NoConfig;
+
+    fn new(_: NoConfig) -> Result<Self, DriverError> {
+        Ok(Self)
+    }
+
+    fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
+        hooks.on("instantiate_end", Self::instantiate_end).on("terminate_end", Self::terminate_end)
+    }
+}
+
+impl KubernetesCluster {
+    async fn instantiate_end(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<InstantiateParams>,
+    ) -> Result<Effects, DriverError> {
+        let artifacts = cx.artifacts().await?;
+        let plan = Plan::new(&request, &artifacts)?;
+        for name in plan.ignored() {
+            cx.warn(&format!("parameter `{name}` is not known here and has no effect"));
+        }
+        let access = match plan.script() {
+            Some(path) => script::install(&cx, &plan, path).await?,
+            None => install::install(&cx, &plan).await?,
+        };
+        let nodes = plan.workers.len() + 1;
+        Ok(Effects::none()
+            .register_vim(access.into_vim(&plan.vim_name))
+            .message(format!("Kubernetes runs on {nodes} nodes as VIM `{}`", plan.vim_name)))
+    }
+
+    async fn terminate_end(
+        self: Arc<Self>,
+        _: HookContext,
+        request: HookRequest<NoParams>,
+    ) -> Result<Effects, DriverError> {
+        let ours = request.vims.iter().filter(|vim| vim.vim_type == VIM_TYPE);
+        Ok(ours.fold(Effects::none(), |effects, vim| effects.unregister_vim(vim.name.clone())))
+    }
+}
+
+export_mgmt_driver!(KubernetesCluster);

@@ -1,0 +1,275 @@
+//! What is to be built: which server plays which role, under which name and address.
+
+use crate::params::{Installation, InstantiateParams, Proxy};
+use std::collections::BTreeMap;
+use vnfm_plugin_sdk::prelude::*;
+
+/// Where the network plugin's manifest is looked for.
+const CNI: &str = "Files/kubernetes/cni.yaml";
+/// Where Debian archives are looked for.
+const PACKAGES: &str = "Files/kubernetes/packages";
+/// The port of API servers.
+pub(crate) const API_PORT: u16 = 6443;
+/// Members that Tacker's driver takes and that change nothing here.
+const HARMLESS: &[&str] = &["aspect_id"];
+
+/// A server and its part.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    /// Its name in the cluster.
+    pub(crate) name: String,
+    /// Where we log in.
+    pub(crate) ssh: SshTarget,
+    /// Its address in the cluster.
+    pub(crate) address: String,
+}
+
+/// The cluster to be.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) instance: String,
+    pub(crate) vim_name: String,
+    pub(crate) master: Node,
+    pub(crate) workers: Vec<Node>,
+    pub(crate) pod_cidr: String,
+    pub(crate) service_cidr: String,
+    /// Where nodes find the API server.
+    pub(crate) api_address: String,
+    /// Where clients outside find it.
+    pub(crate) outside_address: String,
+    pub(crate) proxy: Proxy,
+    /// Paths in the package.
+    pub(crate) cni: String,
+    pub(crate) images: Vec<String>,
+    pub(crate) packages: Vec<String>,
+    script: Option<String>,
+    ignored: Vec<String>,
+    secrets: Vec<Secret>,
+}
+
+impl Plan {
+    /// Reads the request against the package's files.
+    ///
+    /// # Errors
+    ///
+    /// Where a role has no server, an address is missing, or the package lacks what is asked for.
+    pub(crate) fn new(
+        request: &HookRequest<InstantiateParams>,
+        artifacts: &[String],
+    ) -> Result<Self, DriverError> {
+        let wanted = &request.additional_params.k8s_cluster_installation_param;
+        let (master, worker) = (&wanted.master_node, &wanted.worker_node);
+        let masters = role(request, "master", master.vdu_id.as_deref())?;
+        let [first] = masters.as_slice() else {
+            return Err(bad(format!(
+                "there are {} servers for the control plane, this driver installs one",
+                masters.len()
+            )));
+        };
+        let login = Login {
+            cp: &master.ssh_cp_name,
+            nic: master.nic_cp_name.as_deref(),
+            username: &master.username,
+            password: master.password.as_ref(),
+            private_key: master.private_key.as_ref(),
+            port: wanted.ssh_port,
+        };
+        let worker_login = Login {
+            cp: &worker.ssh_cp_name,
+            nic: worker.nic_cp_name.as_deref(),
+            username: &worker.username,
+            password: worker.password.as_ref(),
+            private_key: worker.private_key.as_ref(),
+            port: wanted.ssh_port,
+        };
+        let workers = role(request, "worker", worker.vdu_id.as_deref())?;
+        let at = |cp: &Option<String>| first.address(cp.as_ref().unwrap_or(&master.ssh_cp_name));
+        let api_address = at(&master.cluster_cp_name)?.to_owned();
+        let outside_address = match &master.cluster_fip_name {
+            Some(cp) => first.address(cp)?.to_owned(),
+            None => api_address.clone(),
+        };
+        let mut plan = Self {
+            instance: request.instance.id.clone(),
+            vim_name: wanted
+                .vim_name
+                .clone()
+                .unwrap_or_else(|| format!("kubernetes_vim_{}", request.instance.id)),
+            master: login.node(first)?,
+            workers: workers
+                .iter()
+                .map(|vnfc| worker_login.node(vnfc))
+                .collect::<Result<_, _>>()?,
+            pod_cidr: master.pod_cidr.clone(),
+            service_cidr: master.cluster_cidr.clone(),
+            api_address,
+            outside_address,
+            proxy: wanted.proxy.clone(),
+            cni: String::new(),
+            images: Vec::new(),
+            packages: Vec::new(),
+            script: None,
+            ignored: ignored(wanted),
+            secrets: secrets(wanted),
+        };
+        plan.look_into(wanted, artifacts)?;
+        plan.part_names();
+        Ok(plan)
+    }
+
+    /// Finds what the package has of it.
+    fn look_into(
+        &mut self,
+        wanted: &Installation,
+        artifacts: &[String],
+    ) -> Result<(), DriverError> {
+        let below = |folder: &str, end: &str| -> Vec<String> {
+            let folder = format!("{}/", folder.trim_end_matches('/'));
+            let fits = |path: &&String| path.starts_with(&folder) && path.ends_with(end);
+            artifacts.iter().filter(fits).cloned().collect()
+        };
+        self.packages = below(wanted.packages.as_deref().unwrap_or(PACKAGES), ".deb");
+        self.images = wanted.images_path.as_deref().map(|p| below(p, ".tar")).unwrap_or_default();
+        self.script = wanted.script_path.clone().filter(|path| artifacts.contains(path));
+        self.cni = wanted.cni_manifest.clone().unwrap_or_else(|| CNI.to_owned());
+        if self.script.is_none() && !artifacts.contains(&self.cni) {
+            return Err(DriverError::new(
+                "cni-missing",
+                format!(
+                    "the package has no `{}`; without a network plugin no node gets ready: put its manifest there, \
+                     or name it in `cni_manifest`",
+                    self.cni
+                ),
+            )
+            .phase("preflight"));
+        }
+        Ok(())
+    }
+
+    /// Makes the nodes' names differ.
+    fn part_names(&mut self) {
+        let mut seen = BTreeMap::<String, u32>::new();
+        for node in std::iter::once(&mut self.master).chain(&mut self.workers) {
+            let count = seen.entry(node.name.clone()).or_default();
+            *count += 1;
+            if *count > 1 {
+                node.name = format!("{}-{}", node.name, node.address.replace(['.', ':'], "-"));
+            }
+        }
+    }
+
+    /// The vendor's script, where the package has one.
+    pub(crate) fn script(&self) -> Option<&str> {
+        self.script.as_deref()
+    }
+
+    /// Parameters that have no effect.
+    pub(crate) fn ignored(&self) -> &[String] {
+        &self.ignored
+    }
+
+    /// Where nodes find the API server, with its port.
+    pub(crate) fn endpoint(&self) -> String {
+        with_port(&self.api_address)
+    }
+
+    /// What clients outside use.
+    pub(crate) fn url(&self) -> String {
+        format!("https://{}", with_port(&self.outside_address))
+    }
+
+    /// What must never be read in an error.
+    pub(crate) fn secrets(&self) -> &[Secret] {
+        &self.secrets
+    }
+
+    /// The control plane and the workers.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {
+        std::iter::once(&self.master).chain(&self.workers)
+    }
+}
+
+fn with_port(address: &str) -> String {
+    if address.contains(':') {
+        format!("[{address}]:{API_PORT}")
+    } else {
+        format!("{address}:{API_PORT}")
+    }
+}
+
+fn bad(detail: String) -> DriverError {
+    DriverError::new("bad-parameters", detail).phase("preflight")
+}
+
+/// The servers of a role: those of the VDU that is named, else of the VDUs whose name begins with the role's.
+fn role<'a>(
+    request: &'a HookRequest<InstantiateParams>,
+    role: &str,
+    vdu: Option<&str>,
+) -> Result<Vec<&'a Vnfc>, DriverError> {
+    let plays = |vnfc: &&Vnfc| match vdu {
+        Some(vdu) => vnfc.vdu_id == vdu,
+        None => vnfc.vdu_id.to_lowercase().starts_with(role),
+    };
+    let found: Vec<_> = request.vnfcs().iter().filter(plays).collect();
+    if found.is_empty() {
+        let known: Vec<_> = request.vnfcs().iter().map(|vnfc| vnfc.vdu_id.as_str()).collect();
+        return Err(bad(format!(
+            "no server plays the role `{role}`: name its VDU in `{role}_node.vdu_id`; the servers are of {known:?}"
+        )));
+    }
+    Ok(found)
+}
+
+/// How to log in to the servers of one role.
+struct Login<'a> {
+    cp: &'a str,
+    nic: Option<&'a str>,
+    username: &'a str,
+    password: Option<&'a Secret>,
+    private_key: Option<&'a Secret>,
+    port: Option<u16>,
+}
+
+impl Login<'_> {
+    fn node(&self, vnfc: &Vnfc) -> Result<Node, DriverError> {
+        let mut ssh = vnfc.ssh(self.cp, self.username)?.port(self.port.unwrap_or(22));
+        ssh.password = self.password.cloned();
+        ssh.private_key = self.private_key.cloned();
+        if ssh.password.is_none() && ssh.private_key.is_none() {
+            let detail =
+                format!("neither `password` nor `private_key` is given for `{}`", self.username);
+            return Err(bad(detail).host(vnfc.name()));
+        }
+        let address = vnfc.address(self.nic.unwrap_or(self.cp))?.to_owned();
+        Ok(Node { name: node_name(vnfc), ssh, address })
+    }
+}
+
+/// A server's name as Kubernetes takes names.
+fn node_name(vnfc: &Vnfc) -> String {
+    let name = vnfc.name().to_lowercase();
+    let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '.', "-");
+    let cut: String = name.chars().take(40).collect();
+    match cut.trim_matches(['-', '.']) {
+        "" => format!("node-{}", vnfc.id.to_lowercase()),
+        name => name.to_owned(),
+    }
+}
+
+fn ignored(wanted: &Installation) -> Vec<String> {
+    let all = [&wanted.other, &wanted.master_node.other, &wanted.worker_node.other];
+    let names = all.into_iter().flat_map(|other| other.keys());
+    names.filter(|name| !HARMLESS.contains(&name.as_str())).cloned().collect()
+}
+
+fn secrets(wanted: &Installation) -> Vec<Secret> {
+    let (master, worker) = (&wanted.master_node, &wanted.worker_node);
+    let all = [&master.password, &master.private_key, &worker.password, &worker.private_key];
+    let mut all: Vec<Secret> = all.into_iter().flatten().cloned().collect();
+    // A proxy's address may hold a login.
+    let proxies = [&wanted.proxy.http_proxy, &wanted.proxy.https_proxy];
+    let with_login = proxies.into_iter().flatten().filter(|url| url.contains('@'));
+    all.extend(with_login.map(|url| Secret::new(url.clone())));
+    all
+}

@@ -1,0 +1,56 @@
+#!/bin/sh
+# vnfm-step: runs the long steps of an installation on their host, so that they outlive the connection that began them.
+#   vnfm-step start INSTANCE STEP -- COMMAND…   "started", or "running" if it runs already; the steps of one INSTANCE
+#                                               run one after another
+#   vnfm-step wait STEP SECONDS                 "absent", "running", "lost" or "done CODE", after SECONDS at the latest
+#   vnfm-step log STEP                          the last lines of what it wrote
+#   vnfm-step out STEP                          all that it wrote to standard output
+#   vnfm-step facts                             what the host is like, as name=value lines
+# A step holds a lock on its folder as long as it lives: whoever waits, waits for that lock, and sees its end at once.
+set -eu
+umask 077
+base=${0%/*}
+yes() { if [ -e "$1" ]; then echo yes; else echo no; fi; }
+
+case ${1:-} in
+start)
+  instance=$2 step=$3; shift 4
+  dir=$base/$step; mkdir -p "$dir"
+  exec 8>"$dir/lock"
+  flock -n 8 || { echo running; exit 0; }
+  rm -f "$dir/exit"
+  # Neither lock may pass on to daemons that the command leaves behind.
+  setsid sh -c '
+    exec 9>"$1"; flock 9
+    dir=$2; shift 2; code=0
+    "$@" 8>&- 9>&- || code=$?
+    echo "$code" >"$dir/exit.new"; mv -f "$dir/exit.new" "$dir/exit"
+  ' vnfm-step "$base/$instance.lock" "$dir" "$@" </dev/null >"$dir/out" 2>"$dir/log" &
+  echo started ;;
+wait)
+  dir=$base/$2
+  [ -e "$dir/lock" ] || { echo absent; exit 0; }
+  if [ "$3" -gt 0 ]; then set -- -w "$3"; else set -- -n; fi
+  flock "$@" "$dir/lock" true || { echo running; exit 0; }
+  if [ -e "$dir/exit" ]; then echo "done $(cat "$dir/exit")"; else echo lost; fi ;;
+log)
+  for stream in out log; do [ ! -e "$base/$2/$stream" ] || tail -n 25 "$base/$2/$stream"; done ;;
+out)
+  cat "$base/$2/out" ;;
+facts)
+  missing=
+  for program in kubeadm kubelet kubectl containerd; do
+    command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
+  done
+  echo "hostname=$(hostname)"
+  echo "missing=${missing# }"
+  echo "kubeadm=$(kubeadm version -o short 2>/dev/null || true)"
+  if [ "$(wc -l </proc/swaps)" -gt 1 ]; then echo swap=yes; else echo swap=no; fi
+  echo "runtime=$(yes /run/containerd/containerd.sock)"
+  echo "admin=$(yes /etc/kubernetes/admin.conf)"
+  echo "kubelet=$(yes /etc/kubernetes/kubelet.conf)"
+  echo "bootstrap=$(yes /etc/kubernetes/bootstrap-kubelet.conf)"
+  echo "ca=$(yes /etc/kubernetes/pki/ca.crt)" ;;
+*)
+  echo "usage: vnfm-step start|wait|log|out|facts …" >&2; exit 2 ;;
+esac

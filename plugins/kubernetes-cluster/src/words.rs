@@ -1,0 +1,61 @@
+//! Words for people without secrets, and words out of certificates.
+
+use sha2::{Digest, Sha256};
+use vnfm_plugin_sdk::Secret;
+
+const HIDDEN: &str = "[hidden]";
+
+/// `text` without the `secrets` and without whatever looks like a bootstrap token or a bearer token.
+pub(crate) fn redact(text: &str, secrets: &[Secret]) -> String {
+    let mut text = text.to_owned();
+    for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+        text = text.replace(secret.reveal(), HIDDEN);
+        // A key of many lines is cut into them by whoever prints it.
+        for line in secret.reveal().lines().filter(|line| line.len() > 20) {
+            text = text.replace(line, HIDDEN);
+        }
+    }
+    text.split_inclusive(char::is_whitespace)
+        .map(|word| {
+            let bare = word.trim_end();
+            let core = bare.trim_matches(['"', '\'', ',', '=', ':']);
+            if is_token(core) { word.replace(core, HIDDEN) } else { word.to_owned() }
+        })
+        .collect()
+}
+
+fn is_token(word: &str) -> bool {
+    let plain = |part: &str| part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let bootstrap = word
+        .split_once('.')
+        .is_some_and(|(id, rest)| id.len() == 6 && rest.len() == 16 && plain(id) && plain(rest));
+    bootstrap || (word.starts_with("eyJ") && word.len() > 40)
+}
+
+/// `sha256:…` of the public key of a CA's certificate, as `kubeadm join` pins it; `None` where it is no certificate.
+pub(crate) fn ca_hash(pem: &str) -> Option<String> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).ok()?;
+    let certificate = pem.parse_x509().ok()?;
+    let digest = Sha256::digest(certificate.tbs_certificate.subject_pki.raw);
+    let hex: Vec<String> = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(format!("sha256:{}", hex.concat()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ca_hash, redact};
+    use vnfm_plugin_sdk::Secret;
+
+    #[test]
+    fn secrets_and_tokens_are_hidden() {
+        let text = "join --token abcdef.0123456789abcdef on w1: hunter2, node.example.com\neyJhbGciOiJSUzI1NiIsImtpZCI6IjEyMzQ1Njc4OTAxMjM0NTY3ODkwIn0.x\n";
+        let clean = redact(text, &[Secret::new("hunter2"), Secret::new("")]);
+        assert_eq!(clean, "join --token [hidden] on w1: [hidden], node.example.com\n[hidden]\n");
+    }
+
+    #[test]
+    fn what_is_no_certificate_has_no_hash() {
+        assert_eq!(ca_hash("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), None);
+        assert_eq!(ca_hash("nonsense"), None);
+    }
+}
