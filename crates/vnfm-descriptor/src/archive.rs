@@ -4,7 +4,7 @@
 //! forms (folder, file, bytes) are read by the same code. The real bytes are counted while they are read: what
 //! an archive says about itself is never trusted.
 
-use crate::finding::{Finding, Findings, Sink, Span, codes};
+use crate::finding::{Finding, Sink, Span, codes};
 use crate::limits::Limits;
 use crate::path::{PathError, normalise};
 use sha2::{Digest, Sha256, Sha512};
@@ -14,8 +14,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use zip::write::SimpleFileOptions;
-use zip::{CompressionMethod, ZipArchive, ZipWriter};
+use zip::ZipArchive;
 
 /// Why a file of a package cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +84,7 @@ impl Archive {
         if !path.is_dir() {
             return Archive::index(Source::File(path.to_owned()), limits, sink);
         }
-        match pack(path, limits) {
+        match crate::pack::pack(path, limits) {
             Ok(bytes) => Archive::bytes(bytes.into(), limits, sink),
             Err(findings) => {
                 findings.as_slice().iter().for_each(|finding| sink.add(finding.clone()));
@@ -228,7 +227,7 @@ fn verify_one(
     let mut hash = expected.map(|expected| {
         if expected.sha512 { Hash::Sha512(Sha512::new()) } else { Hash::Sha256(Sha256::new()) }
     });
-    let mut buffer = [0_u8; 64 * 1024];
+    let mut buffer = vec![0_u8; 64 * 1024];
     let mut total = 0_u64;
     loop {
         let count = file.read(&mut buffer).map_err(|error| broken(error.to_string()))?;
@@ -288,68 +287,68 @@ fn names(zip: &mut Zip, limits: &Limits, sink: &mut Sink) -> BTreeMap<String, us
     let mut entries = BTreeMap::new();
     let mut folded: BTreeMap<String, String> = BTreeMap::new();
     for index in 0..zip.len() {
-        let entry = match zip.by_index_raw(index) {
-            Ok(entry) => entry,
-            Err(error) => {
-                sink.add(Finding::new(
-                    codes::ZIP,
-                    None,
-                    format!("entry {index} of the archive cannot be read: {error}"),
-                ));
-                continue;
-            }
-        };
-        let Ok(name) = entry.name().map(std::borrow::Cow::into_owned) else {
-            sink.add(Finding::new(
-                codes::ZIP_PATH,
-                None,
-                format!("the name of entry {index} is not UTF-8"),
-            ));
-            continue;
-        };
-        let refuse = |code, message: String| Finding::new(code, Span::file(&name), message);
-        let kind = entry.unix_mode().map_or(0, |mode| mode & 0o170_000);
-        if entry.is_symlink() || !matches!(kind, 0 | 0o100_000 | 0o040_000) {
-            sink.add(
-                refuse(
-                    codes::ZIP_SYMLINK,
-                    "the entry is a symbolic link or a special file".to_owned(),
-                )
-                .hint("put the file itself there"),
-            );
-        }
-        if entry.encrypted() {
-            sink.add(refuse(codes::ZIP_ENCRYPTED, "the entry is encrypted".to_owned()));
-        }
-        if name.len() > limits.path_bytes {
-            sink.add(refuse(
-                codes::ZIP_PATH,
-                format!("the name has more than {} bytes", limits.path_bytes),
-            ));
-        }
-        let normal = match normalise(&name) {
-            Ok(normal) => normal,
-            Err(why) => {
-                sink.add(
-                    refuse(codes::ZIP_PATH, why.to_string())
-                        .hint("names in an archive are relative and stay in it"),
-                );
-                continue;
-            }
-        };
-        if entry.is_dir() {
-            continue;
-        }
+        let Some((name, normal)) = entry(zip, index, limits, sink) else { continue };
         if let Some(other) = folded.insert(normal.to_lowercase(), name.clone()) {
-            sink.add(refuse(
-                codes::ZIP_DUPLICATE,
-                format!("`{other}` has the same name, but for case or spelling"),
-            ));
+            let message = format!("`{other}` has the same name, but for case or spelling");
+            sink.add(Finding::new(codes::ZIP_DUPLICATE, Span::file(&name), message));
         }
         entries.insert(normal, index);
     }
     file_and_folder(&entries, sink);
     entries
+}
+
+/// A file's name and its normal form; `None` for folders, and for what has no place in a package.
+fn entry(
+    zip: &mut Zip,
+    index: usize,
+    limits: &Limits,
+    sink: &mut Sink,
+) -> Option<(String, String)> {
+    let entry = match zip.by_index_raw(index) {
+        Ok(entry) => entry,
+        Err(error) => {
+            sink.add(Finding::new(
+                codes::ZIP,
+                None,
+                format!("entry {index} of the archive cannot be read: {error}"),
+            ));
+            return None;
+        }
+    };
+    let Ok(name) = entry.name().map(std::borrow::Cow::into_owned) else {
+        sink.add(Finding::new(
+            codes::ZIP_PATH,
+            None,
+            format!("the name of entry {index} is not UTF-8"),
+        ));
+        return None;
+    };
+    let refuse = |code, message: String| Finding::new(code, Span::file(&name), message);
+    let kind = entry.unix_mode().map_or(0, |mode| mode & 0o170_000);
+    if entry.is_symlink() || !matches!(kind, 0 | 0o100_000 | 0o040_000) {
+        let finding =
+            refuse(codes::ZIP_SYMLINK, "the entry is a symbolic link or a special file".to_owned());
+        sink.add(finding.hint("put the file itself there"));
+    }
+    if entry.encrypted() {
+        sink.add(refuse(codes::ZIP_ENCRYPTED, "the entry is encrypted".to_owned()));
+    }
+    if name.len() > limits.path_bytes {
+        sink.add(refuse(
+            codes::ZIP_PATH,
+            format!("the name has more than {} bytes", limits.path_bytes),
+        ));
+    }
+    match normalise(&name) {
+        Ok(normal) if entry.is_dir() => drop(normal),
+        Ok(normal) => return Some((name.clone(), normal)),
+        Err(why) => {
+            let finding = refuse(codes::ZIP_PATH, why.to_string());
+            sink.add(finding.hint("names in an archive are relative and stay in it"));
+        }
+    }
+    None
 }
 
 /// A name that is a file and a folder at once cannot be unpacked.
@@ -398,7 +397,7 @@ fn hash(source: &Source) -> Result<String, Finding> {
     Ok(hex(&hash.finalize()))
 }
 
-fn cannot_read(path: &Path, error: &io::Error) -> Finding {
+pub(crate) fn cannot_read(path: &Path, error: &io::Error) -> Finding {
     Finding::new(codes::IO, None, format!("cannot read `{}`: {error}", path.display()))
 }
 
@@ -409,94 +408,4 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-/// Packs a folder into a zip archive: sorted, without times, so that the same files give the
-/// same bytes.
-///
-/// # Errors
-/// The folder cannot be read, has symbolic links or special files, or is larger than `limits`.
-pub fn pack(folder: &Path, limits: &Limits) -> Result<Vec<u8>, Findings> {
-    let mut files = BTreeMap::new();
-    let mut sink = Sink::default();
-    walk(folder, "", &mut files, &mut sink);
-    let total: u64 = files.values().map(|(_, size)| size).sum();
-    if files.len() > limits.entries || total > limits.total_bytes {
-        let message =
-            format!("the folder has {} files and {total} bytes, more than are packed", files.len());
-        sink.add(Finding::new(codes::ZIP_BOMB, None, message));
-    }
-    sink.finish()?;
-    let options = SimpleFileOptions::default()
-        .compression_method(CompressionMethod::Deflated)
-        .last_modified_time(zip::DateTime::default())
-        .unix_permissions(0o644);
-    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, (path, size)) in &files {
-        let add = || -> Result<(), String> {
-            zip.start_file(name, options.large_file(*size >= u64::from(u32::MAX)))
-                .map_err(|error| error.to_string())?;
-            let mut file = File::open(path).map_err(|error| error.to_string())?;
-            io::copy(&mut file, &mut zip).map_err(|error| error.to_string())?;
-            Ok(())
-        };
-        let mut add = add;
-        add().map_err(|reason| {
-            Findings::one(Finding::new(
-                codes::IO,
-                Span::file(name),
-                format!("the file cannot be packed: {reason}"),
-            ))
-        })?;
-    }
-    let packed = zip.finish().map_err(|error| {
-        Findings::one(Finding::new(codes::IO, None, format!("cannot finish the archive: {error}")))
-    })?;
-    Ok(packed.into_inner())
-}
-
-/// Collects the files of a folder; hidden ones of version control and editors are left out.
-fn walk(
-    folder: &Path,
-    prefix: &str,
-    files: &mut BTreeMap<String, (PathBuf, u64)>,
-    sink: &mut Sink,
-) {
-    let listed = match std::fs::read_dir(folder) {
-        Ok(listed) => listed,
-        Err(error) => return sink.add(cannot_read(folder, &error)),
-    };
-    for entry in listed {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error) => return sink.add(cannot_read(folder, &error)),
-        };
-        let raw = entry.file_name();
-        let Some(name) = raw.to_str().map(|name| {
-            if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") }
-        }) else {
-            sink.add(Finding::new(
-                codes::ZIP_PATH,
-                None,
-                format!("the name of `{}` is not UTF-8", entry.path().display()),
-            ));
-            continue;
-        };
-        if raw.to_str().is_some_and(|raw| raw.starts_with('.')) {
-            continue;
-        }
-        match std::fs::symlink_metadata(entry.path()) {
-            Ok(found) if found.is_dir() => walk(&entry.path(), &name, files, sink),
-            Ok(found) if found.is_file() => drop(files.insert(name, (entry.path(), found.len()))),
-            Ok(_) => sink.add(
-                Finding::new(
-                    codes::ZIP_SYMLINK,
-                    Span::file(&name),
-                    "this is a symbolic link or a special file",
-                )
-                .hint("put the file itself there"),
-            ),
-            Err(error) => sink.add(cannot_read(&entry.path(), &error)),
-        }
-    }
 }

@@ -27,7 +27,7 @@
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::limits::Limits;
 use crate::model::{Flavour, Vnfd};
-use crate::path::{base, folder};
+use crate::path::{base, folder, has_extension};
 use crate::yaml::{Node, parse};
 use serde::Serialize;
 use serde_json::Value;
@@ -221,7 +221,7 @@ impl HotSource<'_> {
         sink: &mut Sink,
     ) -> Option<BaseHot> {
         let root = format!("BaseHOT/{}", flavour.id);
-        let yaml = |path: &&String| path.ends_with(".yaml") || path.ends_with(".yml");
+        let yaml = |path: &&String| has_extension(path, &["yaml", "yml"]);
         let below: Vec<&String> = self
             .paths
             .iter()
@@ -255,9 +255,9 @@ impl HotSource<'_> {
                     .collect(),
             ),
         };
-        for parameter in
-            declared.iter().filter(|p| !p.has_default && !parameters.0.contains_key(&p.name))
-        {
+        let named = |name: &str| mapping.and_then(|node| node.at(&["parameters", name])).is_some();
+        let filled = |name: &str| named(name) || parameters.0.contains_key(name);
+        for parameter in declared.iter().filter(|p| !p.has_default && !filled(&p.name)) {
             let message = format!("nothing fills parameter `{}` of `{template}`", parameter.name);
             let finding = Finding::new(codes::HOT_UNMAPPED, Span::file(&template), message);
             sink.add(finding.hint(format!("add it to `parameters` in `{PARAMETERS_FILE}`")));

@@ -1,4 +1,4 @@
-//! CSAR and TOSCA: bytes to a typed descriptor, or findings with file:line:column.
+//! CSAR and TOSCA: bytes to a typed descriptor, or findings with file, line and column.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), vnfm_descriptor::Findings> {
@@ -21,6 +21,7 @@ mod limits;
 mod meta;
 mod model;
 mod order;
+mod pack;
 mod package;
 mod path;
 mod shape;
@@ -29,7 +30,7 @@ mod tosca;
 mod variables;
 mod yaml;
 
-pub use archive::{ReadError, pack};
+pub use archive::ReadError;
 pub use finding::{CODES, Code, Finding, Findings, Severity, Span, codes};
 pub use hot::{BaseHot, HotBinding, HotExpression, HotParameter, HotParameters, PARAMETERS_FILE};
 pub use limits::Limits;
@@ -40,6 +41,7 @@ pub use model::{
     Vdu, VduKind, VirtualCompute, VirtualLink, Vnfd,
 };
 pub use order::{Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable};
+pub use pack::pack;
 pub use package::Package;
 pub use path::{PathError, normalise};
 pub use variables::{MissingVariable, Variables, substitute};

@@ -35,9 +35,9 @@ impl Default for Limits {
             file_bytes: 64 << 20,
             ratio: 1_000,
             path_bytes: 512,
-            yaml_bytes: 8 << 20,
+            yaml_bytes: 4 << 20,
             yaml_depth: 64,
-            yaml_nodes: 1_000_000,
+            yaml_nodes: 250_000,
             imports: 200,
         }
     }

@@ -5,7 +5,7 @@
 
 use crate::archive::{Archive, Expected};
 use crate::finding::{Finding, Sink, Span, codes};
-use crate::path::{folder, normalise};
+use crate::path::{folder, has_extension, normalise};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -109,7 +109,7 @@ fn entry(
 
 /// Without `TOSCA.meta`: the one YAML file at the root.
 fn root_yaml(archive: &Archive, sink: &mut Sink) -> Option<String> {
-    let yaml = |path: &&str| path.ends_with(".yaml") || path.ends_with(".yml");
+    let yaml = |path: &&str| has_extension(path, &["yaml", "yml"]);
     let roots: Vec<&str> =
         archive.paths().filter(|path| folder(path).is_empty()).filter(yaml).collect();
     if let [only] = roots.as_slice() {
@@ -155,7 +155,10 @@ fn manifest_path(
     if archive.has(&beside) {
         return Some(beside);
     }
-    archive.paths().find(|path| folder(path).is_empty() && path.ends_with(".mf")).map(str::to_owned)
+    archive
+        .paths()
+        .find(|path| folder(path).is_empty() && has_extension(path, &["mf"]))
+        .map(str::to_owned)
 }
 
 fn text(

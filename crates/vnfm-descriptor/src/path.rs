@@ -59,6 +59,12 @@ pub(crate) fn base(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, base)| base)
 }
 
+/// Whether a file's name ends with one of these, without regard to case.
+pub(crate) fn has_extension(path: &str, extensions: &[&str]) -> bool {
+    let extension = base(path).rsplit_once('.').map(|(_, extension)| extension);
+    extension.is_some_and(|own| extensions.iter().any(|known| own.eq_ignore_ascii_case(known)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -233,8 +233,18 @@ pub(crate) fn parse_all(
 
 /// A collection that is being read.
 enum Open {
-    Sequence { span: Span, anchor: usize, items: Vec<Node> },
-    Mapping { span: Span, anchor: usize, entries: Vec<(Node, Node)>, key: Option<Node> },
+    Sequence {
+        span: Span,
+        anchor: usize,
+        items: Vec<Node>,
+    },
+    Mapping {
+        span: Span,
+        anchor: usize,
+        entries: Vec<(Node, Node)>,
+        key: Option<Node>,
+        seen: HashMap<String, usize>,
+    },
 }
 
 struct Builder<'a> {
@@ -242,7 +252,8 @@ struct Builder<'a> {
     limits: &'a Limits,
     sink: &'a mut Sink,
     stack: Vec<Open>,
-    anchors: HashMap<usize, (Node, usize)>,
+    /// Anchored nodes with how many nodes and levels they have.
+    anchors: HashMap<usize, (Node, (usize, usize))>,
     documents: Vec<Node>,
     nodes: usize,
     broken: bool,
@@ -258,10 +269,12 @@ impl Builder<'_> {
                 let node = Node { value: Value::Scalar { text: text.into_owned(), plain }, span };
                 self.lint(&node);
                 self.count(1, &node.span)?;
-                self.finished(node, anchor, 1)
+                self.finished(node, anchor);
+                Some(())
             }
             Event::Alias(anchor) => {
-                let Some((node, size)) = self.anchors.get(&anchor).cloned() else {
+                let Some((size, depth)) = self.anchors.get(&anchor).map(|(_, extent)| *extent)
+                else {
                     self.sink.add(Finding::new(
                         codes::YAML,
                         span,
@@ -270,13 +283,17 @@ impl Builder<'_> {
                     return None;
                 };
                 self.count(size, &span)?;
-                self.finished(node, 0, size)
+                self.fits(depth, &span)?;
+                let node = self.anchors.get(&anchor).map(|(node, _)| node.clone())?;
+                self.finished(node, 0);
+                Some(())
             }
             Event::SequenceStart(anchor, _tag) => {
                 self.open(Open::Sequence { span, anchor, items: Vec::new() })
             }
             Event::MappingStart(anchor, _tag) => {
-                self.open(Open::Mapping { span, anchor, entries: Vec::new(), key: None })
+                let (entries, seen) = (Vec::new(), HashMap::new());
+                self.open(Open::Mapping { span, anchor, entries, key: None, seen })
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::DocumentStart(_)
@@ -290,11 +307,7 @@ impl Builder<'_> {
     fn open(&mut self, open: Open) -> Option<()> {
         let (Open::Sequence { span, .. } | Open::Mapping { span, .. }) = &open;
         let span = span.clone();
-        if self.stack.len() >= self.limits.yaml_depth {
-            let message = format!("the file is nested deeper than {}", self.limits.yaml_depth);
-            self.sink.add(Finding::new(codes::YAML_BOMB, span, message));
-            return None;
-        }
+        self.fits(1, &span)?;
         self.count(1, &span)?;
         self.stack.push(open);
         Some(())
@@ -310,42 +323,45 @@ impl Builder<'_> {
                 (Node { value: Value::Mapping(entries), span }, anchor)
             }
         };
-        let size = if anchor == 0 { 1 } else { size(&node) };
-        self.finished(node, anchor, size)
+        self.finished(node, anchor);
+        Some(())
     }
 
     /// A node is complete: it goes into the collection around it.
-    fn finished(&mut self, node: Node, anchor: usize, size: usize) -> Option<()> {
+    fn finished(&mut self, node: Node, anchor: usize) {
         if anchor != 0 {
-            self.anchors.insert(anchor, (node.clone(), size));
+            let extent = extent(&node);
+            self.anchors.insert(anchor, (node.clone(), extent));
         }
         match self.stack.last_mut() {
             None => self.documents.push(node),
             Some(Open::Sequence { items, .. }) => items.push(node),
-            Some(Open::Mapping { entries, key, .. }) => match key.take() {
-                Some(name) => entries.push((name, node)),
-                None => {
-                    let repeated = entries.iter().find(|(other, _)| {
-                        node.as_str().is_some() && other.as_str() == node.as_str()
-                    });
-                    if let Some((first, _)) = repeated {
-                        let message = format!(
-                            "key `{}` occurs twice, first on line {}",
-                            node.as_str().unwrap_or("~"),
-                            first.span.line
-                        );
-                        self.sink.add(Finding::new(
-                            codes::YAML_DUPLICATE,
-                            node.span.clone(),
-                            message,
-                        ));
-                        self.broken = true;
-                    }
-                    *key = Some(node);
+            Some(Open::Mapping { entries, key, seen, .. }) => {
+                if let Some(name) = key.take() {
+                    entries.push((name, node));
+                    return;
                 }
-            },
+                let name = node.as_str().map(str::to_owned);
+                if let Some(first) = name.clone().and_then(|name| seen.insert(name, node.span.line))
+                {
+                    let name = name.unwrap_or_default();
+                    let message = format!("key `{name}` occurs twice, first on line {first}");
+                    self.sink.add(Finding::new(codes::YAML_DUPLICATE, node.span.clone(), message));
+                    self.broken = true;
+                }
+                *key = Some(node);
+            }
         }
-        Some(())
+    }
+
+    /// Whether `depth` more levels fit.
+    fn fits(&mut self, depth: usize, span: &Span) -> Option<()> {
+        if self.stack.len() + depth <= self.limits.yaml_depth {
+            return Some(());
+        }
+        let message = format!("the file is nested deeper than {}", self.limits.yaml_depth);
+        self.sink.add(Finding::new(codes::YAML_BOMB, span.clone(), message));
+        None
     }
 
     fn count(&mut self, nodes: usize, span: &Span) -> Option<()> {
@@ -401,14 +417,20 @@ fn is_merge(key: &Node) -> bool {
     matches!(&key.value, Value::Scalar { text, plain: true } if text == "<<")
 }
 
-fn size(node: &Node) -> usize {
-    match &node.value {
-        Value::Scalar { .. } => 1,
-        Value::Sequence(items) => 1 + items.iter().map(size).sum::<usize>(),
+/// How many nodes, and how many levels of collections.
+fn extent(node: &Node) -> (usize, usize) {
+    let add = |(size, depth): (usize, usize), node| {
+        let (more, below) = extent(node);
+        (size + more, depth.max(below))
+    };
+    let (size, below) = match &node.value {
+        Value::Scalar { .. } => return (1, 0),
+        Value::Sequence(items) => items.iter().fold((1, 0), add),
         Value::Mapping(entries) => {
-            1 + entries.iter().map(|(key, value)| size(key) + size(value)).sum::<usize>()
+            entries.iter().flat_map(|(key, value)| [key, value]).fold((1, 0), add)
         }
-    }
+    };
+    (size, below + 1)
 }
 
 /// What YAML 1.1 makes of a plain scalar that YAML 1.2 reads differently.
@@ -510,11 +532,17 @@ mod tests {
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..10 {
             let below = format!("*a{}, ", level - 1).repeat(9);
-            bomb.push_str(&format!("a{level}: &a{level} [{}]\n", below.trim_end_matches(", ")));
+            let line = format!("a{level}: &a{level} [{}]\n", below.trim_end_matches(", "));
+            bomb.push_str(&line);
         }
         let deep_flow = "[".repeat(20_000);
         let deep_block = "- ".repeat(20_000);
-        for text in [bomb, deep_flow, deep_block] {
+        let mut deep_alias = "a0: &a0 x\n".to_owned();
+        for level in 1..200 {
+            let line = format!("a{level}: &a{level} [*a{}]\n", level - 1);
+            deep_alias.push_str(&line);
+        }
+        for text in [bomb, deep_flow, deep_block, deep_alias] {
             let (node, findings) = read(&text);
             assert_eq!(node, None);
             assert!(findings[0].contains("E-YAML"), "{}", findings[0]);

@@ -1,5 +1,7 @@
 //! Archives that mean harm: each is refused by name, before anything of it is used.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use std::io::{Cursor, Write};
 use vnfm_descriptor::{Limits, Package, codes};
 use zip::write::SimpleFileOptions;
@@ -178,7 +180,8 @@ fn yaml_bombs_in_a_package_are_refused() {
     let mut bomb = format!("{VNFD}dsl_definitions:\n  a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for level in 1..9 {
         let below = vec![format!("*a{}", level - 1); 9].join(", ");
-        bomb.push_str(&format!("  a{level}: &a{level} [{below}]\n"));
+        let line = format!("  a{level}: &a{level} [{below}]\n");
+        bomb.push_str(&line);
     }
     refused_for(with(&[("vnfd.yaml", bomb.as_bytes())]), codes::YAML_BOMB);
     let deep = format!("{VNFD}dsl_definitions: {}", "[".repeat(200));

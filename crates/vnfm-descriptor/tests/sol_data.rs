@@ -3,6 +3,8 @@
 //! The data is found by `VNFM_SOL_DATA`, default `../shared/sol` beside the workspace; without it these tests say so
 //! and pass, unless `VNFM_REQUIRE_LIVE=1` demands it.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 use std::fs;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};

@@ -31,17 +31,13 @@ impl<'a> Check<'a, '_> {
             .unwrap_or_default();
         for (key, value) in given_entries {
             let name = key.as_str().unwrap_or("~");
-            match declared.get(name) {
-                Some(property) => self.value(value, &property.schema, &format!("{path}.{name}")),
-                None => {
-                    let finding = Finding::new(
-                        codes::PROPERTY_UNKNOWN,
-                        key.span.clone(),
-                        format!("`{path}` has no property `{name}`"),
-                    );
-                    self.sink.add(finding.did_you_mean(name, declared.keys().copied()));
-                }
+            if let Some(property) = declared.get(name) {
+                self.value(value, &property.schema, &format!("{path}.{name}"));
+                continue;
             }
+            let message = format!("`{path}` has no property `{name}`");
+            let finding = Finding::new(codes::PROPERTY_UNKNOWN, key.span.clone(), message);
+            self.sink.add(finding.did_you_mean(name, declared.keys().copied()));
         }
         if !self.complete {
             return;

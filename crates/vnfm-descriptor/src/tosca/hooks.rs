@@ -43,14 +43,11 @@ impl<'a> Builder<'a, '_> {
                 continue;
             }
             let Some(implementation) = implementation(node) else { continue };
-            let artifact = match artifacts.get(&implementation.name) {
-                Some(known) => known.clone(),
-                None => {
-                    let found = self.artifact(topology, vnf, &implementation);
-                    artifacts.insert(implementation.name.clone(), found.clone());
-                    found
-                }
-            };
+            if !artifacts.contains_key(&implementation.name) {
+                let found = self.artifact(topology, vnf, &implementation);
+                artifacts.insert(implementation.name.clone(), found);
+            }
+            let artifact = artifacts.get(&implementation.name).cloned().flatten();
             let inputs =
                 node.get("inputs").map_or_else(|| Value::Object(Map::new()), Node::to_json);
             let hook = Hook {
@@ -211,13 +208,14 @@ fn implementation(operation: &Node) -> Option<Implementation<'_>> {
         .and_then(|text| units::seconds(text).or_else(|| crate::yaml::float(text)));
     let timeout = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let primary = node.get("primary")?;
-    match primary.as_str() {
-        Some(name) => {
-            Some(Implementation { name: name.to_owned(), node: primary, inline: None, timeout })
-        }
-        None => {
-            let name = primary.get("file").and_then(Node::as_str)?.to_owned();
-            Some(Implementation { name, node: primary, inline: Some(primary), timeout })
-        }
+    if let Some(name) = primary.as_str() {
+        return Some(Implementation {
+            name: name.to_owned(),
+            node: primary,
+            inline: None,
+            timeout,
+        });
     }
+    let name = primary.get("file").and_then(Node::as_str)?.to_owned();
+    Some(Implementation { name, node: primary, inline: Some(primary), timeout })
 }

@@ -44,12 +44,11 @@ impl Builder<'_, '_> {
         let kind = inputs
             .filter_map(|input| input.get("type").or(Some(input)).and_then(Node::as_str))
             .find(|kind| *kind != BASE);
-        if let Some(kind) = kind.filter(|kind| self.types.is_a(Kind::Data, kind, BASE)) {
-            if !all.contains_key(operation) {
-                let mut schema = data(self.types, kind, 0);
-                schema["additionalProperties"] = Value::Bool(true);
-                all.insert(operation.to_owned(), schema);
-            }
+        let kind = kind.filter(|kind| self.types.is_a(Kind::Data, kind, BASE));
+        if let Some(kind) = kind.filter(|_| !all.contains_key(operation)) {
+            let mut schema = data(self.types, kind, 0);
+            schema["additionalProperties"] = Value::Bool(true);
+            all.insert(operation.to_owned(), schema);
         }
     }
 

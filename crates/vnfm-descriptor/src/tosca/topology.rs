@@ -2,7 +2,7 @@
 
 use super::documents::Document;
 use super::functions::Scope;
-use crate::finding::{Sink, Span};
+use crate::finding::{Finding, Sink, Span, codes};
 use crate::yaml::Node;
 
 const KEYS: &[&str] = &[
@@ -171,18 +171,9 @@ pub(super) fn listed(node: Option<&Node>) -> Vec<&(Node, Node)> {
 }
 
 fn kind_of(node: &Node, what: &str, sink: &mut Sink) -> String {
-    match node.get("type") {
-        Some(kind) => {
-            crate::shape::text(kind, &format!("the type of {what}"), sink).unwrap_or_default()
-        }
-        None => {
-            let message = format!("{what} has no `type`");
-            sink.add(crate::finding::Finding::new(
-                crate::finding::codes::SHAPE,
-                node.span.clone(),
-                message,
-            ));
-            String::new()
-        }
+    if let Some(kind) = node.get("type") {
+        return crate::shape::text(kind, &format!("the type of {what}"), sink).unwrap_or_default();
     }
+    sink.add(Finding::new(codes::SHAPE, node.span.clone(), format!("{what} has no `type`")));
+    String::new()
 }

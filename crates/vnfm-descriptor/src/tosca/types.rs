@@ -197,10 +197,11 @@ impl<'a> Types<'a> {
     }
 
     fn check_schema(&self, node: &Node, sink: &mut Sink) {
-        if let Some(named) = node.get("type").or_else(|| node.as_str().map(|_| node)) {
-            if !named.as_str().is_some_and(|name| PRIMITIVES.contains(&name)) {
-                self.known(Kind::Data, named, sink);
-            }
+        let named = node.get("type").or_else(|| node.as_str().map(|_| node));
+        let primitive =
+            |named: &Node| named.as_str().is_some_and(|name| PRIMITIVES.contains(&name));
+        if let Some(named) = named.filter(|named| !primitive(named)) {
+            self.known(Kind::Data, named, sink);
         }
         if let Some(entry) = node.get("entry_schema") {
             self.check_schema(entry, sink);

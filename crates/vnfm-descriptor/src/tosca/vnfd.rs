@@ -84,8 +84,8 @@ pub(super) fn build<'a>(
             flavours.insert(flavour.id.clone(), flavour);
         }
         let found = builder.identify(topology, &identity);
-        match (&vnfd, &found) {
-            (Some(first), Some(found)) if first.descriptor_id != found.descriptor_id => {
+        match &vnfd {
+            Some(first) if first.descriptor_id != found.descriptor_id => {
                 let message = format!(
                     "this flavour belongs to `{}`, the others to `{}`",
                     found.descriptor_id, first.descriptor_id
@@ -95,7 +95,8 @@ pub(super) fn build<'a>(
                         .hint("a package has one `descriptor_id`"),
                 );
             }
-            _ => vnfd = vnfd.or(found),
+            Some(_) => {}
+            None => vnfd = Some(found),
         }
     }
     vnfd.map(|vnfd| Vnfd { flavours, ..vnfd })
@@ -146,8 +147,8 @@ fn identity<'t, 'a>(
     }
 }
 
-impl<'a> Builder<'a, '_> {
-    fn identify(&mut self, topology: &Topology<'_>, identity: &Identity<'_, '_>) -> Option<Vnfd> {
+impl Builder<'_, '_> {
+    fn identify(&mut self, topology: &Topology<'_>, identity: &Identity<'_, '_>) -> Vnfd {
         let mut required = |name: &str| {
             let found = identity.text(name);
             if found.is_none() {
@@ -167,7 +168,7 @@ impl<'a> Builder<'a, '_> {
             found.unwrap_or_default()
         };
         let vnfm_info = identity.find("vnfm_info");
-        let vnfd = Vnfd {
+        Vnfd {
             descriptor_id: required("descriptor_id"),
             descriptor_version: required("descriptor_version"),
             provider: required("provider"),
@@ -182,8 +183,7 @@ impl<'a> Builder<'a, '_> {
                 .map(|template| template.kind.clone())
                 .unwrap_or_default(),
             flavours: BTreeMap::new(),
-        };
-        Some(vnfd)
+        }
     }
 
     fn flavour(
