@@ -1,1 +1,35 @@
 //! Store port: SQLite with journal, leases, outbox, and sealed secrets.
+//!
+//! ```text
+//! SqliteStore::open ─ lock ─ schema (migrations) ─ keys fit? ─ leases of a dead process given back
+//!   write(fence, changes)   one BEGIN IMMEDIATE: the fence, then each change as one conditional statement
+//!   claim / renew / release by the clock of the database
+//!   everything else         reads, on connections of their own
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | `sqlite` | connections, the lock on the file, and the [`Store`](vnfm_core::ports::Store) trait itself |
+//! | `schema` | numbered migrations |
+//! | `write` | one function per [`Change`](vnfm_core::ports::Change), with its condition |
+//! | `read` | rows back into records |
+//! | `lease` | who drives an operation |
+//! | `keys`, `rotate` | what seals secrets; sealing happens here and nowhere else |
+//! | `packages` | the packages' files, on disk beside the database |
+//!
+//! Statements hold one SQL text that PostgreSQL takes as well; there, transactions are to be SERIALIZABLE. What
+//! differs between the two is in `schema` (the view `clock`) and in `sqlite` (how to connect).
+
+mod fault;
+mod keys;
+mod lease;
+mod packages;
+mod read;
+mod rotate;
+mod schema;
+mod sqlite;
+mod write;
+
+pub use keys::SecretKeys;
+pub use packages::{CODES as PACKAGE_CODES, PackageDir, PackageFailure};
+pub use sqlite::SqliteStore;

@@ -1,0 +1,300 @@
+//! The keys that seal secrets, and the file that they are kept in.
+//!
+//! The file holds one Fernet key per line, `#` begins a comment. The first key seals, all unseal. A sealed text is
+//! `<fingerprint of the key>:<Fernet token>`, so a missing key can be named and rotation finds what is left.
+//! Tokens carry no time: a clock that was set back must not make secrets unreadable.
+
+use crate::fault::Done;
+use fernet::Fernet;
+use sha2::{Digest, Sha256};
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use vnfm_core::ports::{SecretJson, StoreError};
+use zeroize::Zeroizing;
+
+/// The keys that seal secrets. Prints nothing of them.
+#[derive(Clone)]
+pub struct SecretKeys {
+    keys: Vec<Key>,
+    path: Option<PathBuf>,
+}
+
+#[derive(Clone)]
+struct Key {
+    fingerprint: String,
+    text: Zeroizing<String>,
+    fernet: Fernet,
+}
+
+impl std::fmt::Debug for SecretKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SecretKeys").field("keys", &"[hidden]").field("path", &self.path).finish()
+    }
+}
+
+impl SecretKeys {
+    /// The keys in the file at `path`; the file is made, with a new key and mode 0600, where there is none.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the file cannot be read or made, `Broken` where others can read it or where it holds
+    /// no key.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        if !path.exists() {
+            create(path).map_err(|e| io_error("make the key file", path, &e))?;
+        }
+        let mode = fs::metadata(path)
+            .map_err(|e| io_error("look at the key file", path, &e))?
+            .permissions()
+            .mode();
+        if mode & 0o077 != 0 {
+            let (path, mode) = (path.display(), mode & 0o777);
+            return Err(StoreError::Broken(format!(
+                "the key file `{path}` has mode {mode:04o}, so others can read it; hint: `chmod 600 {path}`, and \
+                 rotate the keys if somebody may have read it"
+            )));
+        }
+        let text = Zeroizing::new(
+            fs::read_to_string(path).map_err(|e| io_error("read the key file", path, &e))?,
+        );
+        Ok(Self { keys: parse(&text, path)?, path: Some(path.to_owned()) })
+    }
+
+    /// A new key that is kept in memory only: what it seals is lost with the process.
+    pub fn ephemeral() -> Self {
+        Self { keys: vec![Key::generate()], path: None }
+    }
+
+    /// The same keys with a new one in front, in the file too.
+    pub(crate) fn with_new_key(&self) -> Result<Self, StoreError> {
+        let mut keys = vec![Key::generate()];
+        keys.extend(self.keys.iter().cloned());
+        let grown = Self { keys, path: self.path.clone() };
+        grown.save(grown.keys.len())?;
+        Ok(grown)
+    }
+
+    /// Writes the first `count` keys into the file.
+    pub(crate) fn save(&self, count: usize) -> Result<(), StoreError> {
+        let Some(path) = &self.path else { return Ok(()) };
+        let new = beside(path);
+        write_keys(&new, self.keys.iter().take(count))
+            .and_then(|()| fs::rename(&new, path))
+            .and_then(|()| sync_folder_of(path))
+            .map_err(|e| io_error("write the key file", path, &e))
+    }
+
+    /// The fingerprint of the key that seals.
+    pub(crate) fn fingerprint(&self) -> &str {
+        self.keys.first().map_or("", |key| &key.fingerprint)
+    }
+
+    /// `secret` as it is stored; null is not sealed.
+    pub(crate) fn seal(&self, secret: &SecretJson) -> Done<Option<String>> {
+        if secret.0.is_null() {
+            return Ok(None);
+        }
+        let clear = Zeroizing::new(serde_json::to_vec(&secret.0)?);
+        self.seal_bytes(&clear).map(Some)
+    }
+
+    /// What [`SecretKeys::seal`] was given.
+    pub(crate) fn unseal(&self, stored: Option<&str>) -> Done<SecretJson> {
+        match stored {
+            None => Ok(SecretJson::default()),
+            Some(stored) => Ok(SecretJson(serde_json::from_slice(&self.unseal_bytes(stored)?)?)),
+        }
+    }
+
+    /// `stored` sealed anew with the first key.
+    pub(crate) fn reseal(&self, stored: &str) -> Done<String> {
+        self.seal_bytes(&self.unseal_bytes(stored)?)
+    }
+
+    fn seal_bytes(&self, clear: &[u8]) -> Done<String> {
+        let Some(key) = self.keys.first() else {
+            return Err(StoreError::Broken("there is no key to seal with".into()).into());
+        };
+        Ok(format!("{}:{}", key.fingerprint, key.fernet.encrypt_at_time(clear, 0)))
+    }
+
+    fn unseal_bytes(&self, stored: &str) -> Done<Zeroizing<Vec<u8>>> {
+        let (fingerprint, token) = stored.split_once(':').unwrap_or(("", stored));
+        let Some(key) = self.keys.iter().find(|key| key.fingerprint == fingerprint) else {
+            return Err(StoreError::Broken(format!(
+                "a secret was sealed with the key `{fingerprint}`, which {} does not hold; hint: bring back the key \
+                 file that belongs to this database",
+                self.place()
+            ))
+            .into());
+        };
+        match key.fernet.decrypt_at_time(token, None, u64::MAX / 2) {
+            Ok(clear) => Ok(Zeroizing::new(clear)),
+            Err(_) => Err(StoreError::Broken(format!(
+                "a secret that was sealed with the key `{fingerprint}` of {} was changed since; hint: restore the \
+                 database from a backup",
+                self.place()
+            ))
+            .into()),
+        }
+    }
+
+    fn place(&self) -> String {
+        match &self.path {
+            Some(path) => format!("the key file `{}`", path.display()),
+            None => "this process".into(),
+        }
+    }
+}
+
+impl Key {
+    fn generate() -> Self {
+        let text = Zeroizing::new(Fernet::generate_key());
+        match Self::parse(&text) {
+            Some(key) => key,
+            // Fernet makes no key that it does not read.
+            None => Self::generate(),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let fernet = Fernet::new(text)?;
+        let mut fingerprint = String::new();
+        for byte in Sha256::digest(text.as_bytes()).iter().take(4) {
+            let _ = write!(fingerprint, "{byte:02x}");
+        }
+        Some(Self { fingerprint, text: Zeroizing::new(text.to_owned()), fernet })
+    }
+}
+
+fn parse(text: &str, path: &Path) -> Result<Vec<Key>, StoreError> {
+    let mut keys = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        keys.push(Key::parse(line).ok_or_else(|| {
+            StoreError::Broken(format!(
+                "line {} of the key file `{}` is no key: it takes 32 bytes in URL-safe base64",
+                index + 1,
+                path.display()
+            ))
+        })?);
+    }
+    if keys.is_empty() {
+        let path = path.display();
+        return Err(StoreError::Broken(format!("the key file `{path}` holds no key")));
+    }
+    Ok(keys)
+}
+
+/// Makes the file with one new key: complete or not at all, and never over another one.
+fn create(path: &Path) -> io::Result<()> {
+    let new = beside(path);
+    write_keys(&new, std::iter::once(&Key::generate()))?;
+    let linked = fs::hard_link(&new, path);
+    fs::remove_file(&new)?;
+    match linked {
+        // Another process was first: its key holds.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => sync_folder_of(path),
+    }
+}
+
+fn write_keys<'k>(path: &Path, keys: impl Iterator<Item = &'k Key>) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    writeln!(
+        file,
+        "# Seals the secrets of vnfm.db beside it. Keep a copy: without it they are lost."
+    )?;
+    for key in keys {
+        writeln!(file, "{}", *key.text)?;
+    }
+    file.sync_all()
+}
+
+fn beside(path: &Path) -> PathBuf {
+    path.with_extension(format!("new-{}", uuid::Uuid::new_v4()))
+}
+
+/// Makes a new or renamed entry of a folder durable.
+pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    File::open(folder)?.sync_all()
+}
+
+fn io_error(doing: &str, path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Unavailable(format!("cannot {doing} `{}`: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SecretKeys;
+    use serde_json::json;
+    use std::os::unix::fs::PermissionsExt as _;
+    use vnfm_core::ports::{SecretJson, StoreError};
+
+    #[test]
+    fn the_file_is_made_for_its_owner_alone_and_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secrets.key");
+        let sealed = SecretKeys::open(&path).unwrap().seal(&SecretJson(json!("hunter2"))).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let again = SecretKeys::open(&path).unwrap();
+        assert_eq!(again.unseal(sealed.as_deref()).unwrap().0, json!("hunter2"));
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1, "nothing else is left there");
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_refused_with_the_way_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secrets.key");
+        SecretKeys::open(&path).unwrap();
+        for mode in [0o640, 0o604, 0o620] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let Err(StoreError::Broken(text)) = SecretKeys::open(&path) else { panic!("{mode:o}") };
+            assert!(text.contains("chmod 600"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_key_and_one_with_a_bad_line_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secrets.key");
+        SecretKeys::open(&path).unwrap();
+        for (content, expected) in [("# none\n", "holds no key"), ("\nhunter2\n", "line 2")] {
+            std::fs::write(&path, content).unwrap();
+            let Err(StoreError::Broken(text)) = SecretKeys::open(&path) else {
+                panic!("{content}")
+            };
+            assert!(text.contains(expected) && !text.contains("hunter2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_key() {
+        let keys = SecretKeys::ephemeral();
+        let shown = format!("{keys:?}");
+        assert!(shown.contains("[hidden]") && !shown.contains(keys.keys[0].text.as_str()));
+    }
+
+    #[test]
+    fn a_changed_token_and_an_unknown_key_are_told_apart() {
+        let keys = SecretKeys::ephemeral();
+        let mut sealed = keys.seal(&SecretJson(json!({"a": 1}))).unwrap().unwrap();
+        let error = SecretKeys::ephemeral().unseal(Some(&sealed)).unwrap_err().told("read");
+        assert!(error.to_string().contains("does not hold"), "{error}");
+        let last = if sealed.ends_with("A=") { "B=" } else { "A=" };
+        sealed.replace_range(sealed.len() - 2.., last);
+        let error = keys.unseal(Some(&sealed)).unwrap_err().told("read");
+        assert!(error.to_string().contains("was changed since"), "{error}");
+    }
+}

@@ -1,0 +1,110 @@
+//! Who drives an operation: a lease with an epoch, by the clock of the database.
+//!
+//! A claim raises the epoch, and whoever writes names the epoch of their claim: one who lost the lease, and does
+//! not know it yet, changes nothing any more.
+
+use crate::fault::Done;
+use crate::write::{count, number};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Connection as _, Row as _};
+use std::time::Duration;
+use vnfm_core::ports::{Claim, Fence, StoreError};
+use vnfm_types::CancelMode;
+
+/// The condition stands twice: the inner one chooses, the outer one holds where two choose the same.
+const CLAIM_ANY: &str = "
+    UPDATE ops SET owner = $1, epoch = epoch + 1, lease_until = (SELECT now_ms FROM clock) + $2
+    WHERE id = (
+        SELECT id FROM ops
+        WHERE driven = 1 AND lease_until <= (SELECT now_ms FROM clock)
+        ORDER BY started_at, id LIMIT 1
+    ) AND driven = 1 AND lease_until <= (SELECT now_ms FROM clock)
+    RETURNING tenant, id, epoch";
+
+const CLAIM_ONE: &str = "
+    UPDATE ops SET owner = $1, epoch = epoch + 1, lease_until = (SELECT now_ms FROM clock) + $2
+    WHERE id = $3 AND driven = 1 AND lease_until <= (SELECT now_ms FROM clock)
+    RETURNING tenant, id, epoch";
+
+const RENEW: &str = "
+    UPDATE ops SET lease_until = (SELECT now_ms FROM clock) + $3
+    WHERE id = $1 AND epoch = $2 AND driven = 1
+    RETURNING cancel";
+
+/// Takes `op_id`, or the oldest operation, if it has to be driven and nobody drives it.
+pub(crate) async fn claim(
+    connection: &mut SqliteConnection,
+    owner: &str,
+    lease: Duration,
+    op_id: Option<&str>,
+) -> Done<Option<Claim>> {
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let query = match op_id {
+        None => sqlx::query(CLAIM_ANY).bind(owner).bind(millis(lease)),
+        Some(id) => sqlx::query(CLAIM_ONE).bind(owner).bind(millis(lease)).bind(id),
+    };
+    let claimed = query.fetch_optional(&mut *tx).await?;
+    tx.commit().await?;
+    let Some(row) = claimed else { return Ok(None) };
+    let fence = Fence { op_id: row.try_get("id")?, epoch: count(row.try_get("epoch")?) };
+    Ok(Some(Claim { tenant: row.try_get("tenant")?, fence }))
+}
+
+/// Keeps the lease, and says how the operation is to be cancelled.
+pub(crate) async fn renew(
+    connection: &mut SqliteConnection,
+    fence: &Fence,
+    lease: Duration,
+) -> Done<Option<CancelMode>> {
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let renewed: Option<Option<String>> = sqlx::query_scalar(RENEW)
+        .bind(&fence.op_id)
+        .bind(number(fence.epoch))
+        .bind(millis(lease))
+        .fetch_optional(&mut *tx)
+        .await?;
+    tx.commit().await?;
+    match renewed {
+        Some(cancel) => cancel_mode(cancel.as_deref()),
+        None => Err(lost(fence).into()),
+    }
+}
+
+/// Gives the lease back, if it is still held.
+pub(crate) async fn release(connection: &mut SqliteConnection, fence: &Fence) -> Done<()> {
+    sqlx::query("UPDATE ops SET owner = NULL, lease_until = 0 WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL")
+        .bind(&fence.op_id)
+        .bind(number(fence.epoch))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// The first statement of a transaction under a fence.
+pub(crate) async fn check(connection: &mut SqliteConnection, fence: &Fence) -> Done<()> {
+    let held: Option<i64> =
+        sqlx::query_scalar("SELECT epoch FROM ops WHERE id = $1 AND epoch = $2")
+            .bind(&fence.op_id)
+            .bind(number(fence.epoch))
+            .fetch_optional(connection)
+            .await?;
+    held.map(drop).ok_or_else(|| lost(fence).into())
+}
+
+/// A stored cancel mode.
+pub(crate) fn cancel_mode(stored: Option<&str>) -> Done<Option<CancelMode>> {
+    match stored {
+        None => Ok(None),
+        Some("GRACEFUL") => Ok(Some(CancelMode::Graceful)),
+        Some("FORCEFUL") => Ok(Some(CancelMode::Forceful)),
+        Some(other) => Err(StoreError::Broken(format!("`{other}` is no cancel mode")).into()),
+    }
+}
+
+fn lost(fence: &Fence) -> StoreError {
+    StoreError::LeaseLost { op_id: fence.op_id.clone() }
+}
+
+fn millis(lease: Duration) -> i64 {
+    i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 4)
+}

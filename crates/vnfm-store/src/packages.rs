@@ -1,0 +1,212 @@
+//! The packages' files: `<folder>/<vnf_pkg_id>.csar`, read and checked once, then kept in memory.
+//!
+//! An upload comes in under a name of its own ([`PackageDir::incoming`]) and gets the package's name in one step,
+//! so no half file is ever read; what a crash left of an upload is swept away when the folder is opened. Ids are
+//! made by us and the same for no two tenants: whose a package is, its record says.
+
+use crate::keys::sync_folder_of;
+use async_trait::async_trait;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
+use uuid::Uuid;
+use vnfm_core::ports::{Code, ErrorKind, Packages, PortError};
+use vnfm_descriptor::{Findings, Limits, Package};
+
+const INCOMING: &str = ".incoming-";
+
+const ABSENT: Code = Code {
+    name: "package.absent",
+    kind: ErrorKind::Refused,
+    means: "the VNF package is not onboarded",
+    next: "onboard the package, then try again",
+};
+const UNREADABLE: Code = Code {
+    name: "package.unreadable",
+    kind: ErrorKind::Unavailable,
+    means: "the file of a VNF package cannot be read or written",
+    next: "look at the disk and at the owner of the folder `packages`",
+};
+const DAMAGED: Code = Code {
+    name: "package.damaged",
+    kind: ErrorKind::Broken,
+    means: "the file of an onboarded VNF package is no longer what was onboarded",
+    next: "restore the file from a backup, or onboard the package anew",
+};
+
+/// All error codes of package files, for `docs/errors.md`.
+pub const CODES: &[&Code] = &[&ABSENT, &UNREADABLE, &DAMAGED];
+
+/// Why an upload did not become a package.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PackageFailure {
+    /// What is wrong with the package.
+    #[error("the package is refused:\n{0}")]
+    Refused(Findings),
+    /// It cannot be kept.
+    #[error(transparent)]
+    Kept(#[from] PortError),
+}
+
+/// A folder of packages.
+#[derive(Debug)]
+pub struct PackageDir {
+    folder: PathBuf,
+    limits: Limits,
+    known: Mutex<HashMap<String, Arc<OnceCell<Arc<Package>>>>>,
+}
+
+impl PackageDir {
+    /// The folder at `folder`, made where there is none; nothing beyond `limits` is read from a package.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the folder cannot be made or read.
+    pub fn open(folder: &Path, limits: Limits) -> Result<Self, PortError> {
+        let opened = fs::create_dir_all(folder).and_then(|()| sweep(folder));
+        opened.map_err(|error| unreadable("open the folder", folder, &error))?;
+        Ok(Self { folder: folder.to_owned(), limits, known: Mutex::default() })
+    }
+
+    /// Where an upload may be written before [`PackageDir::store`]: a new name each time, on the same disk.
+    pub fn incoming(&self) -> PathBuf {
+        self.folder.join(format!("{INCOMING}{}", Uuid::new_v4()))
+    }
+
+    /// Where the archive of a package is.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where `vnf_pkg_id` is no id of ours.
+    pub fn path(&self, vnf_pkg_id: &str) -> Result<PathBuf, PortError> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if vnf_pkg_id.is_empty() || !vnf_pkg_id.chars().all(plain) {
+            return Err(absent(vnf_pkg_id));
+        }
+        Ok(self.folder.join(format!("{vnf_pkg_id}.csar")))
+    }
+
+    /// Takes the file at `upload` as the archive of `vnf_pkg_id`, if nothing is wrong with it. The upload is gone
+    /// afterwards, either way.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the package; `Unavailable` where it cannot be kept.
+    pub async fn store(
+        &self,
+        vnf_pkg_id: &str,
+        upload: PathBuf,
+    ) -> Result<Arc<Package>, PackageFailure> {
+        let path = self.path(vnf_pkg_id)?;
+        let limits = self.limits;
+        let package = blocking(&path.clone(), move || keep(&upload, &path, &limits)).await??;
+        let package = Arc::new(package);
+        self.known().insert(vnf_pkg_id.to_owned(), Arc::new(OnceCell::from(package.clone())));
+        Ok(package)
+    }
+
+    /// Removes the archive of a package; that there is none is a success.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the file cannot be removed.
+    pub async fn remove(&self, vnf_pkg_id: &str) -> Result<(), PortError> {
+        let path = self.path(vnf_pkg_id)?;
+        self.known().remove(vnf_pkg_id);
+        blocking(&path.clone(), move || match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(unreadable("remove the package", &path, &error))
+            }
+            _ => Ok(()),
+        })
+        .await?
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<OnceCell<Arc<Package>>>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Packages for PackageDir {
+    /// Whoever asks while it is being read waits for that one reading.
+    async fn package(&self, _tenant: &str, vnf_pkg_id: &str) -> Result<Arc<Package>, PortError> {
+        let path = self.path(vnf_pkg_id)?;
+        let cell = self.known().entry(vnf_pkg_id.to_owned()).or_default().clone();
+        let limits = self.limits;
+        let id = vnf_pkg_id.to_owned();
+        let read = cell.get_or_try_init(|| async move {
+            blocking(&path.clone(), move || read(&id, &path, &limits).map(Arc::new)).await?
+        });
+        match read.await {
+            Ok(package) => Ok(package.clone()),
+            Err(error) => {
+                // Ids that nobody onboarded must not pile up.
+                self.known().retain(|_, cell| cell.initialized() || Arc::strong_count(cell) > 1);
+                Err(error)
+            }
+        }
+    }
+}
+
+fn keep(upload: &Path, path: &Path, limits: &Limits) -> Result<Package, PackageFailure> {
+    let moved = File::open(upload)
+        .and_then(|file| file.sync_all())
+        .and_then(|()| fs::rename(upload, path))
+        .and_then(|()| sync_folder_of(path));
+    moved.map_err(|error| {
+        let _ = fs::remove_file(upload);
+        unreadable("keep the package", path, &error)
+    })?;
+    Package::open(path, limits).map_err(|findings| match fs::remove_file(path) {
+        Ok(()) => PackageFailure::Refused(findings),
+        Err(error) => unreadable("remove the refused package", path, &error).into(),
+    })
+}
+
+fn read(id: &str, path: &Path, limits: &Limits) -> Result<Package, PortError> {
+    match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(absent(id)),
+        Err(error) => return Err(unreadable("read the package", path, &error)),
+        Ok(_) => {}
+    }
+    Package::open(path, limits).map_err(|findings| {
+        let doing = format!("read the package `{}`", path.display());
+        PortError::new(&DAMAGED, doing, findings.to_string()).on(id)
+    })
+}
+
+/// Removes what uploads left behind that did not come to their end.
+fn sweep(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(INCOMING) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+async fn blocking<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, PortError> {
+    spawn_blocking(work).await.map_err(|error| {
+        let doing = format!("read the package `{}`", path.display());
+        PortError::new(&DAMAGED, doing, format!("its reader stopped: {error}"))
+    })
+}
+
+fn absent(id: &str) -> PortError {
+    PortError::new(&ABSENT, format!("find the VNF package `{id}`"), "it is not onboarded").on(id)
+}
+
+fn unreadable(doing: &str, path: &Path, error: &io::Error) -> PortError {
+    let doing = format!("{doing} `{}`", path.display());
+    PortError::new(&UNREADABLE, doing, error.to_string())
+}

@@ -1,0 +1,379 @@
+//! Rows back into records. What is sealed is unsealed last, by whoever holds the keys; what is computed (whether a
+//! package is in use, whether a cancel is pending) is computed here, from rows that cannot disagree.
+
+use crate::fault::{Done, Fault};
+use crate::keys::SecretKeys;
+use crate::lease::cancel_mode;
+use crate::write::{absent, count, number, status_text};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{FromRow, Row as _, query, query_as, query_scalar};
+use vnfm_core::ports::{
+    InstanceFilter, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, StepStatus,
+    StoreError, Use, VimRecord,
+};
+use vnfm_types::{LogLine, PackageUsageState, VnfLcmOpOcc, VnfPkgInfo};
+
+/// Each field from the column of its name.
+macro_rules! from_columns {
+    ($row:ident: $($column:ident),+) => {
+        impl FromRow<'_, SqliteRow> for $row {
+            fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+                Ok(Self { $($column: row.try_get(stringify!($column))?),+ })
+            }
+        }
+    };
+}
+
+from_columns!(InstanceRow: tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at);
+from_columns!(OpRow: tenant, op, request, point_of_no_return, cancel, epoch);
+from_columns!(StepRow: op_id, step, status, attempt, output, started_at, ended_at);
+from_columns!(VimRow: tenant, version, vim, access_info);
+
+/// A row of `instances`.
+pub(crate) struct InstanceRow {
+    tenant: String,
+    version: i64,
+    vnf_pkg_id: String,
+    active_op: Option<String>,
+    vnf: String,
+    request: Option<String>,
+    handle: String,
+    created_at: Option<String>,
+}
+
+impl InstanceRow {
+    /// As the port shows it.
+    pub(crate) fn record(self, keys: &SecretKeys) -> Done<InstanceRecord> {
+        Ok(InstanceRecord {
+            tenant: self.tenant,
+            version: count(self.version),
+            vnf_pkg_id: self.vnf_pkg_id,
+            active_op: self.active_op,
+            vnf: serde_json::from_str(&self.vnf)?,
+            request: keys.unseal(self.request.as_deref())?,
+            handle: serde_json::from_str(&self.handle)?,
+            created_at: self.created_at.as_deref().map(time).transpose()?,
+        })
+    }
+}
+
+/// One instance.
+pub(crate) async fn instance(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+    id: &str,
+) -> Done<InstanceRow> {
+    const ONE: &str = "
+        SELECT tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at
+        FROM instances WHERE tenant = $1 AND id = $2";
+    let found = query_as(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
+    found.ok_or_else(|| absent("VNF instance", id).into())
+}
+
+/// Instances in order of id.
+pub(crate) async fn instances(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+    filter: &InstanceFilter,
+) -> Done<Vec<InstanceRow>> {
+    const LIST: &str = "
+        SELECT tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at
+        FROM instances WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3";
+    const ONLY: &str = "
+        SELECT tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at
+        FROM instances WHERE tenant = $1 AND id > $2 AND id = $4 ORDER BY id LIMIT $3";
+    let sql = if filter.instance_id.is_some() { ONLY } else { LIST };
+    let after = filter.after.as_deref().unwrap_or_default();
+    let mut list = query_as(sql).bind(tenant).bind(after).bind(limit(filter.limit));
+    if let Some(id) = &filter.instance_id {
+        list = list.bind(id);
+    }
+    Ok(list.fetch_all(connection).await?)
+}
+
+/// A row of `ops`.
+pub(crate) struct OpRow {
+    tenant: String,
+    op: String,
+    request: Option<String>,
+    point_of_no_return: Option<String>,
+    cancel: Option<String>,
+    epoch: i64,
+}
+
+impl OpRow {
+    /// As the port shows it.
+    pub(crate) fn record(self, keys: &SecretKeys) -> Done<OpRecord> {
+        let mut op: VnfLcmOpOcc = serde_json::from_str(&self.op)?;
+        op.cancel_mode = cancel_mode(self.cancel.as_deref())?;
+        op.is_cancel_pending = op.cancel_mode.is_some();
+        Ok(OpRecord {
+            tenant: self.tenant,
+            op,
+            request: keys.unseal(self.request.as_deref())?,
+            point_of_no_return: self.point_of_no_return,
+            epoch: count(self.epoch),
+        })
+    }
+}
+
+/// One operation.
+pub(crate) async fn op(connection: &mut SqliteConnection, tenant: &str, id: &str) -> Done<OpRow> {
+    const ONE: &str = "
+        SELECT tenant, op, request, point_of_no_return, cancel, epoch
+        FROM ops WHERE tenant = $1 AND id = $2";
+    let found = query_as(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
+    found.ok_or_else(|| absent("operation", id).into())
+}
+
+/// Operations in order of id.
+pub(crate) async fn ops(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+    filter: &InstanceFilter,
+) -> Done<Vec<OpRow>> {
+    const LIST: &str = "
+        SELECT tenant, op, request, point_of_no_return, cancel, epoch
+        FROM ops WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3";
+    const OF_INSTANCE: &str = "
+        SELECT tenant, op, request, point_of_no_return, cancel, epoch
+        FROM ops WHERE tenant = $1 AND instance_id = $4 AND id > $2 ORDER BY id LIMIT $3";
+    let sql = if filter.instance_id.is_some() { OF_INSTANCE } else { LIST };
+    let after = filter.after.as_deref().unwrap_or_default();
+    let mut list = query_as(sql).bind(tenant).bind(after).bind(limit(filter.limit));
+    if let Some(id) = &filter.instance_id {
+        list = list.bind(id);
+    }
+    Ok(list.fetch_all(connection).await?)
+}
+
+/// A row of `journal`.
+pub(crate) struct StepRow {
+    op_id: String,
+    step: String,
+    status: String,
+    attempt: i64,
+    output: Option<String>,
+    started_at: String,
+    ended_at: Option<String>,
+}
+
+impl StepRow {
+    /// As the port shows it.
+    pub(crate) fn record(self, keys: &SecretKeys) -> Done<JournalRow> {
+        Ok(JournalRow {
+            status: status(&self.status)?,
+            attempt: u32::try_from(self.attempt).unwrap_or(u32::MAX),
+            output: keys.unseal(self.output.as_deref())?,
+            started_at: time(&self.started_at)?,
+            ended_at: self.ended_at.as_deref().map(time).transpose()?,
+            op_id: self.op_id,
+            step: self.step,
+        })
+    }
+}
+
+/// The journal of an operation, in the order in which its rows were first written.
+pub(crate) async fn journal(connection: &mut SqliteConnection, op_id: &str) -> Done<Vec<StepRow>> {
+    const ALL: &str = "
+        SELECT op_id, step, status, attempt, output, started_at, ended_at
+        FROM journal WHERE op_id = $1 ORDER BY seq";
+    Ok(query_as(ALL).bind(op_id).fetch_all(connection).await?)
+}
+
+/// What a hook remembers, sealed.
+pub(crate) async fn checkpoint(
+    connection: &mut SqliteConnection,
+    op_id: &str,
+    step: &str,
+    key: &str,
+) -> Done<Option<Option<String>>> {
+    let found =
+        query_scalar("SELECT value FROM checkpoints WHERE op_id = $1 AND step = $2 AND key = $3");
+    Ok(found.bind(op_id).bind(step).bind(key).fetch_optional(connection).await?)
+}
+
+/// A row of `vims`.
+pub(crate) struct VimRow {
+    tenant: String,
+    version: i64,
+    vim: String,
+    access_info: Option<String>,
+}
+
+impl VimRow {
+    /// As the port shows it.
+    pub(crate) fn record(self, keys: &SecretKeys) -> Done<VimRecord> {
+        Ok(VimRecord {
+            tenant: self.tenant,
+            version: count(self.version),
+            vim: serde_json::from_str(&self.vim)?,
+            access_info: keys.unseal(self.access_info.as_deref())?,
+        })
+    }
+}
+
+/// One VIM; an id wins over another one's name.
+pub(crate) async fn vim(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+    id_or_name: &str,
+) -> Done<VimRow> {
+    const ONE: &str = "
+        SELECT tenant, version, vim, access_info FROM vims
+        WHERE tenant = $1 AND (id = $2 OR name = $2)
+        ORDER BY CASE WHEN id = $2 THEN 0 ELSE 1 END LIMIT 1";
+    let found = query_as(ONE).bind(tenant).bind(id_or_name).fetch_optional(connection).await?;
+    found.ok_or_else(|| absent("VIM", id_or_name).into())
+}
+
+/// VIMs in order of name.
+pub(crate) async fn vims(connection: &mut SqliteConnection, tenant: &str) -> Done<Vec<VimRow>> {
+    const LIST: &str =
+        "SELECT tenant, version, vim, access_info FROM vims WHERE tenant = $1 ORDER BY name";
+    Ok(query_as(LIST).bind(tenant).fetch_all(connection).await?)
+}
+
+/// Which instances of a tenant live on a VIM, or on the cluster behind it.
+pub(crate) async fn uses(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+    vim_id: &str,
+) -> Done<Vec<Use>> {
+    const USES: &str = "
+        SELECT tenant, instance_id, vim_id, identity FROM uses
+        WHERE tenant = $1 AND (vim_id = $2 OR identity = (SELECT identity FROM vims WHERE tenant = $1 AND id = $2))
+        ORDER BY instance_id, vim_id, identity";
+    let rows = query(USES).bind(tenant).bind(vim_id).fetch_all(connection).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Use {
+                tenant: row.try_get("tenant")?,
+                instance_id: row.try_get("instance_id")?,
+                vim_id: some(row.try_get("vim_id")?),
+                identity: some(row.try_get("identity")?),
+            })
+        })
+        .collect()
+}
+
+/// One package's record.
+pub(crate) async fn package(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+    id: &str,
+) -> Done<PackageRecord> {
+    const ONE: &str = "
+        SELECT tenant, info, EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) AS used
+        FROM packages WHERE tenant = $1 AND id = $2";
+    let found = query(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
+    found.as_ref().map(package_of).ok_or_else(|| Fault::from(absent("VNF package", id)))?
+}
+
+/// Packages in order of id.
+pub(crate) async fn packages(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+) -> Done<Vec<PackageRecord>> {
+    const LIST: &str = "
+        SELECT tenant, info, EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) AS used
+        FROM packages WHERE tenant = $1 ORDER BY id";
+    query(LIST).bind(tenant).fetch_all(connection).await?.iter().map(package_of).collect()
+}
+
+fn package_of(row: &SqliteRow) -> Done<PackageRecord> {
+    let mut info: VnfPkgInfo = serde_json::from_str(row.try_get("info")?)?;
+    info.usage_state = match row.try_get("used")? {
+        true => PackageUsageState::InUse,
+        false => PackageUsageState::NotInUse,
+    };
+    Ok(PackageRecord { tenant: row.try_get("tenant")?, info })
+}
+
+/// Lines of an operation's log after number `after`.
+pub(crate) async fn log(
+    connection: &mut SqliteConnection,
+    op_id: &str,
+    after: u64,
+) -> Done<Vec<LogLine>> {
+    const LINES: &str = "
+        SELECT seq, at, level, source, text FROM log WHERE op_id = $1 AND seq > $2 ORDER BY seq";
+    let rows = query(LINES).bind(op_id).bind(number(after)).fetch_all(connection).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(LogLine {
+                seq: count(row.try_get("seq")?),
+                at: time(row.try_get("at")?)?,
+                level: row.try_get("level")?,
+                source: row.try_get("source")?,
+                text: row.try_get("text")?,
+            })
+        })
+        .collect()
+}
+
+/// Notifications after number `after`, in order.
+pub(crate) async fn outbox(
+    connection: &mut SqliteConnection,
+    after: u64,
+    most: usize,
+) -> Done<Vec<OutboxRow>> {
+    const ROWS: &str = "
+        SELECT seq, tenant, instance_id, kind, body, at FROM outbox WHERE seq > $1 ORDER BY seq LIMIT $2";
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows = query(ROWS).bind(number(after)).bind(most).fetch_all(connection).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(OutboxRow {
+                seq: count(row.try_get("seq")?),
+                tenant: row.try_get("tenant")?,
+                instance_id: row.try_get("instance_id")?,
+                kind: row.try_get("kind")?,
+                body: serde_json::from_str(row.try_get("body")?)?,
+                at: time(row.try_get("at")?)?,
+            })
+        })
+        .collect()
+}
+
+/// The pinned host key of a server.
+pub(crate) async fn host_key(
+    connection: &mut SqliteConnection,
+    server_id: &str,
+) -> Done<Option<String>> {
+    let found = query_scalar("SELECT key FROM host_keys WHERE server_id = $1").bind(server_id);
+    Ok(found.fetch_optional(connection).await?)
+}
+
+fn status(stored: &str) -> Done<StepStatus> {
+    const ALL: [StepStatus; 5] = [
+        StepStatus::Started,
+        StepStatus::Done,
+        StepStatus::Skipped,
+        StepStatus::Undoing,
+        StepStatus::Undone,
+    ];
+    ALL.into_iter()
+        .find(|status| status_text(*status) == stored)
+        .ok_or_else(|| broken(format!("`{stored}` is no status of a step")))
+}
+
+fn time(stored: &str) -> Done<jiff::Timestamp> {
+    stored.parse().map_err(|error| broken(format!("`{stored}` is no time: {error}")))
+}
+
+fn broken(why: String) -> Fault {
+    StoreError::Broken(why).into()
+}
+
+/// A limit as SQL takes it; 0 is none.
+fn limit(most: usize) -> i64 {
+    match most {
+        0 => i64::MAX,
+        most => i64::try_from(most).unwrap_or(i64::MAX),
+    }
+}
+
+fn some(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}

@@ -1,0 +1,126 @@
+//! Numbered migrations. Each is one transaction, applied once, in order; a database that a newer binary wrote is
+//! refused before anything is written to it.
+
+use crate::fault::{Done, Fault};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Connection as _, raw_sql};
+use vnfm_core::ports::StoreError;
+
+/// One migration: its number, and SQL that both databases take.
+pub(crate) struct Migration {
+    number: i64,
+    sql: &'static str,
+}
+
+/// All migrations of this binary. A released one is never changed.
+pub(crate) const MIGRATIONS: &[Migration] =
+    &[Migration { number: 1, sql: include_str!("../migrations/0001_first.sql") }];
+
+/// The table of versions, and the time as the database tells it, in milliseconds since 1970; the view is what
+/// PostgreSQL defines otherwise.
+const GROUND: &str = "
+    CREATE TABLE IF NOT EXISTS schema_version (version BIGINT PRIMARY KEY, applied_at TEXT NOT NULL);
+    CREATE VIEW IF NOT EXISTS clock AS SELECT CAST(unixepoch('subsec') * 1000 AS BIGINT) AS now_ms";
+
+/// Brings the database to the newest of `migrations`.
+pub(crate) async fn migrate(
+    connection: &mut SqliteConnection,
+    migrations: &[Migration],
+) -> Done<()> {
+    refuse_newer(connection, migrations).await?;
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+    raw_sql(GROUND).execute(&mut *tx).await?;
+    tx.commit().await?;
+    for migration in migrations {
+        let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+        if version(&mut tx).await? < migration.number {
+            raw_sql(migration.sql).execute(&mut *tx).await.map_err(|error| {
+                let number = migration.number;
+                Fault::from(error).told(&format!("apply migration {number} to the database"))
+            })?;
+            sqlx::query(
+                "INSERT INTO schema_version (version, applied_at) VALUES ($1, CURRENT_TIMESTAMP)",
+            )
+            .bind(migration.number)
+            .execute(&mut *tx)
+            .await?;
+            tx.commit().await?;
+        }
+    }
+    Ok(())
+}
+
+async fn refuse_newer(connection: &mut SqliteConnection, migrations: &[Migration]) -> Done<()> {
+    let ours = migrations.last().map_or(0, |migration| migration.number);
+    let theirs = version(connection).await?;
+    if theirs <= ours {
+        return Ok(());
+    }
+    Err(StoreError::Broken(format!(
+        "it has schema {theirs}, and this binary knows schemas up to {ours}; hint: start the newer binary that \
+         wrote it, nothing was changed"
+    ))
+    .into())
+}
+
+/// The newest migration that the database had; 0 for a new one.
+async fn version(connection: &mut SqliteConnection) -> Done<i64> {
+    let known: Option<String> =
+        sqlx::query_scalar("SELECT name FROM sqlite_master WHERE type = 'table' AND name = $1")
+            .bind("schema_version")
+            .fetch_optional(&mut *connection)
+            .await?;
+    if known.is_none() {
+        return Ok(0);
+    }
+    Ok(sqlx::query_scalar("SELECT COALESCE(MAX(version), 0) FROM schema_version")
+        .fetch_one(connection)
+        .await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Migration, migrate, version};
+    use sqlx::Connection as _;
+    use sqlx::sqlite::SqliteConnection;
+
+    const FIRST: Migration =
+        Migration { number: 1, sql: "CREATE TABLE a (x BIGINT); INSERT INTO a VALUES (7)" };
+    const SECOND: Migration =
+        Migration { number: 2, sql: "ALTER TABLE a ADD COLUMN y BIGINT; UPDATE a SET y = x + 1" };
+    const WRONG: Migration =
+        Migration { number: 3, sql: "UPDATE a SET y = 0; UPDATE nothing SET y = 0" };
+
+    async fn y(connection: &mut SqliteConnection) -> i64 {
+        sqlx::query_scalar("SELECT y FROM a").fetch_one(connection).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn they_run_once_in_order_and_keep_what_is_there() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        migrate(&mut connection, &[FIRST]).await.unwrap();
+        migrate(&mut connection, &[FIRST, SECOND]).await.unwrap();
+        migrate(&mut connection, &[FIRST, SECOND]).await.unwrap();
+        assert_eq!(y(&mut connection).await, 8);
+        assert_eq!(version(&mut connection).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_failed_one_leaves_nothing_behind() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let error =
+            migrate(&mut connection, &[FIRST, SECOND, WRONG]).await.unwrap_err().told("open");
+        assert!(error.to_string().contains("migration 3"), "{error}");
+        assert_eq!(y(&mut connection).await, 8);
+        assert_eq!(version(&mut connection).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_newer_schema_is_refused_untouched() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        migrate(&mut connection, &[FIRST, SECOND]).await.unwrap();
+        let error = migrate(&mut connection, &[FIRST]).await.unwrap_err().told("open");
+        assert!(error.to_string().contains("schema 2"), "{error}");
+        assert_eq!(version(&mut connection).await.unwrap(), 2);
+    }
+}

@@ -1,0 +1,413 @@
+//! The database file: who may open it, its connections, and the [`Store`] trait.
+//!
+//! One connection writes, behind a fair lock, so a transaction never meets another one; some read, each from a
+//! snapshot, without waiting for the writer. An OS lock beside the file keeps a second process out; the kernel
+//! gives it back when a process dies, however it dies. So whoever opens the file is alone, and the leases that
+//! it finds belong to the dead.
+
+use crate::fault::{Done, Fault};
+use crate::keys::SecretKeys;
+use crate::write::Writing;
+use crate::{lease, read, schema, write};
+use async_trait::async_trait;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::Connection as _;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::{Mutex, MutexGuard};
+use vnfm_core::ports::{
+    Change, Claim, Fence, InstanceFilter, InstanceRecord, JournalRow, OpRecord, OutboxRow,
+    PackageRecord, SecretJson, Store, StoreError, Use, VimRecord,
+};
+use vnfm_types::{CancelMode, LogLine};
+
+const READERS: usize = 4;
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The store on SQLite.
+pub struct SqliteStore {
+    writer: Mutex<SqliteConnection>,
+    readers: Vec<Mutex<SqliteConnection>>,
+    next_reader: AtomicUsize,
+    keys: RwLock<Arc<SecretKeys>>,
+    installation_id: String,
+    lock: Option<File>,
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore")
+            .field("installation_id", &self.installation_id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// Opens the database at `path`, or makes it; its folder has to be there.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where another process has it or the file cannot be opened; `Broken` where a newer binary wrote
+    /// it, or where its secrets were sealed with other keys than `keys`.
+    pub async fn open(path: &Path, keys: SecretKeys) -> Result<Self, StoreError> {
+        let lock = lock(path)?;
+        create(path)?;
+        let doing = format!("open the database `{}`", path.display());
+        let opened = async {
+            let options = options().filename(path);
+            let mut writer = SqliteConnection::connect_with(&options).await?;
+            schema::migrate(&mut writer, schema::MIGRATIONS).await?;
+            let mut readers = Vec::with_capacity(READERS);
+            for _ in 0..READERS {
+                readers.push(Mutex::new(
+                    SqliteConnection::connect_with(&options.clone().read_only(true)).await?,
+                ));
+            }
+            Self::on(writer, readers, keys, Some(lock)).await
+        };
+        opened.await.map_err(|fault: Fault| match fault.told(&doing) {
+            StoreError::Broken(why) if !why.starts_with("cannot") => {
+                StoreError::Broken(format!("cannot {doing}: {why}"))
+            }
+            error => error,
+        })
+    }
+
+    /// A database in memory, with keys of its own: for tests, and for embedders that keep nothing.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where memory runs out.
+    pub async fn in_memory() -> Result<Self, StoreError> {
+        let opened = async {
+            let mut writer = SqliteConnection::connect_with(&options().in_memory(true)).await?;
+            schema::migrate(&mut writer, schema::MIGRATIONS).await?;
+            Self::on(writer, Vec::new(), SecretKeys::ephemeral(), None).await
+        };
+        opened.await.map_err(|fault: Fault| fault.told("make a database in memory"))
+    }
+
+    async fn on(
+        mut writer: SqliteConnection,
+        readers: Vec<Mutex<SqliteConnection>>,
+        keys: SecretKeys,
+        lock: Option<File>,
+    ) -> Done<Self> {
+        let installation_id = write::prepare(&mut writer, &keys).await?;
+        Ok(Self {
+            writer: Mutex::new(writer),
+            readers,
+            next_reader: AtomicUsize::new(0),
+            keys: RwLock::new(Arc::new(keys)),
+            installation_id,
+            lock,
+        })
+    }
+
+    /// Closes the database in order, which folds the write-ahead log into it. Dropping the store is safe too.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the disk does not take it; nothing that was acknowledged is lost.
+    pub async fn close(self) -> Result<(), StoreError> {
+        let closed = async {
+            for reader in self.readers {
+                reader.into_inner().close().await?;
+            }
+            self.writer.into_inner().close().await?;
+            drop(self.lock);
+            Ok(())
+        };
+        closed.await.map_err(|fault: Fault| fault.told("close the database"))
+    }
+
+    /// The one connection that writes.
+    pub(crate) async fn writer(&self) -> MutexGuard<'_, SqliteConnection> {
+        self.writer.lock().await
+    }
+
+    /// A connection that reads: one that is free, else the next in turn.
+    async fn reader(&self) -> MutexGuard<'_, SqliteConnection> {
+        if let Some(free) = self.readers.iter().find_map(|reader| reader.try_lock().ok()) {
+            return free;
+        }
+        if self.readers.is_empty() {
+            return self.writer().await;
+        }
+        let turn = self.next_reader.fetch_add(1, Ordering::Relaxed) % self.readers.len();
+        self.readers[turn].lock().await
+    }
+
+    /// The keys as they are now. To unseal, ask after the rows were read: keys only come, while the process lives.
+    pub(crate) fn keys(&self) -> Arc<SecretKeys> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Seals with other keys from now on; only under the writer's lock.
+    pub(crate) fn set_keys(&self, keys: SecretKeys) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    }
+
+    async fn write_all(&self, fence: Option<&Fence>, changes: &[Change]) -> Result<(), StoreError> {
+        let mut writer = self.writer().await;
+        let keys = self.keys();
+        let begun = writer.begin_with("BEGIN IMMEDIATE").await;
+        let mut tx = begun.map_err(|e| Fault::from(e).told("begin a transaction"))?;
+        if let Some(fence) = fence {
+            lease::check(&mut tx, fence).await.map_err(|e| e.told("look at the lease"))?;
+        }
+        let mut writing = Writing { connection: &mut tx, keys: &keys };
+        for change in changes {
+            let written = write::apply(&mut writing, change).await;
+            written.map_err(|e| e.told(write::doing(change)))?;
+        }
+        tx.commit().await.map_err(|e| Fault::from(e).told("commit a transaction"))
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn installation_id(&self) -> &str {
+        &self.installation_id
+    }
+
+    async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
+        self.write_all(fence, &changes).await
+    }
+
+    async fn claim(
+        &self,
+        owner: &str,
+        lease: Duration,
+        op_id: Option<&str>,
+    ) -> Result<Option<Claim>, StoreError> {
+        let mut writer = self.writer().await;
+        lease::claim(&mut writer, owner, lease, op_id)
+            .await
+            .map_err(|e| e.told("claim an operation"))
+    }
+
+    async fn renew(
+        &self,
+        fence: &Fence,
+        lease: Duration,
+    ) -> Result<Option<CancelMode>, StoreError> {
+        let mut writer = self.writer().await;
+        lease::renew(&mut writer, fence, lease).await.map_err(|e| e.told("renew a lease"))
+    }
+
+    async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
+        let mut writer = self.writer().await;
+        lease::release(&mut writer, fence).await.map_err(|e| e.told("release a lease"))
+    }
+
+    async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
+        let row = read::instance(&mut *self.reader().await, tenant, id).await;
+        row.and_then(|row| row.record(&self.keys())).map_err(|e| e.told("read an instance"))
+    }
+
+    async fn instances(
+        &self,
+        tenant: &str,
+        filter: &InstanceFilter,
+    ) -> Result<Vec<InstanceRecord>, StoreError> {
+        let rows = read::instances(&mut *self.reader().await, tenant, filter).await;
+        let keys = self.keys();
+        let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
+        records.map_err(|e| e.told("list instances"))
+    }
+
+    async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
+        let row = read::op(&mut *self.reader().await, tenant, id).await;
+        row.and_then(|row| row.record(&self.keys())).map_err(|e| e.told("read an operation"))
+    }
+
+    async fn ops(
+        &self,
+        tenant: &str,
+        filter: &InstanceFilter,
+    ) -> Result<Vec<OpRecord>, StoreError> {
+        let rows = read::ops(&mut *self.reader().await, tenant, filter).await;
+        let keys = self.keys();
+        let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
+        records.map_err(|e| e.told("list operations"))
+    }
+
+    async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
+        let rows = read::journal(&mut *self.reader().await, op_id).await;
+        let keys = self.keys();
+        let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
+        records.map_err(|e| e.told("read the journal"))
+    }
+
+    async fn checkpoint(
+        &self,
+        op_id: &str,
+        step: &str,
+        key: &str,
+    ) -> Result<Option<SecretJson>, StoreError> {
+        let found = read::checkpoint(&mut *self.reader().await, op_id, step, key).await;
+        let keys = self.keys();
+        let value =
+            found.and_then(|found| found.map(|sealed| keys.unseal(sealed.as_deref())).transpose());
+        value.map_err(|e| e.told("read a checkpoint"))
+    }
+
+    async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError> {
+        let row = read::vim(&mut *self.reader().await, tenant, id_or_name).await;
+        row.and_then(|row| row.record(&self.keys())).map_err(|e| e.told("read a VIM"))
+    }
+
+    async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError> {
+        let rows = read::vims(&mut *self.reader().await, tenant).await;
+        let keys = self.keys();
+        let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
+        records.map_err(|e| e.told("list VIMs"))
+    }
+
+    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<Use>, StoreError> {
+        let uses = read::uses(&mut *self.reader().await, tenant, vim_id).await;
+        uses.map_err(|e| e.told("read who uses a VIM"))
+    }
+
+    async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError> {
+        let record = read::package(&mut *self.reader().await, tenant, id).await;
+        record.map_err(|e| e.told("read a VNF package's record"))
+    }
+
+    async fn package_records(&self, tenant: &str) -> Result<Vec<PackageRecord>, StoreError> {
+        let records = read::packages(&mut *self.reader().await, tenant).await;
+        records.map_err(|e| e.told("list VNF packages"))
+    }
+
+    async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut writer = self.writer().await;
+        let written = write::append_log(&mut writer, op_id, &lines).await;
+        written.map_err(|e| e.told("append to an operation's log"))
+    }
+
+    async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
+        let lines = read::log(&mut *self.reader().await, op_id, after).await;
+        lines.map_err(|e| e.told("read an operation's log"))
+    }
+
+    async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
+        let rows = read::outbox(&mut *self.reader().await, after, limit).await;
+        rows.map_err(|e| e.told("read the outbox"))
+    }
+
+    async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
+        let key = read::host_key(&mut *self.reader().await, server_id).await;
+        key.map_err(|e| e.told("read a host key"))
+    }
+}
+
+impl SqliteStore {
+    /// What a PRAGMA says, for those who look after the database.
+    #[cfg(test)]
+    async fn pragma(&self, sql: &'static str) -> Vec<i64> {
+        let mut said = Vec::new();
+        for connection in std::iter::once(&self.writer).chain(&self.readers) {
+            let mut connection = connection.lock().await;
+            said.push(sqlx::query_scalar(sql).fetch_one(&mut *connection).await.unwrap());
+        }
+        said
+    }
+}
+
+fn options() -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .foreign_keys(true)
+        .busy_timeout(BUSY_TIMEOUT)
+        // What is deleted, a sealed secret too, is overwritten.
+        .pragma("secure_delete", "ON")
+}
+
+/// Takes the lock beside the database, and writes into it who has it.
+fn lock(path: &Path) -> Result<File, StoreError> {
+    let beside = lock_path(path);
+    let failed = |what: &str, why: String| {
+        StoreError::Unavailable(format!("cannot {what} `{}`: {why}", beside.display()))
+    };
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&beside)
+        .map_err(|e| {
+            failed("open", format!("{e}; hint: its folder has to be there and writable"))
+        })?;
+    match file.try_lock() {
+        Ok(()) => {
+            let told = file
+                .set_len(0)
+                .and_then(|()| file.rewind())
+                .and_then(|()| write!(file, "{}", std::process::id()));
+            told.map_err(|e| failed("write", e.to_string()))?;
+            Ok(file)
+        }
+        Err(TryLockError::WouldBlock) => {
+            let mut owner = String::new();
+            let owner = match file.read_to_string(&mut owner) {
+                Ok(_) if !owner.is_empty() => format!("the process {owner}"),
+                _ => "another process".to_owned(),
+            };
+            Err(StoreError::Unavailable(format!(
+                "cannot open the database `{}`: {owner} has it open; hint: stop that one, or give this one another \
+                 data folder",
+                path.display()
+            )))
+        }
+        Err(TryLockError::Error(error)) => Err(failed("lock", error.to_string())),
+    }
+}
+
+fn lock_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
+}
+
+/// Makes an empty file that only its owner can read; SQLite gives its companions the same mode.
+fn create(path: &Path) -> Result<(), StoreError> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path);
+    opened.map(drop).map_err(|error| {
+        StoreError::Unavailable(format!("cannot open the database `{}`: {error}", path.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SqliteStore;
+    use crate::SecretKeys;
+
+    #[tokio::test]
+    async fn every_connection_keeps_what_it_acknowledges() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("vnfm.db");
+        let store = SqliteStore::open(&path, SecretKeys::ephemeral()).await.unwrap();
+        assert_eq!(store.pragma("PRAGMA synchronous").await, [2; 5], "FULL");
+        assert_eq!(store.pragma("PRAGMA foreign_keys").await, [1; 5]);
+        assert!(folder.path().join("vnfm.db-wal").exists());
+        store.close().await.unwrap();
+        assert!(!folder.path().join("vnfm.db-wal").exists());
+    }
+}

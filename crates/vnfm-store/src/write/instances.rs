@@ -1,0 +1,115 @@
+//! VNF instances.
+
+use super::{Writing, absent, number};
+use crate::fault::Done;
+use sqlx::{query, query_as, query_scalar};
+use vnfm_core::ports::{InstanceRecord, StoreError};
+use vnfm_types::InstantiationState;
+
+const WHAT: &str = "VNF instance";
+
+/// A new one, of a package that is there: a package that goes at the same time wins or loses as a whole.
+pub(super) async fn add(writing: &mut Writing<'_>, record: &InstanceRecord) -> Done<()> {
+    const ADD: &str = "
+        INSERT INTO instances (id, tenant, version, vnf_pkg_id, name, vnfd_id, state, vnf, request, handle, created_at)
+        SELECT $1, $2, $3, id, $5, $6, $7, $8, $9, $10, $11 FROM packages WHERE id = $4 AND tenant = $2
+        ON CONFLICT DO NOTHING";
+    let added = query(ADD)
+        .bind(&record.vnf.id)
+        .bind(&record.tenant)
+        .bind(number(record.version))
+        .bind(&record.vnf_pkg_id)
+        .bind(&record.vnf.vnf_instance_name)
+        .bind(&record.vnf.vnfd_id)
+        .bind(state_text(record))
+        .bind(serde_json::to_string(&record.vnf)?)
+        .bind(writing.keys.seal(&record.request)?)
+        .bind(serde_json::to_string(&record.handle)?)
+        .bind(record.created_at.map(|at| at.to_string()))
+        .execute(&mut *writing.connection)
+        .await?;
+    if added.rows_affected() == 1 {
+        return Ok(());
+    }
+    let known: Option<String> = query_scalar("SELECT id FROM instances WHERE id = $1")
+        .bind(&record.vnf.id)
+        .fetch_optional(&mut *writing.connection)
+        .await?;
+    Err(match known {
+        Some(id) => StoreError::Exists { what: WHAT, id },
+        None => absent("VNF package", &record.vnf_pkg_id),
+    }
+    .into())
+}
+
+/// One as it is now, from the version that it was read in.
+pub(super) async fn put(writing: &mut Writing<'_>, record: &InstanceRecord) -> Done<()> {
+    const PUT: &str = "
+        UPDATE instances SET version = version + 1, name = $4, vnfd_id = $5, state = $6, vnf = $7, request = $8,
+            handle = $9
+        WHERE tenant = $1 AND id = $2 AND version = $3";
+    let written = query(PUT)
+        .bind(&record.tenant)
+        .bind(&record.vnf.id)
+        .bind(number(record.version))
+        .bind(&record.vnf.vnf_instance_name)
+        .bind(&record.vnf.vnfd_id)
+        .bind(state_text(record))
+        .bind(serde_json::to_string(&record.vnf)?)
+        .bind(writing.keys.seal(&record.request)?)
+        .bind(serde_json::to_string(&record.handle)?)
+        .execute(&mut *writing.connection)
+        .await?;
+    if written.rows_affected() == 1 {
+        return Ok(());
+    }
+    standing(writing, &record.tenant, &record.vnf.id).await?;
+    Err(StoreError::Changed { what: WHAT, id: record.vnf.id.clone() }.into())
+}
+
+/// Removes one that has no resources and no operation, with what is kept for it.
+pub(super) async fn remove(writing: &mut Writing<'_>, tenant: &str, id: &str) -> Done<()> {
+    const REMOVE: &str = "
+        DELETE FROM instances
+        WHERE tenant = $1 AND id = $2 AND state = 'NOT_INSTANTIATED' AND active_op IS NULL";
+    let removed = query(REMOVE).bind(tenant).bind(id).execute(&mut *writing.connection).await?;
+    if removed.rows_affected() == 0 {
+        let (state, active_op) = standing(writing, tenant, id).await?;
+        return Err(match active_op {
+            Some(op_id) => busy(id, op_id),
+            None => StoreError::WrongState { what: WHAT, id: id.to_owned(), found: state },
+        }
+        .into());
+    }
+    for sql in
+        ["DELETE FROM host_keys WHERE instance_id = $1", "DELETE FROM uses WHERE instance_id = $1"]
+    {
+        query(sql).bind(id).execute(&mut *writing.connection).await?;
+    }
+    Ok(())
+}
+
+/// Its state and its active operation, or that there is none such.
+pub(super) async fn standing(
+    writing: &mut Writing<'_>,
+    tenant: &str,
+    id: &str,
+) -> Done<(String, Option<String>)> {
+    query_as("SELECT state, active_op FROM instances WHERE tenant = $1 AND id = $2")
+        .bind(tenant)
+        .bind(id)
+        .fetch_optional(&mut *writing.connection)
+        .await?
+        .ok_or_else(|| absent(WHAT, id).into())
+}
+
+pub(super) fn busy(id: &str, op_id: String) -> StoreError {
+    StoreError::Busy { instance_id: id.to_owned(), op_id }
+}
+
+fn state_text(record: &InstanceRecord) -> &'static str {
+    match record.vnf.instantiation_state {
+        InstantiationState::NotInstantiated => "NOT_INSTANTIATED",
+        InstantiationState::Instantiated => "INSTANTIATED",
+    }
+}

@@ -1,0 +1,204 @@
+//! One function per [`Change`]. Each is one conditional statement; where it changes no row, a second one, in the
+//! same transaction, finds out why, and the whole list is undone.
+
+mod instances;
+mod ops;
+mod packages;
+mod vims;
+
+use crate::fault::Done;
+use crate::keys::SecretKeys;
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Connection as _, query, query_scalar};
+use uuid::Uuid;
+use vnfm_core::ports::{Change, OutboxRow, SecretJson, StoreError};
+use vnfm_types::LogLine;
+
+pub(crate) use ops::status_text;
+
+/// A transaction that is being written, and what seals.
+pub(crate) struct Writing<'t> {
+    pub(crate) connection: &'t mut SqliteConnection,
+    pub(crate) keys: &'t SecretKeys,
+}
+
+const LOG_LINES: i64 = 2_000;
+const LOG_LINE_BYTES: usize = 4_096;
+/// What the keys have to unseal before anything else is done with a database.
+const KEY_CHECK: &str = "key_check";
+
+/// Writes one change, if its condition holds.
+pub(crate) async fn apply(writing: &mut Writing<'_>, change: &Change) -> Done<()> {
+    match change {
+        Change::AddInstance(record) => instances::add(writing, record).await,
+        Change::PutInstance(record) => instances::put(writing, record).await,
+        Change::RemoveInstance { tenant, id } => instances::remove(writing, tenant, id).await,
+        Change::AddOp(record) => ops::add(writing, record).await,
+        Change::PutOp { record, from } => ops::put(writing, record, *from).await,
+        Change::Cancel { op_id, mode } => ops::cancel(writing, op_id, *mode).await,
+        Change::Journal(row) => ops::journal(writing, row).await,
+        Change::Checkpoint { op_id, step, key, value } => {
+            ops::checkpoint(writing, [op_id, step, key], value).await
+        }
+        Change::AddUse(lives_on) => vims::add_use(writing, lives_on).await,
+        Change::RemoveUses { instance_id } => vims::remove_uses(writing, instance_id).await,
+        Change::Retire { tenant, instance_id, op_id } => {
+            vims::retire(writing, tenant, instance_id, op_id).await
+        }
+        Change::Unretire { op_id } => vims::unretire(writing, op_id).await,
+        Change::AddVim(record) => vims::add(writing, record).await,
+        Change::PutVim(record) => vims::put(writing, record).await,
+        Change::RemoveVim { tenant, id, force } => vims::remove(writing, tenant, id, *force).await,
+        Change::AddPackage(record) => packages::add(writing, record).await,
+        Change::PutPackage(record) => packages::put(writing, record).await,
+        Change::RemovePackage { tenant, id } => packages::remove(writing, tenant, id).await,
+        Change::Outbox(row) => outbox(writing, row).await,
+        Change::PinHostKey { instance_id, server_id, key } => {
+            pin(writing, instance_id, server_id, key).await
+        }
+        other => {
+            let name = doing(other);
+            Err(StoreError::Broken(format!("this store does not know how to {name}")).into())
+        }
+    }
+}
+
+/// What a change does, for errors.
+pub(crate) fn doing(change: &Change) -> &'static str {
+    match change {
+        Change::AddInstance(_) => "add an instance",
+        Change::PutInstance(_) => "write an instance",
+        Change::RemoveInstance { .. } => "remove an instance",
+        Change::AddOp(_) => "add an operation",
+        Change::PutOp { .. } => "write an operation",
+        Change::Cancel { .. } => "note a cancel",
+        Change::Journal(_) => "write the journal",
+        Change::Checkpoint { .. } => "write a checkpoint",
+        Change::AddUse(_) => "note who uses a VIM",
+        Change::RemoveUses { .. } => "forget who uses a VIM",
+        Change::Retire { .. } => "retire an instance's VIMs",
+        Change::Unretire { .. } => "end the retirement of VIMs",
+        Change::AddVim(_) => "add a VIM",
+        Change::PutVim(_) => "write a VIM",
+        Change::RemoveVim { .. } => "remove a VIM",
+        Change::AddPackage(_) => "add a VNF package",
+        Change::PutPackage(_) => "write a VNF package",
+        Change::RemovePackage { .. } => "remove a VNF package",
+        Change::Outbox(_) => "write the outbox",
+        Change::PinHostKey { .. } => "pin a host key",
+        _ => "write a change",
+    }
+}
+
+/// What a database needs before it is used: its installation id, keys that fit, and no lease of a dead process.
+pub(crate) async fn prepare(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<String> {
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let known: Option<String> = query_scalar("SELECT value FROM meta WHERE key = $1")
+        .bind(KEY_CHECK)
+        .fetch_optional(&mut *tx)
+        .await?;
+    match &known {
+        Some(sealed) => drop(keys.unseal(Some(sealed))?),
+        None => {
+            let sealed = keys.seal(&SecretJson("vnfm".into()))?;
+            let id = Uuid::new_v4().to_string();
+            for (key, value) in [(KEY_CHECK, sealed), ("installation_id", Some(id))] {
+                query("INSERT INTO meta (key, value) VALUES ($1, $2)")
+                    .bind(key)
+                    .bind(value)
+                    .execute(&mut *tx)
+                    .await?;
+            }
+        }
+    }
+    query("UPDATE ops SET owner = NULL, lease_until = 0 WHERE owner IS NOT NULL")
+        .execute(&mut *tx)
+        .await?;
+    let id = query_scalar("SELECT value FROM meta WHERE key = 'installation_id'")
+        .fetch_one(&mut *tx)
+        .await?;
+    tx.commit().await?;
+    Ok(id)
+}
+
+/// The number is taken in the transaction that writes the row, so rows appear in the order of their numbers.
+async fn outbox(writing: &mut Writing<'_>, row: &OutboxRow) -> Done<()> {
+    let seq: i64 =
+        query_scalar("UPDATE counters SET value = value + 1 WHERE name = 'outbox' RETURNING value")
+            .fetch_one(&mut *writing.connection)
+            .await?;
+    query("INSERT INTO outbox (seq, tenant, instance_id, kind, body, at) VALUES ($1, $2, $3, $4, $5, $6)")
+        .bind(seq)
+        .bind(&row.tenant)
+        .bind(&row.instance_id)
+        .bind(&row.kind)
+        .bind(serde_json::to_string(&row.body)?)
+        .bind(row.at.to_string())
+        .execute(&mut *writing.connection)
+        .await?;
+    Ok(())
+}
+
+/// The first key of a server stays; the same one again is a success, another one is refused.
+async fn pin(writing: &mut Writing<'_>, instance_id: &str, server_id: &str, key: &str) -> Done<()> {
+    const PIN: &str = "
+        INSERT INTO host_keys (server_id, instance_id, key) VALUES ($1, $2, $3)
+        ON CONFLICT (server_id) DO UPDATE SET instance_id = excluded.instance_id
+        WHERE host_keys.key = excluded.key";
+    let pinned = query(PIN).bind(server_id).bind(instance_id).bind(key);
+    if pinned.execute(&mut *writing.connection).await?.rows_affected() == 0 {
+        let what = "pinned host key of server";
+        return Err(StoreError::Exists { what, id: server_id.to_owned() }.into());
+    }
+    Ok(())
+}
+
+/// Appends to an operation's log, which keeps its newest lines.
+pub(crate) async fn append_log(
+    connection: &mut SqliteConnection,
+    op_id: &str,
+    lines: &[LogLine],
+) -> Done<()> {
+    const APPEND: &str = "
+        INSERT INTO log (op_id, seq, at, level, source, text)
+        SELECT id, COALESCE((SELECT MAX(seq) FROM log WHERE op_id = $1), 0) + 1, $2, $3, $4, $5
+        FROM ops WHERE id = $1";
+    const BOUND: &str = "
+        DELETE FROM log WHERE op_id = $1 AND seq <= (SELECT MAX(seq) FROM log WHERE op_id = $1) - $2";
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+    for line in lines {
+        let appended = query(APPEND)
+            .bind(op_id)
+            .bind(line.at.to_string())
+            .bind(cut(&line.level))
+            .bind(cut(&line.source))
+            .bind(cut(&line.text))
+            .execute(&mut *tx)
+            .await?;
+        if appended.rows_affected() == 0 {
+            return Err(absent("operation", op_id).into());
+        }
+    }
+    query(BOUND).bind(op_id).bind(LOG_LINES).execute(&mut *tx).await?;
+    tx.commit().await?;
+    Ok(())
+}
+
+/// `text` without what is beyond the bound of a line.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LOG_LINE_BYTES)]
+}
+
+pub(crate) fn absent(what: &'static str, id: &str) -> StoreError {
+    StoreError::NotFound { what, id: id.to_owned() }
+}
+
+/// A count as the database holds it.
+pub(crate) fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// A count that the database held.
+pub(crate) fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}

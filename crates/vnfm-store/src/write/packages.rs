@@ -1,0 +1,79 @@
+//! Records of VNF packages. Whether one is in use is not written: it is read from the instances.
+
+use super::vims::{User, in_use};
+use super::{Writing, absent};
+use crate::fault::{Done, Fault};
+use sqlx::{query, query_as, query_scalar};
+use vnfm_core::ports::{PackageRecord, StoreError};
+
+const WHAT: &str = "VNF package";
+const WITH_VNFD: &str = "VNF package with VNFD";
+
+/// A new one.
+pub(super) async fn add(writing: &mut Writing<'_>, record: &PackageRecord) -> Done<()> {
+    const ADD: &str = "
+        INSERT INTO packages (id, tenant, vnfd_id, info) VALUES ($1, $2, $3, $4)
+        ON CONFLICT DO NOTHING";
+    let added = query(ADD)
+        .bind(&record.info.id)
+        .bind(&record.tenant)
+        .bind(&record.info.vnfd_id)
+        .bind(serde_json::to_string(&record.info)?)
+        .execute(&mut *writing.connection)
+        .await?;
+    if added.rows_affected() == 1 {
+        return Ok(());
+    }
+    let known: Option<String> = query_scalar("SELECT id FROM packages WHERE id = $1")
+        .bind(&record.info.id)
+        .fetch_optional(&mut *writing.connection)
+        .await?;
+    Err(match known {
+        Some(id) => StoreError::Exists { what: WHAT, id },
+        None => same_vnfd(record),
+    }
+    .into())
+}
+
+/// One as it is now, unless its VNFD is another one's.
+pub(super) async fn put(writing: &mut Writing<'_>, record: &PackageRecord) -> Done<()> {
+    let written =
+        query("UPDATE packages SET vnfd_id = $3, info = $4 WHERE tenant = $1 AND id = $2")
+            .bind(&record.tenant)
+            .bind(&record.info.id)
+            .bind(&record.info.vnfd_id)
+            .bind(serde_json::to_string(&record.info)?)
+            .execute(&mut *writing.connection)
+            .await
+            .map_err(Fault::from);
+    match written {
+        Err(fault) if fault.is_duplicate() => Err(same_vnfd(record).into()),
+        Err(fault) => Err(fault),
+        Ok(written) if written.rows_affected() == 1 => Ok(()),
+        Ok(_) => Err(absent(WHAT, &record.info.id).into()),
+    }
+}
+
+/// Removes one that no instance was made from.
+pub(super) async fn remove(writing: &mut Writing<'_>, tenant: &str, id: &str) -> Done<()> {
+    const REMOVE: &str = "
+        DELETE FROM packages WHERE tenant = $1 AND id = $2
+            AND NOT EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = $2)";
+    const USERS: &str = "
+        SELECT id, tenant, name FROM instances WHERE tenant = $1 AND vnf_pkg_id = $2 ORDER BY id";
+    let removed = query(REMOVE).bind(tenant).bind(id).execute(&mut *writing.connection).await?;
+    if removed.rows_affected() == 1 {
+        return Ok(());
+    }
+    let users: Vec<User> =
+        query_as(USERS).bind(tenant).bind(id).fetch_all(&mut *writing.connection).await?;
+    Err(match users.is_empty() {
+        true => absent(WHAT, id),
+        false => in_use(WHAT, id, tenant, users),
+    }
+    .into())
+}
+
+fn same_vnfd(record: &PackageRecord) -> StoreError {
+    StoreError::Exists { what: WITH_VNFD, id: record.info.vnfd_id.clone().unwrap_or_default() }
+}

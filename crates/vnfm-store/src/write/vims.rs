@@ -1,0 +1,238 @@
+//! The VIM registry, and who lives on which VIM.
+//!
+//! A cluster is the same under every registration of it: `identity` says so, where it is known. [`add_use`] and
+//! [`retire`] are each other's condition; as transactions that write come one after the other, of an
+//! instantiation on a cluster and the termination of the VNF that carries it, exactly one is accepted.
+
+use super::{Writing, absent, number};
+use crate::fault::{Done, Fault};
+use sqlx::{query, query_as, query_scalar};
+use vnfm_core::ports::{StoreError, Use, VimRecord};
+
+const WHAT: &str = "VIM";
+
+/// A new VIM.
+pub(super) async fn add(writing: &mut Writing<'_>, record: &VimRecord) -> Done<()> {
+    const ADD: &str = "
+        INSERT INTO vims (tenant, id, version, name, registered_by, identity, vim, access_info)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        ON CONFLICT DO NOTHING";
+    let added = query(ADD)
+        .bind(&record.tenant)
+        .bind(&record.vim.id)
+        .bind(number(record.version))
+        .bind(&record.vim.name)
+        .bind(&record.vim.registered_by)
+        .bind(&record.vim.identity)
+        .bind(serde_json::to_string(&record.vim)?)
+        .bind(writing.keys.seal(&record.access_info)?)
+        .execute(&mut *writing.connection)
+        .await?;
+    if added.rows_affected() == 1 {
+        return Ok(());
+    }
+    let id = match is_known(writing, &record.tenant, &record.vim.id).await? {
+        true => &record.vim.id,
+        false => &record.vim.name,
+    };
+    Err(StoreError::Exists { what: WHAT, id: id.clone() }.into())
+}
+
+/// A VIM as it is now, from the version that it was read in.
+pub(super) async fn put(writing: &mut Writing<'_>, record: &VimRecord) -> Done<()> {
+    const PUT: &str = "
+        UPDATE vims SET version = version + 1, name = $4, registered_by = $5, identity = $6, vim = $7,
+            access_info = $8
+        WHERE tenant = $1 AND id = $2 AND version = $3";
+    let written = query(PUT)
+        .bind(&record.tenant)
+        .bind(&record.vim.id)
+        .bind(number(record.version))
+        .bind(&record.vim.name)
+        .bind(&record.vim.registered_by)
+        .bind(&record.vim.identity)
+        .bind(serde_json::to_string(&record.vim)?)
+        .bind(writing.keys.seal(&record.access_info)?)
+        .execute(&mut *writing.connection)
+        .await
+        .map_err(Fault::from);
+    match written {
+        Err(fault) if fault.is_duplicate() => {
+            Err(StoreError::Exists { what: WHAT, id: record.vim.name.clone() }.into())
+        }
+        Err(fault) => Err(fault),
+        Ok(written) if written.rows_affected() == 1 => Ok(()),
+        Ok(_) if is_known(writing, &record.tenant, &record.vim.id).await? => {
+            Err(StoreError::Changed { what: WHAT, id: record.vim.id.clone() }.into())
+        }
+        Ok(_) => Err(absent(WHAT, &record.vim.id).into()),
+    }
+}
+
+/// Removes a VIM that nobody uses, or, with `force`, any.
+pub(super) async fn remove(
+    writing: &mut Writing<'_>,
+    tenant: &str,
+    id: &str,
+    force: bool,
+) -> Done<()> {
+    const REMOVE: &str = "
+        DELETE FROM vims WHERE tenant = $1 AND id = $2
+            AND ($3 = 1 OR NOT EXISTS (SELECT 1 FROM uses WHERE tenant = $1 AND vim_id = $2))";
+    const USERS: &str = "
+        SELECT DISTINCT u.instance_id, u.tenant, i.name
+        FROM uses u LEFT JOIN instances i ON i.id = u.instance_id
+        WHERE u.tenant = $1 AND u.vim_id = $2
+        ORDER BY u.instance_id";
+    let removed = query(REMOVE)
+        .bind(tenant)
+        .bind(id)
+        .bind(i64::from(force))
+        .execute(&mut *writing.connection)
+        .await?;
+    if removed.rows_affected() == 1 || !is_known(writing, tenant, id).await? {
+        return Ok(());
+    }
+    let users: Vec<User> =
+        query_as(USERS).bind(tenant).bind(id).fetch_all(&mut *writing.connection).await?;
+    Err(in_use(WHAT, id, tenant, users).into())
+}
+
+/// That an instance lives on a VIM, unless the cluster behind it is being taken away.
+pub(super) async fn add_use(writing: &mut Writing<'_>, lives_on: &Use) -> Done<()> {
+    const ADD: &str = "
+        INSERT INTO uses (instance_id, tenant, vim_id, identity)
+        SELECT $1, $2, $3, $4
+        WHERE NOT EXISTS (
+            SELECT 1 FROM retiring
+            WHERE (tenant = $2 AND vim_id = $3) OR (identity = $4 AND identity <> '')
+        )
+        ON CONFLICT (instance_id, vim_id, identity) DO UPDATE SET tenant = excluded.tenant";
+    const FORGET_UNKNOWN: &str = "
+        DELETE FROM uses WHERE instance_id = $1 AND vim_id = $2 AND identity = '' AND $3 <> ''";
+    const RETIRING: &str = "
+        SELECT op_id FROM retiring
+        WHERE (tenant = $1 AND vim_id = $2) OR (identity = $3 AND identity <> '')
+        ORDER BY op_id LIMIT 1";
+    let vim_id = lives_on.vim_id.as_deref().unwrap_or_default();
+    let identity = match &lives_on.identity {
+        Some(identity) => identity.clone(),
+        None => identity_of(writing, lives_on).await?,
+    };
+    if !vim_id.is_empty() && !is_known(writing, &lives_on.tenant, vim_id).await? {
+        return Err(absent(WHAT, vim_id).into());
+    }
+    let added = query(ADD)
+        .bind(&lives_on.instance_id)
+        .bind(&lives_on.tenant)
+        .bind(vim_id)
+        .bind(&identity)
+        .execute(&mut *writing.connection)
+        .await?;
+    if added.rows_affected() == 0 {
+        let op_id = query_scalar(RETIRING)
+            .bind(&lives_on.tenant)
+            .bind(vim_id)
+            .bind(&identity)
+            .fetch_one(&mut *writing.connection)
+            .await?;
+        let vim = if vim_id.is_empty() { identity } else { vim_id.to_owned() };
+        return Err(StoreError::Retiring { vim, op_id }.into());
+    }
+    query(FORGET_UNKNOWN)
+        .bind(&lives_on.instance_id)
+        .bind(vim_id)
+        .bind(&identity)
+        .execute(&mut *writing.connection)
+        .await?;
+    Ok(())
+}
+
+/// That an instance lives on no VIM any more.
+pub(super) async fn remove_uses(writing: &mut Writing<'_>, instance_id: &str) -> Done<()> {
+    query("DELETE FROM uses WHERE instance_id = $1")
+        .bind(instance_id)
+        .execute(&mut *writing.connection)
+        .await?;
+    Ok(())
+}
+
+/// That an operation takes away the VIMs that an instance registered, unless another instance, of whichever tenant,
+/// lives on one of them or on the cluster behind it.
+pub(super) async fn retire(
+    writing: &mut Writing<'_>,
+    tenant: &str,
+    instance_id: &str,
+    op_id: &str,
+) -> Done<()> {
+    const USERS: &str = "
+        SELECT DISTINCT u.instance_id, u.tenant, i.name
+        FROM uses u
+        LEFT JOIN vims lived_on ON lived_on.tenant = u.tenant AND lived_on.id = u.vim_id
+        JOIN vims v ON (v.tenant = u.tenant AND v.id = u.vim_id)
+            OR (u.identity <> '' AND v.identity = u.identity)
+            OR v.identity = lived_on.identity
+        LEFT JOIN instances i ON i.id = u.instance_id
+        WHERE v.tenant = $1 AND v.registered_by = $2 AND u.instance_id <> $2
+        ORDER BY u.instance_id";
+    const RETIRE: &str = "
+        INSERT INTO retiring (op_id, tenant, vim_id, identity)
+        SELECT $3, tenant, id, COALESCE(identity, '') FROM vims WHERE tenant = $1 AND registered_by = $2
+        ON CONFLICT (op_id, tenant, vim_id) DO UPDATE SET identity = excluded.identity";
+    let users: Vec<User> =
+        query_as(USERS).bind(tenant).bind(instance_id).fetch_all(&mut *writing.connection).await?;
+    if !users.is_empty() {
+        return Err(in_use("VNF instance", instance_id, tenant, users).into());
+    }
+    query(RETIRE)
+        .bind(tenant)
+        .bind(instance_id)
+        .bind(op_id)
+        .execute(&mut *writing.connection)
+        .await?;
+    Ok(())
+}
+
+/// That it no longer does.
+pub(super) async fn unretire(writing: &mut Writing<'_>, op_id: &str) -> Done<()> {
+    query("DELETE FROM retiring WHERE op_id = $1")
+        .bind(op_id)
+        .execute(&mut *writing.connection)
+        .await?;
+    Ok(())
+}
+
+/// Id, tenant and name of an instance that uses something.
+pub(super) type User = (String, String, Option<String>);
+
+/// That something is used, with the users as `name (id)`; nothing is told of another tenant's.
+pub(super) fn in_use(what: &'static str, id: &str, tenant: &str, users: Vec<User>) -> StoreError {
+    let by = users
+        .into_iter()
+        .map(|(id, whose, name)| match name {
+            _ if whose != tenant => "an instance of another tenant".to_owned(),
+            Some(name) => format!("{name} ({id})"),
+            None => id,
+        })
+        .collect();
+    StoreError::InUse { what, id: id.to_owned(), by }
+}
+
+async fn identity_of(writing: &mut Writing<'_>, lives_on: &Use) -> Done<String> {
+    let known: Option<Option<String>> =
+        query_scalar("SELECT identity FROM vims WHERE tenant = $1 AND id = $2")
+            .bind(&lives_on.tenant)
+            .bind(&lives_on.vim_id)
+            .fetch_optional(&mut *writing.connection)
+            .await?;
+    Ok(known.flatten().unwrap_or_default())
+}
+
+async fn is_known(writing: &mut Writing<'_>, tenant: &str, id: &str) -> Done<bool> {
+    let known: Option<i64> = query_scalar("SELECT 1 FROM vims WHERE tenant = $1 AND id = $2")
+        .bind(tenant)
+        .bind(id)
+        .fetch_optional(&mut *writing.connection)
+        .await?;
+    Ok(known.is_some())
+}
