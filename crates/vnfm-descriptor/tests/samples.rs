@@ -64,6 +64,9 @@ fn every_sample_is_without_errors_and_most_without_warnings() {
         assert_eq!(warnings, expected, "{name}");
         assert!(sample(&name).join("README.md").is_file(), "{name} has no README");
         let flavour = request(&name)["flavourId"].as_str().unwrap().to_owned();
+        let typed: vnfm_types::InstantiateVnfRequest =
+            serde_json::from_value(request(&name)).unwrap();
+        assert_eq!(typed.flavour_id, flavour);
         assert!(
             package.vnfd().flavour(&flavour).is_some(),
             "{name}: its request names flavour {flavour}"
@@ -318,4 +321,10 @@ fn a_folder_and_its_archive_are_the_same_package() {
     }
     let mut copied = Vec::new();
     assert_eq!(file.copy("vnf-b.mf", &mut copied).unwrap(), copied.len() as u64);
+}
+
+#[test]
+fn a_package_may_be_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>(_: &T) {}
+    shared(&open("vnf-b-cnf"));
 }

@@ -194,9 +194,7 @@ fn imports_may_be_cycles_and_diamonds_and_name_files_in_any_form() {
     assert_eq!(package(&inside).vnfd().node_type, "N");
 }
 
-#[test]
-fn resources_are_read_in_both_spellings() {
-    let rest = "    server:
+const RESOURCES: &str = "    server:
       type: tosca.nodes.nfv.Vdu.Compute
       metadata: {flavor: m1.small}
       properties: {name: s, vdu_profile: {min_number_of_instances: 2, max_number_of_instances: 2}, boot_data: {kvp_data: {data: {a: b}}}}
@@ -223,8 +221,16 @@ fn resources_are_read_in_both_spellings() {
   policies:
     - apart: {type: tosca.policies.nfv.AntiAffinityRule, properties: {scope: zone}, targets: [pair]}
 ";
-    let text = vnfd(PLAIN, "", rest).replace("properties: {flavour_id: f}", "properties: {flavour_id: [f]}, requirements: [{virtual_link: [outside, external_virtual_link]}, {virtual_link_1: [port, virtual_link]}]");
-    let package = package(&[("a.yaml", &text), ("Files/i.qcow2", "bytes")]);
+
+/// A flavour with one of everything.
+fn resources() -> Package {
+    let text = vnfd(PLAIN, "", RESOURCES).replace("properties: {flavour_id: f}", "properties: {flavour_id: [f]}, requirements: [{virtual_link: [outside, external_virtual_link]}, {virtual_link_1: [port, virtual_link]}]");
+    package(&[("a.yaml", &text), ("Files/i.qcow2", "bytes")])
+}
+
+#[test]
+fn servers_and_storages_are_read_in_both_spellings() {
+    let package = resources();
     let flavour = &package.vnfd().flavours["f"];
     let server = &flavour.vdus["server"];
     assert_eq!(
@@ -248,6 +254,12 @@ fn resources_are_read_in_both_spellings() {
         (flavour.storages["share"].kind, flavour.storages["share"].size_gib),
         (StorageKind::File, Some(2))
     );
+}
+
+#[test]
+fn links_and_connection_points_are_read() {
+    let package = resources();
+    let flavour = &package.vnfd().flavours["f"];
     let lan = &flavour.virtual_links["lan"];
     assert_eq!(
         (lan.cidr.as_deref(), lan.gateway.as_deref(), lan.dhcp, lan.mtu),
