@@ -106,7 +106,8 @@ impl Books {
         let mut pages = self.pages();
         let n = pages.calls.len() as u64 + 1;
         let at = jiff::Timestamp::now().to_string();
-        let (neighbour, call, subject) = (neighbour.to_owned(), call.to_owned(), subject.to_owned());
+        let (neighbour, call, subject) =
+            (neighbour.to_owned(), call.to_owned(), subject.to_owned());
         pages.calls.push(Call { n, at, neighbour, call, subject, status, detail });
     }
 
@@ -203,7 +204,10 @@ mod tests {
         let books = Books::new();
         books.record("ssh", "ssh.run", "uname -a", (1, "no such host"));
         books.record("heat", "heat.stack_create", "vnf-1", 201_u16);
-        assert_eq!(books.calls().iter().map(|c| (c.n, c.status)).collect::<Vec<_>>(), [(1, 1), (2, 201)]);
+        assert_eq!(
+            books.calls().iter().map(|c| (c.n, c.status)).collect::<Vec<_>>(),
+            [(1, 1), (2, 201)]
+        );
         assert_eq!(books.calls_of("heat.stack_create").len(), 1);
     }
 }

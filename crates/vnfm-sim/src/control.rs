@@ -24,7 +24,12 @@ use crate::world::{Endpoints, World};
 
 /// What can be done to the world.
 #[derive(Debug, Deserialize)]
-#[serde(tag = "action", rename_all = "kebab-case", rename_all_fields = "camelCase", deny_unknown_fields)]
+#[serde(
+    tag = "action",
+    rename_all = "kebab-case",
+    rename_all_fields = "camelCase",
+    deny_unknown_fields
+)]
 enum Action {
     /// Deletes a server (id or name) behind Heat's back.
     DeleteServer { server: String },
@@ -52,7 +57,7 @@ struct Control {
 }
 
 /// Serves the control API of a world.
-pub(crate) fn serve(listener: TcpListener, world: &World) -> std::io::Result<Listening> {
+pub(crate) fn serve(listener: TcpListener, world: &World) -> Listening {
     let control = Control {
         endpoints: world.endpoints().clone(),
         books: world.books().clone(),
@@ -85,16 +90,27 @@ impl Neighbour for Control {
             (&Method::GET, ["left-behind"]) => json!(self.books.left_behind()),
             (&Method::GET, ["violations"]) => json!(self.books.violations()),
             (&Method::GET, ["clusters"]) => json!(self.clusters.list()),
-            (&Method::GET, ["faults"]) => {
-                self.faults.script().into_iter().map(|(rule, seen)| json!({ "rule": rule, "seen": seen })).collect()
-            }
+            (&Method::GET, ["faults"]) => self
+                .faults
+                .script()
+                .into_iter()
+                .map(|(rule, seen)| json!({ "rule": rule, "seen": seen }))
+                .collect(),
             (&Method::DELETE, ["faults"]) => {
                 self.faults.disarm();
                 json!([])
             }
-            (&Method::POST, ["faults"]) => return Some(Route::new("control.faults", "", || self.arm(request))),
-            (&Method::POST, ["actions"]) => return Some(Route::new("control.actions", "", || self.act(request))),
-            _ => return Some(Route::new("control.unknown", "", || Err(refuse(404, "there is no such page; see `GET /world`")))),
+            (&Method::POST, ["faults"]) => {
+                return Some(Route::new("control.faults", "", || self.arm(request)));
+            }
+            (&Method::POST, ["actions"]) => {
+                return Some(Route::new("control.actions", "", || self.act(request)));
+            }
+            _ => {
+                return Some(Route::new("control.unknown", "", || {
+                    Err(refuse(404, "there is no such page; see `GET /world`"))
+                }));
+            }
         };
         Some(Route::new("control.read", "", move || Ok(Reply::json(200, &answer))))
     }
@@ -104,14 +120,18 @@ impl Control {
     fn arm(&self, request: &Request) -> Result<Reply, Reply> {
         let body = request.json();
         let rules = if body.is_array() { body } else { json!([body]) };
-        let rules: Vec<Rule> = serde_json::from_value(rules).map_err(|why| refuse(400, &format!("no such fault: {why}")))?;
+        let rules: Vec<Rule> = serde_json::from_value(rules)
+            .map_err(|why| refuse(400, &format!("no such fault: {why}")))?;
         let armed = rules.len();
-        rules.into_iter().for_each(|rule| self.faults.arm(rule));
+        for rule in rules {
+            self.faults.arm(rule);
+        }
         Ok(Reply::json(200, &json!({ "armed": armed })))
     }
 
     fn act(&self, request: &Request) -> Result<Reply, Reply> {
-        let action: Action = serde_json::from_slice(&request.body).map_err(|why| refuse(400, &format!("no such action: {why}")))?;
+        let action: Action = serde_json::from_slice(&request.body)
+            .map_err(|why| refuse(400, &format!("no such action: {why}")))?;
         let done = match action {
             Action::DeleteServer { server } => self.cloud.delete_server(&server),
             Action::BreakServer { server } => self.cloud.break_server(&server),
@@ -125,9 +145,15 @@ impl Control {
                 self.cloud.set_quota(&quota, value);
                 true
             }
-            Action::DeleteObject { cluster, path } => self.clusters.get(&cluster).is_some_and(|cluster| cluster.delete(&path)),
+            Action::DeleteObject { cluster, path } => {
+                self.clusters.get(&cluster).is_some_and(|cluster| cluster.delete(&path))
+            }
         };
-        if done { Ok(Reply::json(200, &Value::Bool(true))) } else { Err(refuse(404, "nothing of that name is there to act on")) }
+        if done {
+            Ok(Reply::json(200, &Value::Bool(true)))
+        } else {
+            Err(refuse(404, "nothing of that name is there to act on"))
+        }
     }
 }
 

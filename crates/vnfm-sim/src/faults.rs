@@ -168,7 +168,8 @@ mod tests {
     fn the_nth_call_is_struck_and_only_as_often_as_said() {
         let faults = Faults::new();
         faults.arm(Rule::new("heat.*", Fault::Status { status: 503 }).on("vnf-1").nth(2, 2));
-        let seen: Vec<_> = (0..4).map(|_| faults.take("heat.stack_show", "vnf-1/id").is_some()).collect();
+        let seen: Vec<_> =
+            (0..4).map(|_| faults.take("heat.stack_show", "vnf-1/id").is_some()).collect();
         assert_eq!(seen, [false, true, true, false]);
         assert_eq!(faults.take("heat.stack_show", "vnf-2"), None);
         assert_eq!(faults.take("nova.server_show", "vnf-1"), None);

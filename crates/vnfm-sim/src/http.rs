@@ -6,8 +6,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +39,8 @@ pub(crate) struct Request {
 impl Request {
     /// The path's segments, decoded.
     pub(crate) fn segments(&self) -> Vec<String> {
-        let decode = |s: &str| percent_encoding::percent_decode_str(s).decode_utf8_lossy().into_owned();
+        let decode =
+            |s: &str| percent_encoding::percent_decode_str(s).decode_utf8_lossy().into_owned();
         self.path.split('/').filter(|s| !s.is_empty()).map(decode).collect()
     }
 
@@ -95,7 +94,8 @@ impl Reply {
 
     fn into_response(self) -> Response<Body> {
         let mut response = Response::new(self.body);
-        *response.status_mut() = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        *response.status_mut() =
+            StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         for (name, value) in self.headers {
             if let Ok(value) = http::HeaderValue::from_str(&value) {
                 response.headers_mut().insert(name, value);
@@ -154,7 +154,6 @@ impl std::error::Error for Cut {}
 
 /// A listening service; it ends, with all its connections, when this is dropped.
 pub(crate) struct Listening {
-    pub(crate) address: SocketAddr,
     task: JoinHandle<()>,
 }
 
@@ -174,8 +173,7 @@ impl Listening {
 }
 
 /// Serves on a bound socket until the handle is dropped.
-pub(crate) fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, desk: Desk) -> io::Result<Listening> {
-    let address = listener.local_addr()?;
+pub(crate) fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, desk: Desk) -> Listening {
     let task = tokio::spawn(async move {
         let mut connections = JoinSet::new();
         loop {
@@ -187,7 +185,7 @@ pub(crate) fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, desk: Desk)
             }
         }
     });
-    Ok(Listening { address, task })
+    Listening { task }
 }
 
 async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, desk: Desk) {
@@ -212,7 +210,9 @@ async fn converse(stream: TcpStream, tls: Option<TlsAcceptor>, desk: Desk) {
 async fn answer(desk: &Desk, request: hyper::Request<Incoming>) -> Result<Response<Body>, Cut> {
     let (parts, body) = request.into_parts();
     let body = axum::body::to_bytes(Body::new(body), LARGEST_BODY).await.map_err(|_| Cut)?;
-    let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
+    let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes())
+        .into_owned()
+        .collect();
     let path = parts.uri.path().to_owned();
     let request = Request { method: parts.method, path, query, headers: parts.headers, body };
     play(desk, &request).await.map(Reply::into_response)
@@ -231,7 +231,9 @@ async fn play(desk: &Desk, request: &Request) -> Result<Reply, Cut> {
     };
     match desk.faults.take(&call, &subject) {
         None | Some(Fault::Exit { .. } | Fault::Hang { hang: false }) => Ok(served(run())),
-        Some(Fault::Status { status }) => Ok(served(desk.neighbour.failure(status).remark("fault: status"))),
+        Some(Fault::Status { status }) => {
+            Ok(served(desk.neighbour.failure(status).remark("fault: status")))
+        }
         Some(Fault::Delay { delay_ms }) => {
             pause(Duration::from_millis(delay_ms)).await;
             Ok(served(run()))

@@ -38,7 +38,10 @@ struct Arguments {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    tracing_subscriber::fmt().with_env_filter(tracing_subscriber::EnvFilter::from_env("VNFM_LOG")).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_env("VNFM_LOG"))
+        .with_writer(std::io::stderr)
+        .init();
     let arguments = Arguments::parse();
     let temporary = if arguments.data.is_none() { Some(tempfile::tempdir()?) } else { None };
     let data = arguments.data.or_else(|| temporary.as_ref().map(|folder| folder.path().to_owned()));

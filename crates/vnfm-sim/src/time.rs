@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 /// Lets the given time pass; no time at all costs nothing.
-#[expect(clippy::disallowed_methods, reason = "the one clock of the simulated world: its delays are its subject")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one clock of the simulated world: its delays are its subject"
+)]
 pub(crate) async fn pause(duration: Duration) {
     if !duration.is_zero() {
         tokio::time::sleep(duration).await;

@@ -93,7 +93,9 @@ impl World {
         let clusters = Arc::new(Clusters::new(books.clone(), faults.clone()));
         clusters.set_pod_start(options.pod_start);
         let hosts = Arc::new(Hosts::new(books.clone(), faults.clone(), clusters.clone(), ssh_port));
-        let cloud = Cloud::open(hosts.clone(), books.clone(), faults.clone(), (block, options.cloud)).await?;
+        let cloud =
+            Cloud::open(hosts.clone(), books.clone(), faults.clone(), (block, options.cloud))
+                .await?;
         let [a, b] = block;
         let mut world = Self {
             endpoints: Endpoints {
@@ -120,7 +122,11 @@ impl World {
             _claim: claim,
         };
         if let Some(name) = options.cluster {
-            let spec = ClusterSpec { name, address: IpAddr::V4(Ipv4Addr::new(127, a, b, 251)), port: 6443 };
+            let spec = ClusterSpec {
+                name,
+                address: IpAddr::V4(Ipv4Addr::new(127, a, b, 251)),
+                port: 6443,
+            };
             let cluster = world.clusters.start(spec).await?;
             cluster.furnish("worker", IpAddr::V4(Ipv4Addr::new(127, a, b, 252)));
             world.standalone = Some(cluster);
@@ -128,9 +134,11 @@ impl World {
         if let Some(data) = options.data {
             world.write_files(&data)?;
         }
-        let listener = TcpListener::bind(("127.0.0.1", options.control_port)).await.context("cannot bind the control port")?;
+        let listener = TcpListener::bind(("127.0.0.1", options.control_port))
+            .await
+            .context("cannot bind the control port")?;
         world.endpoints.control = format!("http://{}", listener.local_addr()?);
-        world.control = Some(control::serve(listener, &world)?);
+        world.control = Some(control::serve(listener, &world));
         Ok(world)
     }
 
@@ -181,10 +189,13 @@ impl World {
     }
 
     fn write_files(&mut self, data: &std::path::Path) -> anyhow::Result<()> {
-        std::fs::create_dir_all(data).with_context(|| format!("cannot make the folder `{}`", data.display()))?;
+        std::fs::create_dir_all(data)
+            .with_context(|| format!("cannot make the folder `{}`", data.display()))?;
         let write = |name: &str, text: String| {
             let path = data.join(name);
-            std::fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display())).map(|()| path)
+            std::fs::write(&path, text)
+                .with_context(|| format!("cannot write `{}`", path.display()))
+                .map(|()| path)
         };
         self.endpoints.clouds_yaml = Some(write("clouds.yaml", self.clouds_yaml())?);
         if let Some(cluster) = &self.standalone {
@@ -210,7 +221,9 @@ async fn claim_block() -> anyhow::Result<([u8; 2], TcpListener)> {
         let block = [1 + random[0] % 254, 1 + random[1] % 254];
         // 2222 on the block's first address; in a crowded machine any high port that is free there.
         let port = if attempt < 48 { 2222 } else { 0 };
-        if let Ok(claim) = TcpListener::bind((Ipv4Addr::new(127, block[0], block[1], 1), port)).await {
+        if let Ok(claim) =
+            TcpListener::bind((Ipv4Addr::new(127, block[0], block[1], 1), port)).await
+        {
             return Ok((block, claim));
         }
     }

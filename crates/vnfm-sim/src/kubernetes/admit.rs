@@ -12,10 +12,17 @@ use super::objects::{Key, Kind, Store};
 use crate::http::Reply;
 
 /// Refuses or completes a new object.
-pub(crate) fn admit(store: &mut Store, kind: &Arc<Kind>, key: &Key, body: &mut Value) -> Result<(), Reply> {
+pub(crate) fn admit(
+    store: &mut Store,
+    kind: &Arc<Kind>,
+    key: &Key,
+    body: &mut Value,
+) -> Result<(), Reply> {
     if kind.namespaced {
         let namespace = store.get(&Key::new("namespaces", "", &key.namespace));
-        let namespace = namespace.ok_or_else(|| error(404, "NotFound", &format!("namespaces \"{}\" not found", key.namespace)))?;
+        let namespace = namespace.ok_or_else(|| {
+            error(404, "NotFound", &format!("namespaces \"{}\" not found", key.namespace))
+        })?;
         if !namespace["metadata"]["deletionTimestamp"].is_null() {
             let message = format!(
                 "{} \"{}\" is forbidden: unable to create new content in namespace {} because it is being terminated",
@@ -24,7 +31,9 @@ pub(crate) fn admit(store: &mut Store, kind: &Arc<Kind>, key: &Key, body: &mut V
                 key.namespace
             );
             let cause = json!({ "causes": [{ "reason": "NamespaceTerminating", "message": format!("namespace {} is being terminated", key.namespace), "field": "metadata.namespace" }] });
-            return Err(Reply::json(403, &status(403, "Forbidden", &message, cause)).remark(message));
+            return Err(
+                Reply::json(403, &status(403, "Forbidden", &message, cause)).remark(message)
+            );
         }
     }
     body["apiVersion"] = json!(kind.api_version());
@@ -42,15 +51,29 @@ pub(crate) fn check(kind: &Kind, name: &str, body: &Value) -> Result<(), Reply> 
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
     let free = matches!(kind.group.as_str(), "rbac.authorization.k8s.io");
-    if !free && !(name.len() <= 253 && name.chars().all(plain) && ends(name.chars().next()) && ends(name.chars().last())) {
-        let why = format!("Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character");
+    let subdomain = name.len() <= 253
+        && name.chars().all(plain)
+        && ends(name.chars().next())
+        && ends(name.chars().last());
+    if !free && !subdomain {
+        let why = format!(
+            "Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character"
+        );
         return Err(invalid(kind, name, "metadata.name", &why));
     }
     match kind.kind.as_str() {
-        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => check_workload(kind, name, body),
-        "Job" => check_containers(kind, name, ("spec.template.spec", &body["spec"]["template"]["spec"])),
+        "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => {
+            check_workload(kind, name, body)
+        }
+        "Job" => {
+            check_containers(kind, name, ("spec.template.spec", &body["spec"]["template"]["spec"]))
+        }
         "Pod" => check_containers(kind, name, ("spec", &body["spec"])),
-        "Service" if body["spec"]["ports"].as_array().is_none_or(Vec::is_empty) && body["spec"]["clusterIP"] != "None" && body["spec"]["type"] != "ExternalName" => {
+        "Service"
+            if body["spec"]["ports"].as_array().is_none_or(Vec::is_empty)
+                && body["spec"]["clusterIP"] != "None"
+                && body["spec"]["type"] != "ExternalName" =>
+        {
             Err(invalid(kind, name, "spec.ports", "Required value"))
         }
         _ => Ok(()),
@@ -72,16 +95,28 @@ fn check_workload(kind: &Kind, name: &str, body: &Value) -> Result<(), Reply> {
 
 fn check_containers(kind: &Kind, name: &str, (path, spec): (&str, &Value)) -> Result<(), Reply> {
     let containers = spec["containers"].as_array().filter(|list| !list.is_empty());
-    let Some(containers) = containers else { return Err(invalid(kind, name, &format!("{path}.containers"), "Required value")) };
+    let Some(containers) = containers else {
+        return Err(invalid(kind, name, &format!("{path}.containers"), "Required value"));
+    };
     let mut names = BTreeSet::new();
     for (n, container) in containers.iter().enumerate() {
         for field in ["name", "image"] {
             if container[field].as_str().is_none_or(str::is_empty) {
-                return Err(invalid(kind, name, &format!("{path}.containers[{n}].{field}"), "Required value"));
+                return Err(invalid(
+                    kind,
+                    name,
+                    &format!("{path}.containers[{n}].{field}"),
+                    "Required value",
+                ));
             }
         }
         if !names.insert(container["name"].as_str()) {
-            return Err(invalid(kind, name, &format!("{path}.containers[{n}].name"), &format!("Duplicate value: {}", container["name"])));
+            return Err(invalid(
+                kind,
+                name,
+                &format!("{path}.containers[{n}].name"),
+                &format!("Duplicate value: {}", container["name"]),
+            ));
         }
     }
     Ok(())
@@ -93,11 +128,16 @@ pub(crate) fn default(store: &mut Store, kind: &Kind, body: &mut Value) {
         "Namespace" => {
             fill(body, "spec", json!({ "finalizers": ["kubernetes"] }));
             fill(body, "status", json!({ "phase": "Active" }));
-            body["metadata"]["labels"]["kubernetes.io/metadata.name"] = body["metadata"]["name"].clone();
+            body["metadata"]["labels"]["kubernetes.io/metadata.name"] =
+                body["metadata"]["name"].clone();
         }
         "Deployment" => {
             fill(&mut body["spec"], "replicas", json!(1));
-            fill(&mut body["spec"], "strategy", json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "25%", "maxUnavailable": "25%" } }));
+            fill(
+                &mut body["spec"],
+                "strategy",
+                json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "25%", "maxUnavailable": "25%" } }),
+            );
             fill(&mut body["spec"], "revisionHistoryLimit", json!(10));
             fill(&mut body["spec"], "progressDeadlineSeconds", json!(600));
             fill(body, "status", json!({}));
@@ -106,7 +146,11 @@ pub(crate) fn default(store: &mut Store, kind: &Kind, body: &mut Value) {
             fill(&mut body["spec"], "replicas", json!(1));
             fill(body, "status", json!({ "replicas": 0 }));
         }
-        "DaemonSet" => fill(body, "status", json!({ "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0 })),
+        "DaemonSet" => fill(
+            body,
+            "status",
+            json!({ "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0 }),
+        ),
         "Job" => {
             fill(&mut body["spec"], "completions", json!(1));
             fill(&mut body["spec"], "parallelism", json!(1));
@@ -141,7 +185,11 @@ fn default_service(store: &mut Store, body: &mut Value) {
     if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
         let taken = spec["clusterIP"].as_str().map_or(0, |ip| ip.bytes().map(u32::from).sum());
         for (n, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
-            fill(port, "nodePort", json!(30_000 + (usize::try_from(taken).unwrap_or(0) + n) % 2767));
+            fill(
+                port,
+                "nodePort",
+                json!(30_000 + (usize::try_from(taken).unwrap_or(0) + n) % 2767),
+            );
         }
     }
     fill(body, "status", json!({ "loadBalancer": {} }));
@@ -163,9 +211,14 @@ fn fill(body: &mut Value, name: &str, value: Value) {
 
 /// `… is invalid: field: why`
 pub(crate) fn invalid(kind: &Kind, name: &str, field: &str, why: &str) -> Reply {
-    let shown = if kind.group.is_empty() { kind.kind.clone() } else { format!("{}.{}", kind.kind, kind.group) };
+    let shown = if kind.group.is_empty() {
+        kind.kind.clone()
+    } else {
+        format!("{}.{}", kind.kind, kind.group)
+    };
     let message = format!("{shown} \"{name}\" is invalid: {field}: {why}");
-    let reason = if why.starts_with("Required") { "FieldValueRequired" } else { "FieldValueInvalid" };
+    let reason =
+        if why.starts_with("Required") { "FieldValueRequired" } else { "FieldValueInvalid" };
     let details = json!({ "name": name, "group": kind.group, "kind": kind.kind, "causes": [{ "reason": reason, "message": why, "field": field }] });
     Reply::json(422, &status(422, "Invalid", &message, details)).remark(message)
 }

@@ -49,7 +49,11 @@ impl Owners {
     /// A manager wrote an object by other means than apply: what it changed is its own now.
     pub(crate) fn wrote(mut self, manager: &str, before: &Value, after: &Value) -> Self {
         let (old, new) = (fields(before), fields(after));
-        let changed: BTreeSet<Path> = new.iter().filter(|(path, value)| old.get(*path) != Some(value)).map(|(path, _)| path.clone()).collect();
+        let changed: BTreeSet<Path> = new
+            .iter()
+            .filter(|(path, value)| old.get(*path) != Some(value))
+            .map(|(path, _)| path.clone())
+            .collect();
         for share in self.0.values_mut() {
             share.fields.retain(|path| new.contains_key(path) && !changed.contains(path));
         }
@@ -63,7 +67,13 @@ impl Owners {
     }
 
     /// Merges what a manager applies into the live object; conflicts if others own what it changes.
-    pub(crate) fn apply(mut self, manager: &str, live: &Value, applied: &Value, force: bool) -> Result<(Value, Self), Vec<Conflict>> {
+    pub(crate) fn apply(
+        mut self,
+        manager: &str,
+        live: &Value,
+        applied: &Value,
+        force: bool,
+    ) -> Result<(Value, Self), Vec<Conflict>> {
         let (wanted, present) = (fields(applied), fields(live));
         let me = (manager.to_owned(), true);
         let mut conflicts = Vec::new();
@@ -71,7 +81,8 @@ impl Owners {
             if present.get(path).is_none_or(|now| now == value) {
                 continue;
             }
-            let others = self.0.iter_mut().filter(|(who, share)| **who != me && share.fields.contains(path));
+            let others =
+                self.0.iter_mut().filter(|(who, share)| **who != me && share.fields.contains(path));
             for ((other, _), share) in others {
                 if force {
                     share.fields.remove(path);
@@ -92,7 +103,8 @@ impl Owners {
         for path in dropped {
             cut(&mut merged, &path);
         }
-        self.0.insert(me, Share { applied: true, fields: wanted.into_keys().collect(), time: now() });
+        self.0
+            .insert(me, Share { applied: true, fields: wanted.into_keys().collect(), time: now() });
         self.0.retain(|_, share| !share.fields.is_empty());
         Ok((merged, self))
     }
@@ -107,11 +119,18 @@ pub(crate) fn merge(live: &mut Value, change: &Value, field: &str, null_deletes:
                 if value.is_null() && null_deletes {
                     live.remove(name);
                 } else {
-                    merge(live.entry(name.clone()).or_insert(Value::Null), value, name, null_deletes);
+                    merge(
+                        live.entry(name.clone()).or_insert(Value::Null),
+                        value,
+                        name,
+                        null_deletes,
+                    );
                 }
             }
         }
-        (Value::Array(live), Value::Array(change)) if change.iter().all(|item| key(field, item).is_some()) => {
+        (Value::Array(live), Value::Array(change))
+            if change.iter().all(|item| key(field, item).is_some()) =>
+        {
             for item in change {
                 match live.iter_mut().find(|old| key(field, old) == key(field, item)) {
                     Some(old) => merge(old, item, "", null_deletes),
@@ -145,7 +164,12 @@ pub(crate) fn merge_patch(live: &mut Value, change: &Value) {
 fn key(field: &str, item: &Value) -> Option<String> {
     let item = item.as_object()?;
     let names: &[&str] = match field {
-        "containers" | "initContainers" | "ephemeralContainers" | "volumes" | "env" | "imagePullSecrets" => &["name"],
+        "containers"
+        | "initContainers"
+        | "ephemeralContainers"
+        | "volumes"
+        | "env"
+        | "imagePullSecrets" => &["name"],
         "volumeMounts" => &["mountPath"],
         "volumeDevices" => &["devicePath"],
         "ports" if item.contains_key("containerPort") => &["containerPort", "protocol"],
@@ -157,7 +181,8 @@ fn key(field: &str, item: &Value) -> Option<String> {
     };
     let mut keys = Map::new();
     for name in names {
-        let value = item.get(*name).cloned().or_else(|| (*name == "protocol").then(|| json!("TCP")))?;
+        let value =
+            item.get(*name).cloned().or_else(|| (*name == "protocol").then(|| json!("TCP")))?;
         keys.insert((*name).to_owned(), value);
     }
     Some(format!("k:{}", Value::Object(keys)))
@@ -171,7 +196,12 @@ fn fields(object: &Value) -> BTreeMap<Path, Value> {
             "apiVersion" | "kind" | "status" => {}
             "metadata" => {
                 let owned = ["labels", "annotations", "finalizers", "ownerReferences"];
-                for (name, value) in value.as_object().into_iter().flatten().filter(|(name, _)| owned.contains(&name.as_str())) {
+                for (name, value) in value
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .filter(|(name, _)| owned.contains(&name.as_str()))
+                {
                     walk(&mut all, vec!["f:metadata".into(), format!("f:{name}")], name, value);
                 }
             }
@@ -193,7 +223,9 @@ fn walk(all: &mut BTreeMap<Path, Value>, path: Path, field: &str, value: &Value)
                 walk(all, below(format!("f:{name}")), name, value);
             }
         }
-        Value::Array(list) if !list.is_empty() && list.iter().all(|item| key(field, item).is_some()) => {
+        Value::Array(list)
+            if !list.is_empty() && list.iter().all(|item| key(field, item).is_some()) =>
+        {
             for item in list {
                 if let Some(key) = key(field, item) {
                     walk(all, below(key), "", item);
@@ -214,7 +246,8 @@ fn cut(value: &mut Value, path: &[String]) {
         } else {
             cut(inner, rest);
         }
-        let empty = inner.as_object().is_some_and(Map::is_empty) || inner.as_array().is_some_and(Vec::is_empty);
+        let empty = inner.as_object().is_some_and(Map::is_empty)
+            || inner.as_array().is_some_and(Vec::is_empty);
         if rest.is_empty() || empty {
             map.remove(name);
         }
@@ -232,13 +265,15 @@ fn cut_item(list: &mut Value, field: &str, item: &str, rest: &[String]) {
 
 /// `.spec.template.spec.containers[name="web"].image`
 fn dotted(path: &[String]) -> String {
-    let part = |part: &String| match part.strip_prefix("f:") {
-        Some(name) => format!(".{name}"),
-        None => {
-            let keys: Map<String, Value> = serde_json::from_str(part.trim_start_matches("k:")).unwrap_or_default();
-            let keys: Vec<String> = keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            format!("[{}]", keys.join(","))
+    let part = |part: &String| {
+        if let Some(name) = part.strip_prefix("f:") {
+            return format!(".{name}");
         }
+        let keys: Map<String, Value> =
+            serde_json::from_str(part.trim_start_matches("k:")).unwrap_or_default();
+        let keys: Vec<String> =
+            keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("[{}]", keys.join(","))
     };
     path.iter().map(part).collect()
 }
@@ -267,12 +302,17 @@ mod tests {
 
     #[test]
     fn what_another_changed_is_a_conflict_until_forced() {
-        let (live, owners) = Owners::default().apply("vnfm", &json!({}), &deployment("a:1", 2), false).unwrap();
+        let (live, owners) =
+            Owners::default().apply("vnfm", &json!({}), &deployment("a:1", 2), false).unwrap();
         let mut scaled = live.clone();
         scaled["spec"]["replicas"] = json!(5);
         let owners = owners.wrote("kubectl", &live, &scaled);
-        let conflicts = owners.clone().apply("vnfm", &scaled, &deployment("a:1", 2), false).unwrap_err();
-        assert_eq!(conflicts, [Conflict { manager: "kubectl".into(), field: ".spec.replicas".into() }]);
+        let conflicts =
+            owners.clone().apply("vnfm", &scaled, &deployment("a:1", 2), false).unwrap_err();
+        assert_eq!(
+            conflicts,
+            [Conflict { manager: "kubectl".into(), field: ".spec.replicas".into() }]
+        );
         let (forced, owners) = owners.apply("vnfm", &scaled, &deployment("a:2", 2), true).unwrap();
         assert_eq!(forced["spec"]["replicas"], 2);
         assert_eq!(forced["spec"]["template"]["spec"]["containers"][0]["image"], "a:2");
@@ -281,14 +321,20 @@ mod tests {
 
     #[test]
     fn what_is_no_longer_applied_goes_and_what_others_added_stays() {
-        let (mut live, owners) = Owners::default().apply("vnfm", &json!({}), &deployment("a:1", 2), false).unwrap();
-        live["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap().push(json!({ "name": "sidecar", "image": "s" }));
+        let (mut live, owners) =
+            Owners::default().apply("vnfm", &json!({}), &deployment("a:1", 2), false).unwrap();
+        live["spec"]["template"]["spec"]["containers"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({ "name": "sidecar", "image": "s" }));
         let owners = owners.wrote("mesh", &deployment("a:1", 2), &live);
         let mut less = deployment("a:1", 2);
         less["metadata"].as_object_mut().unwrap().remove("labels");
         less["spec"].as_object_mut().unwrap().remove("replicas");
         let (merged, _) = owners.apply("vnfm", &live, &less, false).unwrap();
-        assert!(merged["spec"].get("replicas").is_none() && merged["metadata"].get("labels").is_none());
+        assert!(
+            merged["spec"].get("replicas").is_none() && merged["metadata"].get("labels").is_none()
+        );
         assert_eq!(merged["spec"]["template"]["spec"]["containers"].as_array().unwrap().len(), 2);
     }
 

@@ -47,17 +47,31 @@ impl Tokens {
     }
 
     /// A token of a service account, shaped as the real ones are; none if there is no such account.
-    pub(crate) fn issue(&mut self, store: &Store, namespace: &str, account: &str, seconds: i64) -> Option<(String, jiff::Timestamp)> {
-        let uid = store.get(&Key::new("serviceaccounts", namespace, account))?["metadata"]["uid"].as_str()?.to_owned();
+    pub(crate) fn issue(
+        &mut self,
+        store: &Store,
+        namespace: &str,
+        account: &str,
+        seconds: i64,
+    ) -> Option<(String, jiff::Timestamp)> {
+        let uid = store.get(&Key::new("serviceaccounts", namespace, account))?["metadata"]["uid"]
+            .as_str()?
+            .to_owned();
         let now = jiff::Timestamp::now();
         let expires = now.saturating_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(now);
         let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let claims = json!({ "aud": ["https://kubernetes.default.svc.cluster.local"], "exp": expires.as_second(), "iat": now.as_second(), "nbf": now.as_second(),
             "iss": "https://kubernetes.default.svc.cluster.local", "jti": Uuid::new_v4().to_string(), "sub": format!("system:serviceaccount:{namespace}:{account}"),
             "kubernetes.io": { "namespace": namespace, "serviceaccount": { "name": account, "uid": uid } } });
-        let signature = URL_SAFE_NO_PAD.encode([Uuid::new_v4().into_bytes(), Uuid::new_v4().into_bytes()].concat());
-        let token = format!("{}.{}.{signature}", part(&json!({ "alg": "RS256", "kid": "sim" })), part(&claims));
-        let issued = Issued { namespace: namespace.to_owned(), account: account.to_owned(), uid, expires };
+        let signature = URL_SAFE_NO_PAD
+            .encode([Uuid::new_v4().into_bytes(), Uuid::new_v4().into_bytes()].concat());
+        let token = format!(
+            "{}.{}.{signature}",
+            part(&json!({ "alg": "RS256", "kid": "sim" })),
+            part(&claims)
+        );
+        let issued =
+            Issued { namespace: namespace.to_owned(), account: account.to_owned(), uid, expires };
         self.issued.insert(token.clone(), issued);
         Some((token, expires))
     }
@@ -66,20 +80,35 @@ impl Tokens {
     pub(crate) fn who(&self, store: &Store, header: &str) -> Result<Who, ()> {
         let Some(token) = header.strip_prefix("Bearer ") else {
             if header.is_empty() {
-                return Ok(Who { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()] });
+                return Ok(Who {
+                    name: "system:anonymous".into(),
+                    groups: vec!["system:unauthenticated".into()],
+                });
             }
             return Err(());
         };
         if token == self.admin {
-            return Ok(Who { name: "kubernetes-admin".into(), groups: vec!["system:masters".into()] });
+            return Ok(Who {
+                name: "kubernetes-admin".into(),
+                groups: vec!["system:masters".into()],
+            });
         }
-        let issued = self.issued.get(token).filter(|issued| issued.expires > jiff::Timestamp::now()).ok_or(())?;
-        let account = store.get(&Key::new("serviceaccounts", &issued.namespace, &issued.account)).ok_or(())?;
+        let issued = self
+            .issued
+            .get(token)
+            .filter(|issued| issued.expires > jiff::Timestamp::now())
+            .ok_or(())?;
+        let account =
+            store.get(&Key::new("serviceaccounts", &issued.namespace, &issued.account)).ok_or(())?;
         if account["metadata"]["uid"] != issued.uid.as_str() {
             return Err(());
         }
         let name = format!("system:serviceaccount:{}:{}", issued.namespace, issued.account);
-        let groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{}", issued.namespace), "system:authenticated".into()];
+        let groups = vec![
+            "system:serviceaccounts".into(),
+            format!("system:serviceaccounts:{}", issued.namespace),
+            "system:authenticated".into(),
+        ];
         Ok(Who { name, groups })
     }
 }
@@ -90,17 +119,32 @@ impl Who {
         if self.groups.iter().any(|group| group == "system:masters") {
             return true;
         }
-        let everywhere = store.list("clusterrolebindings.rbac.authorization.k8s.io", "").map(|(_, b)| (b, ""));
-        let here = store.list("rolebindings.rbac.authorization.k8s.io", deed.namespace).filter(|_| !deed.namespace.is_empty()).map(|(k, b)| (b, k.namespace.as_str()));
-        everywhere.chain(here).any(|(binding, namespace)| self.is_bound(binding) && allows(store, &binding["roleRef"], namespace, deed))
+        let everywhere =
+            store.list("clusterrolebindings.rbac.authorization.k8s.io", "").map(|(_, b)| (b, ""));
+        let here = store
+            .list("rolebindings.rbac.authorization.k8s.io", deed.namespace)
+            .filter(|_| !deed.namespace.is_empty())
+            .map(|(k, b)| (b, k.namespace.as_str()));
+        everywhere.chain(here).any(|(binding, namespace)| {
+            self.is_bound(binding) && allows(store, &binding["roleRef"], namespace, deed)
+        })
     }
 
     fn is_bound(&self, binding: &Value) -> bool {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        binding["subjects"].as_array().into_iter().flatten().any(|subject| match subject["kind"].as_str() {
-            Some("ServiceAccount") => self.name == format!("system:serviceaccount:{}:{}", text(&subject["namespace"]), text(&subject["name"])),
-            Some("Group") => self.groups.iter().any(|group| subject["name"] == group.as_str()),
-            _ => subject["name"] == self.name.as_str(),
+        binding["subjects"].as_array().into_iter().flatten().any(|subject| {
+            match subject["kind"].as_str() {
+                Some("ServiceAccount") => {
+                    self.name
+                        == format!(
+                            "system:serviceaccount:{}:{}",
+                            text(&subject["namespace"]),
+                            text(&subject["name"])
+                        )
+                }
+                Some("Group") => self.groups.iter().any(|group| subject["name"] == group.as_str()),
+                _ => subject["name"] == self.name.as_str(),
+            }
         })
     }
 }
@@ -111,11 +155,18 @@ fn allows(store: &Store, role: &Value, namespace: &str, deed: &Deed<'_>) -> bool
         Some("Role") => Key::new("roles.rbac.authorization.k8s.io", namespace, name),
         _ => Key::new("clusterroles.rbac.authorization.k8s.io", "", name),
     };
-    let has = |list: &Value, wanted: &str| list.as_array().into_iter().flatten().any(|item| item == "*" || item == wanted);
+    let has = |list: &Value, wanted: &str| {
+        list.as_array().into_iter().flatten().any(|item| item == "*" || item == wanted)
+    };
     store.get(&key).is_some_and(|role| {
         role["rules"].as_array().into_iter().flatten().any(|rule| {
-            let named = rule["resourceNames"].as_array().is_none_or(|names| names.is_empty() || names.iter().any(|n| n == deed.name));
-            named && has(&rule["verbs"], deed.verb) && has(&rule["apiGroups"], deed.group) && has(&rule["resources"], deed.plural)
+            let named = rule["resourceNames"]
+                .as_array()
+                .is_none_or(|names| names.is_empty() || names.iter().any(|n| n == deed.name));
+            named
+                && has(&rule["verbs"], deed.verb)
+                && has(&rule["apiGroups"], deed.group)
+                && has(&rule["resources"], deed.plural)
         })
     })
 }

@@ -48,7 +48,11 @@ impl Controllers {
                 break;
             }
         }
-        self.due.retain(|uid, _| store.list("pods", "").any(|(_, pod)| pod["metadata"]["uid"] == uid.as_str() && pod["status"]["phase"] == "Pending"));
+        self.due.retain(|uid, _| {
+            store.list("pods", "").any(|(_, pod)| {
+                pod["metadata"]["uid"] == uid.as_str() && pod["status"]["phase"] == "Pending"
+            })
+        });
         self.due.values().min().copied()
     }
 
@@ -68,8 +72,17 @@ impl Controllers {
     }
 
     fn start(&mut self, store: &mut Store, key: &Key, pod: &Value) {
-        let images = |spec: &Value| spec["containers"].as_array().into_iter().flatten().map(|c| c["image"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>();
-        if let Some(image) = images(&pod["spec"]).into_iter().find(|image| image.contains("no-such")) {
+        let images = |spec: &Value| {
+            spec["containers"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|c| c["image"].as_str().unwrap_or_default().to_owned())
+                .collect::<Vec<_>>()
+        };
+        if let Some(image) =
+            images(&pod["spec"]).into_iter().find(|image| image.contains("no-such"))
+        {
             return fail_to_pull(store, key, pod, &image);
         }
         let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
@@ -80,7 +93,8 @@ impl Controllers {
         self.due.remove(&uid);
         self.addresses += 1;
         let address = format!("10.244.{}.{}", self.addresses / 250 % 250, self.addresses % 250 + 2);
-        let finishes = matches!(pod["spec"]["restartPolicy"].as_str(), Some("Never" | "OnFailure")) && owner(pod).is_some_and(|o| o["kind"] == "Job");
+        let finishes = matches!(pod["spec"]["restartPolicy"].as_str(), Some("Never" | "OnFailure"))
+            && owner(pod).is_some_and(|o| o["kind"] == "Job");
         store.update(key, |pod| pod["status"] = running(pod, &address, finishes));
     }
 }
@@ -98,14 +112,24 @@ fn condition(kind: &str, holds: bool, reason: &str) -> Value {
 }
 
 fn running(pod: &Value, address: &str, finishes: bool) -> Value {
-    let state = if finishes { json!({ "terminated": { "exitCode": 0, "reason": "Completed", "finishedAt": now() } }) } else { json!({ "running": { "startedAt": now() } }) };
+    let state = if finishes {
+        json!({ "terminated": { "exitCode": 0, "reason": "Completed", "finishedAt": now() } })
+    } else {
+        json!({ "running": { "startedAt": now() } })
+    };
     let of = |container: &Value| {
         json!({ "name": container["name"], "image": container["image"], "imageID": "", "containerID": format!("containerd://{}", Uuid::new_v4().simple()),
             "ready": !finishes, "started": !finishes, "restartCount": 0, "state": state, "lastState": {} })
     };
-    let containers: Vec<Value> = pod["spec"]["containers"].as_array().into_iter().flatten().map(of).collect();
+    let containers: Vec<Value> =
+        pod["spec"]["containers"].as_array().into_iter().flatten().map(of).collect();
     let reason = if finishes { "PodCompleted" } else { "" };
-    let conditions = [("PodScheduled", true), ("Initialized", true), ("ContainersReady", !finishes), ("Ready", !finishes)];
+    let conditions = [
+        ("PodScheduled", true),
+        ("Initialized", true),
+        ("ContainersReady", !finishes),
+        ("Ready", !finishes),
+    ];
     json!({ "phase": if finishes { "Succeeded" } else { "Running" }, "podIP": address, "podIPs": [{ "ip": address }], "hostIP": pod["status"]["hostIP"], "startTime": now(),
         "qosClass": "BestEffort", "containerStatuses": containers,
         "conditions": conditions.iter().map(|(kind, holds)| condition(kind, *holds, if *holds { "" } else { reason })).collect::<Vec<_>>() })
@@ -114,19 +138,43 @@ fn running(pod: &Value, address: &str, finishes: bool) -> Value {
 /// Finds a node: one that is Ready, whose taints are tolerated and that the selector selects.
 fn schedule(store: &mut Store, key: &Key, pod: &Value) {
     let spec = &pod["spec"];
-    let everything = spec["tolerations"].as_array().into_iter().flatten().any(|t| t["operator"] == "Exists" && t["key"].is_null());
+    let everything = spec["tolerations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|t| t["operator"] == "Exists" && t["key"].is_null());
     let fits = |node: &Value| {
         let labels = &node["metadata"]["labels"];
-        let selected = spec["nodeSelector"].as_object().into_iter().flatten().all(|(label, value)| labels[label] == *value);
-        let tolerated = |taint: &Value| everything || spec["tolerations"].as_array().into_iter().flatten().any(|t| t["key"] == taint["key"]);
+        let selected = spec["nodeSelector"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .all(|(label, value)| labels[label] == *value);
+        let tolerated = |taint: &Value| {
+            everything
+                || spec["tolerations"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|t| t["key"] == taint["key"])
+        };
         let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
-        selected && (everything || is_ready(node)) && node["spec"]["unschedulable"] != true && taints.all(tolerated)
+        selected
+            && (everything || is_ready(node))
+            && node["spec"]["unschedulable"] != true
+            && taints.all(tolerated)
     };
     let mut load: BTreeMap<String, usize> = BTreeMap::new();
     for (_, other) in store.list("pods", "") {
-        *load.entry(other["spec"]["nodeName"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
+        *load
+            .entry(other["spec"]["nodeName"].as_str().unwrap_or_default().to_owned())
+            .or_default() += 1;
     }
-    let nodes: Vec<Arc<Value>> = store.list("nodes", "").map(|(_, node)| Arc::clone(node)).filter(|node| fits(node)).collect();
+    let nodes: Vec<Arc<Value>> = store
+        .list("nodes", "")
+        .map(|(_, node)| Arc::clone(node))
+        .filter(|node| fits(node))
+        .collect();
     let name = |node: &Value| node["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     match nodes.iter().min_by_key(|node| load.get(&name(node)).copied().unwrap_or(0)) {
         Some(node) => store.update(key, |pod| {
@@ -151,7 +199,9 @@ fn fail_to_pull(store: &mut Store, key: &Key, pod: &Value, image: &str) {
     if !pod["status"]["containerStatuses"].is_null() {
         return;
     }
-    let message = format!("Failed to pull image \"{image}\": rpc error: code = NotFound desc = failed to pull and unpack image \"{image}\": not found");
+    let message = format!(
+        "Failed to pull image \"{image}\": rpc error: code = NotFound desc = failed to pull and unpack image \"{image}\": not found"
+    );
     store.update(key, |pod| {
         let waiting = |container: &Value| {
             json!({ "name": container["name"], "image": container["image"], "imageID": "", "ready": false, "started": false, "restartCount": 0, "lastState": {},
@@ -176,15 +226,20 @@ fn event(store: &mut Store, key: &Key, about: &Value, (reason, message): (&str, 
 // --- workloads ---
 
 fn hash(value: &Value) -> String {
-    let sum = Sha256::digest(value.to_string().as_bytes());
-    sum.iter().take(5).map(|byte| format!("{byte:02x}")).collect()
+    let sum: [u8; 32] = Sha256::digest(value.to_string().as_bytes()).into();
+    let [a, b, c, d, ..] = sum;
+    format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
 }
 
 /// The objects of a kind that one object controls.
 fn children(store: &Store, kind: &str, parent: &Value) -> Vec<(Key, Arc<Value>)> {
     let namespace = parent["metadata"]["namespace"].as_str().unwrap_or_default();
     let uid = &parent["metadata"]["uid"];
-    store.list(kind, namespace).filter(|(_, body)| owner(body).is_some_and(|o| o["uid"] == *uid)).map(|(k, b)| (k.clone(), Arc::clone(b))).collect()
+    store
+        .list(kind, namespace)
+        .filter(|(_, body)| owner(body).is_some_and(|o| o["uid"] == *uid))
+        .map(|(k, b)| (k.clone(), Arc::clone(b)))
+        .collect()
 }
 
 fn is_going(body: &Value) -> bool {
@@ -192,7 +247,11 @@ fn is_going(body: &Value) -> bool {
 }
 
 fn is_ready(body: &Value) -> bool {
-    body["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True")
+    body["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
 fn owned_by(parent: &Value) -> Value {
@@ -203,7 +262,11 @@ fn make_pod(store: &mut Store, parent: &Value, name: &str, more: &[(&str, &str)]
     let template = &parent["spec"]["template"];
     let namespace = parent["metadata"]["namespace"].as_str().unwrap_or_default();
     let mut spec = template["spec"].clone();
-    for (field, value) in [("restartPolicy", json!("Always")), ("terminationGracePeriodSeconds", json!(30)), ("serviceAccountName", json!("default"))] {
+    for (field, value) in [
+        ("restartPolicy", json!("Always")),
+        ("terminationGracePeriodSeconds", json!(30)),
+        ("serviceAccountName", json!("default")),
+    ] {
         if spec[field].is_null() {
             spec[field] = value;
         }
@@ -243,19 +306,32 @@ fn deployments(store: &mut Store) {
             None => make_replica_set(store, &deployment, (&current, &hash, &revision)),
         }
         let done = |body: &Value| body["status"]["readyReplicas"].as_u64().unwrap_or(0);
-        let fresh = store.get(&Key::new("replicasets.apps", &key.namespace, &current)).map_or(0, |body| done(body));
-        for (old, _) in sets.iter().filter(|(set, _)| set.name != current && fresh >= count(&deployment) as u64) {
+        let fresh = store
+            .get(&Key::new("replicasets.apps", &key.namespace, &current))
+            .map_or(0, |body| done(body));
+        for (old, _) in
+            sets.iter().filter(|(set, _)| set.name != current && fresh >= count(&deployment) as u64)
+        {
             store.update(old, |body| body["spec"]["replicas"] = json!(0));
         }
         let sets = children(store, "replicasets.apps", &deployment);
-        let total = |field: &str| sets.iter().map(|(_, set)| set["status"][field].as_u64().unwrap_or(0)).sum::<u64>();
+        let total = |field: &str| {
+            sets.iter().map(|(_, set)| set["status"][field].as_u64().unwrap_or(0)).sum::<u64>()
+        };
         let (made, ready) = (total("replicas"), total("readyReplicas"));
-        let updated = sets.iter().find(|(set, _)| set.name == current).map_or(0, |(_, set)| set["status"]["replicas"].as_u64().unwrap_or(0));
+        let updated = sets
+            .iter()
+            .find(|(set, _)| set.name == current)
+            .map_or(0, |(_, set)| set["status"]["replicas"].as_u64().unwrap_or(0));
         store.update(&key, |body| deployment_status(body, (made, ready, updated)));
     }
 }
 
-fn make_replica_set(store: &mut Store, deployment: &Value, (name, hash, revision): (&str, &str, &str)) {
+fn make_replica_set(
+    store: &mut Store,
+    deployment: &Value,
+    (name, hash, revision): (&str, &str, &str),
+) {
     let namespace = deployment["metadata"]["namespace"].as_str().unwrap_or_default();
     let mut template = deployment["spec"]["template"].clone();
     template["metadata"]["labels"]["pod-template-hash"] = json!(hash);
@@ -272,15 +348,38 @@ fn deployment_status(body: &mut Value, (made, ready, updated): (u64, u64, u64)) 
     let before = body["status"]["conditions"].clone();
     let mut all = Vec::new();
     for (kind, holds, reason) in [
-        ("Available", ready >= wanted, if ready >= wanted { "MinimumReplicasAvailable" } else { "MinimumReplicasUnavailable" }),
-        ("Progressing", true, if updated >= wanted && ready >= wanted { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" }),
+        (
+            "Available",
+            ready >= wanted,
+            if ready >= wanted { "MinimumReplicasAvailable" } else { "MinimumReplicasUnavailable" },
+        ),
+        (
+            "Progressing",
+            true,
+            if updated >= wanted && ready >= wanted {
+                "NewReplicaSetAvailable"
+            } else {
+                "ReplicaSetUpdated"
+            },
+        ),
     ] {
         let state = if holds { "True" } else { "False" };
-        let old = before.as_array().into_iter().flatten().find(|c| c["type"] == kind && c["status"] == state && c["reason"] == reason);
+        let old = before
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|c| c["type"] == kind && c["status"] == state && c["reason"] == reason);
         all.push(old.cloned().unwrap_or_else(|| json!({ "type": kind, "status": state, "reason": reason, "lastUpdateTime": now(), "lastTransitionTime": now() })));
     }
-    let mut status = json!({ "observedGeneration": body["metadata"]["generation"], "conditions": all });
-    for (field, value) in [("replicas", made), ("updatedReplicas", updated), ("readyReplicas", ready), ("availableReplicas", ready), ("unavailableReplicas", wanted.saturating_sub(ready))] {
+    let mut status =
+        json!({ "observedGeneration": body["metadata"]["generation"], "conditions": all });
+    for (field, value) in [
+        ("replicas", made),
+        ("updatedReplicas", updated),
+        ("readyReplicas", ready),
+        ("availableReplicas", ready),
+        ("unavailableReplicas", wanted.saturating_sub(ready)),
+    ] {
         if value > 0 {
             status[field] = json!(value);
         }
@@ -291,7 +390,8 @@ fn deployment_status(body: &mut Value, (made, ready, updated): (u64, u64, u64)) 
 fn replica_sets(store: &mut Store) {
     for key in keys(store, "replicasets.apps") {
         let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else { continue };
-        let pods: Vec<_> = children(store, "pods", &set).into_iter().filter(|(_, pod)| !is_going(pod)).collect();
+        let pods: Vec<_> =
+            children(store, "pods", &set).into_iter().filter(|(_, pod)| !is_going(pod)).collect();
         for _ in pods.len()..count(&set) {
             make_pod(store, &set, &format!("{}-{}", key.name, suffix()), &[]);
         }
@@ -300,7 +400,8 @@ fn replica_sets(store: &mut Store) {
         for (pod, _) in surplus.into_iter().take(pods.len().saturating_sub(count(&set))) {
             store.delete(pod, false, false);
         }
-        let pods: Vec<_> = children(store, "pods", &set).into_iter().filter(|(_, pod)| !is_going(pod)).collect();
+        let pods: Vec<_> =
+            children(store, "pods", &set).into_iter().filter(|(_, pod)| !is_going(pod)).collect();
         let ready = pods.iter().filter(|(_, pod)| is_ready(pod)).count();
         store.update(&key, |body| body["status"] = json!({ "replicas": pods.len(), "fullyLabeledReplicas": pods.len(), "readyReplicas": ready, "availableReplicas": ready,
             "observedGeneration": body["metadata"]["generation"] }));
@@ -317,7 +418,10 @@ fn stateful_sets(store: &mut Store) {
         // In order, each when the one before it is Ready.
         for n in 0..count(&set) {
             match pods.iter().find(|(pod, _)| pod.name == name(n)) {
-                Some((pod, body)) if body["metadata"]["labels"]["controller-revision-hash"] != revision.as_str() => {
+                Some((pod, body))
+                    if body["metadata"]["labels"]["controller-revision-hash"]
+                        != revision.as_str() =>
+                {
                     store.delete(pod, false, false);
                     break;
                 }
@@ -325,13 +429,24 @@ fn stateful_sets(store: &mut Store) {
                 Some(_) => break,
                 None => {
                     let index = n.to_string();
-                    make_pod(store, &set, &name(n), &[("controller-revision-hash", &revision), ("statefulset.kubernetes.io/pod-name", &name(n)), ("apps.kubernetes.io/pod-index", &index)]);
+                    make_pod(
+                        store,
+                        &set,
+                        &name(n),
+                        &[
+                            ("controller-revision-hash", &revision),
+                            ("statefulset.kubernetes.io/pod-name", &name(n)),
+                            ("apps.kubernetes.io/pod-index", &index),
+                        ],
+                    );
                     break;
                 }
             }
         }
         let wanted: BTreeSet<String> = (0..count(&set)).map(name).collect();
-        for (pod, _) in pods.iter().filter(|(pod, body)| !wanted.contains(&pod.name) && !is_going(body)) {
+        for (pod, _) in
+            pods.iter().filter(|(pod, body)| !wanted.contains(&pod.name) && !is_going(body))
+        {
             store.delete(pod, false, false);
         }
         let pods = children(store, "pods", &set);
@@ -364,10 +479,16 @@ fn jobs(store: &mut Store) {
     for key in keys(store, "jobs.batch") {
         let Some(job) = store.get(&key).cloned().filter(|j| !is_going(j)) else { continue };
         let pods = children(store, "pods", &job);
-        let wanted = job["spec"]["completions"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
+        let wanted =
+            job["spec"]["completions"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(1);
         let done = pods.iter().filter(|(_, pod)| pod["status"]["phase"] == "Succeeded").count();
         for _ in pods.len()..wanted {
-            make_pod(store, &job, &format!("{}-{}", key.name, suffix()), &[("job-name", &key.name), ("batch.kubernetes.io/job-name", &key.name)]);
+            make_pod(
+                store,
+                &job,
+                &format!("{}-{}", key.name, suffix()),
+                &[("job-name", &key.name), ("batch.kubernetes.io/job-name", &key.name)],
+            );
         }
         if job["status"]["completionTime"].is_null() {
             store.update(&key, |body| {
@@ -378,7 +499,8 @@ fn jobs(store: &mut Store) {
                 body["status"]["active"] = json!(wanted - done.min(wanted));
                 if done >= wanted {
                     body["status"]["completionTime"] = json!(now());
-                    body["status"]["conditions"] = json!([condition("Complete", true, "CompletionsReached")]);
+                    body["status"]["conditions"] =
+                        json!([condition("Complete", true, "CompletionsReached")]);
                 }
             });
         }
@@ -396,7 +518,11 @@ fn namespaces(store: &mut Store, ca_pem: &str) {
         }
         let account = Key::new("serviceaccounts", &key.name, "default");
         if store.get(&account).is_none() {
-            store.put(&account, json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {} }), Owners::default());
+            store.put(
+                &account,
+                json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {} }),
+                Owners::default(),
+            );
         }
         let root = Key::new("configmaps", &key.name, "kube-root-ca.crt");
         if store.get(&root).is_none() {
@@ -407,7 +533,11 @@ fn namespaces(store: &mut Store, ca_pem: &str) {
 
 /// A namespace that goes takes its content along, and goes when that is gone.
 fn empty(store: &mut Store, namespace: &Key) {
-    let content: Vec<Key> = store.all().filter(|(key, _)| key.namespace == namespace.name).map(|(key, _)| key.clone()).collect();
+    let content: Vec<Key> = store
+        .all()
+        .filter(|(key, _)| key.namespace == namespace.name)
+        .map(|(key, _)| key.clone())
+        .collect();
     if content.is_empty() {
         store.remove(namespace);
         return;
@@ -421,7 +551,8 @@ fn empty(store: &mut Store, namespace: &Key) {
 
 /// A node is Ready once the cluster has a network.
 fn nodes(store: &mut Store, network: bool) {
-    let network = network || keys(store, "daemonsets.apps").iter().any(|key| key.name != "kube-proxy");
+    let network =
+        network || keys(store, "daemonsets.apps").iter().any(|key| key.name != "kube-proxy");
     for key in keys(store, "nodes") {
         store.update(&key, |node| {
             if is_ready(node) != network || node["status"]["conditions"].is_null() {
@@ -446,18 +577,34 @@ fn volumes(store: &mut Store) {
 
 /// What is owned goes when every owner is gone; an owner that waits for it goes then.
 fn collect_garbage(store: &mut Store) {
-    let alive: BTreeSet<String> = store.all().filter_map(|(_, body)| body["metadata"]["uid"].as_str().map(str::to_owned)).collect();
+    let alive: BTreeSet<String> = store
+        .all()
+        .filter_map(|(_, body)| body["metadata"]["uid"].as_str().map(str::to_owned))
+        .collect();
     let leaving: BTreeSet<String> = (store.all())
-        .filter(|(_, body)| is_going(body) && body["metadata"]["finalizers"].as_array().into_iter().flatten().any(|f| f == "foregroundDeletion"))
+        .filter(|(_, body)| {
+            is_going(body)
+                && body["metadata"]["finalizers"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|f| f == "foregroundDeletion")
+        })
         .filter_map(|(_, body)| body["metadata"]["uid"].as_str().map(str::to_owned))
         .collect();
     let mut waited_for = BTreeSet::new();
     let mut doomed = Vec::new();
     for (key, body) in store.all() {
-        let Some(owners) = body["metadata"]["ownerReferences"].as_array().filter(|list| !list.is_empty()) else { continue };
+        let Some(owners) =
+            body["metadata"]["ownerReferences"].as_array().filter(|list| !list.is_empty())
+        else {
+            continue;
+        };
         let uids: Vec<&str> = owners.iter().filter_map(|owner| owner["uid"].as_str()).collect();
-        waited_for.extend(uids.iter().filter(|uid| leaving.contains(**uid)).map(|uid| (*uid).to_owned()));
-        if uids.iter().all(|uid| !alive.contains(*uid) || leaving.contains(*uid)) && !is_going(body) {
+        waited_for
+            .extend(uids.iter().filter(|uid| leaving.contains(**uid)).map(|uid| (*uid).to_owned()));
+        if uids.iter().all(|uid| !alive.contains(*uid) || leaving.contains(*uid)) && !is_going(body)
+        {
             doomed.push((key.clone(), uids.iter().any(|uid| leaving.contains(*uid))));
         }
     }
@@ -465,7 +612,11 @@ fn collect_garbage(store: &mut Store) {
         store.delete(&key, foreground && key.kind != "pods", false);
     }
     let free: Vec<Key> = (store.all())
-        .filter(|(_, body)| body["metadata"]["uid"].as_str().is_some_and(|uid| leaving.contains(uid) && !waited_for.contains(uid)))
+        .filter(|(_, body)| {
+            body["metadata"]["uid"]
+                .as_str()
+                .is_some_and(|uid| leaving.contains(uid) && !waited_for.contains(uid))
+        })
         .map(|(key, _)| key.clone())
         .collect();
     for key in free {

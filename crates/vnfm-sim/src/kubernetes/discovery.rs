@@ -16,14 +16,29 @@ pub(crate) fn discover(store: &Store, path: &[&str], request: &Request) -> Optio
     let groups = groups(store);
     match path {
         ["version"] => Some(Reply::json(200, &version())),
-        ["healthz" | "livez" | "readyz"] => Some(Reply { body: "ok".into(), ..Reply::empty(200) }.with("content-type", "text/plain; charset=utf-8")),
+        ["healthz" | "livez" | "readyz"] => Some(
+            Reply { body: "ok".into(), ..Reply::empty(200) }
+                .with("content-type", "text/plain; charset=utf-8"),
+        ),
         ["api"] if aggregated => Some(discovery(groups.get("").into_iter())),
-        ["apis"] if aggregated => Some(discovery(groups.iter().filter(|(name, _)| !name.is_empty()).map(|(_, kinds)| kinds))),
-        ["api"] => Some(Reply::json(200, &json!({ "kind": "APIVersions", "versions": ["v1"],
-            "serverAddressByClientCIDRs": [{ "clientCIDR": "0.0.0.0/0", "serverAddress": request.header("host") }] }))),
+        ["apis"] if aggregated => Some(discovery(
+            groups.iter().filter(|(name, _)| !name.is_empty()).map(|(_, kinds)| kinds),
+        )),
+        ["api"] => Some(Reply::json(
+            200,
+            &json!({ "kind": "APIVersions", "versions": ["v1"],
+            "serverAddressByClientCIDRs": [{ "clientCIDR": "0.0.0.0/0", "serverAddress": request.header("host") }] }),
+        )),
         ["apis"] => {
-            let list: Vec<Value> = groups.iter().filter(|(name, _)| !name.is_empty()).map(|(name, kinds)| group(name, kinds)).collect();
-            Some(Reply::json(200, &json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": list })))
+            let list: Vec<Value> = groups
+                .iter()
+                .filter(|(name, _)| !name.is_empty())
+                .map(|(name, kinds)| group(name, kinds))
+                .collect();
+            Some(Reply::json(
+                200,
+                &json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": list }),
+            ))
         }
         ["apis", name] => groups.get(*name).map(|kinds| {
             let mut body = group(name, kinds);
@@ -52,11 +67,15 @@ fn versions(kinds: &[Arc<Kind>]) -> Vec<&str> {
 }
 
 fn group(name: &str, kinds: &[Arc<Kind>]) -> Value {
-    let all: Vec<Value> = versions(kinds).iter().map(|v| json!({ "groupVersion": format!("{name}/{v}"), "version": v })).collect();
+    let all: Vec<Value> = versions(kinds)
+        .iter()
+        .map(|v| json!({ "groupVersion": format!("{name}/{v}"), "version": v }))
+        .collect();
     json!({ "name": name, "versions": all, "preferredVersion": all.first() })
 }
 
-const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const VERBS: [&str; 8] =
+    ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
 fn resources(kinds: &[Arc<Kind>], version: &str) -> Option<Reply> {
     let of_version: Vec<&Arc<Kind>> = kinds.iter().filter(|kind| kind.version == version).collect();
@@ -67,12 +86,18 @@ fn resources(kinds: &[Arc<Kind>], version: &str) -> Option<Reply> {
         list.push(entry(kind.plural.clone(), &VERBS));
         list.push(entry(format!("{}/status", kind.plural), &["get", "patch", "update"]));
     }
-    Some(Reply::json(200, &json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": list })))
+    Some(Reply::json(
+        200,
+        &json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": list }),
+    ))
 }
 
 fn discovery<'a>(groups: impl Iterator<Item = &'a Vec<Arc<Kind>>>) -> Reply {
     let items: Vec<Value> = groups.map(|kinds| aggregated(kinds)).collect();
-    let mut reply = Reply::json(200, &json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items }));
+    let mut reply = Reply::json(
+        200,
+        &json!({ "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items }),
+    );
     reply.headers = vec![("content-type", AGGREGATED.to_owned())];
     reply
 }
@@ -84,11 +109,15 @@ fn aggregated(kinds: &[Arc<Kind>]) -> Value {
         json!({ "resource": kind.plural, "responseKind": response, "scope": scope, "singularResource": kind.kind.to_lowercase(), "verbs": VERBS,
             "subresources": [{ "subresource": "status", "responseKind": response, "verbs": ["get", "patch", "update"] }] })
     };
-    let version = |version: &&str| {
-        let all: Vec<Value> = kinds.iter().filter(|kind| kind.version == **version).map(|kind| resource(&kind)).collect();
+    let version = |version: &str| {
+        let all: Vec<Value> = kinds
+            .iter()
+            .filter(|kind| kind.version == version)
+            .map(|kind| resource(&kind))
+            .collect();
         json!({ "version": version, "resources": all, "freshness": "Current" })
     };
-    let all: Vec<Value> = versions(kinds).iter().map(|v| version(&v)).collect();
+    let all: Vec<Value> = versions(kinds).iter().map(|v| version(v)).collect();
     json!({ "metadata": { "name": kinds.first().map(|kind| kind.group.clone()), "creationTimestamp": null }, "versions": all })
 }
 

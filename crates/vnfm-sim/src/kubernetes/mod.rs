@@ -6,10 +6,10 @@
 //! | `api.rs`, `discovery.rs`, `watch.rs` | the paths, the verbs, the streams |
 //! | `admit.rs`, `apply.rs` | validation and defaults; server-side apply and its conflicts |
 //! | `auth.rs` | bearer tokens, RBAC |
-//! | `controllers.rs` | Deployment to ReplicaSet to Pods to Ready, namespaces, garbage |
+//! | `controllers.rs` | from workloads to pods that are Ready, namespaces, garbage |
 //!
 //! A cluster begins with the system objects of a real one. Its nodes are Ready once a network is
-//! applied (any DaemonSet beside `kube-proxy`); an image whose name contains `no-such` never starts.
+//! applied (any `DaemonSet` beside `kube-proxy`); an image whose name contains `no-such` never starts.
 
 mod admit;
 mod api;
@@ -28,7 +28,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair,
+};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
@@ -85,7 +87,9 @@ impl Clusters {
             return Err(anyhow!("a cluster `{}` is running already", spec.name));
         }
         let at = SocketAddr::new(spec.address, spec.port);
-        let listener = TcpListener::bind(at).await.with_context(|| format!("cannot bind the API server to `{at}`"))?;
+        let listener = TcpListener::bind(at)
+            .await
+            .with_context(|| format!("cannot bind the API server to `{at}`"))?;
         let at = listener.local_addr()?;
         let (ca_pem, tls) = certificates(at.ip())?;
         let mut store = Store::new();
@@ -105,9 +109,10 @@ impl Clusters {
             listening: Mutex::default(),
             controller: Mutex::default(),
         });
-        cluster.listen(listener)?;
+        cluster.listen(listener);
         let controllers = Controllers::new(*hold(&self.pod_start), ca_pem);
-        *hold(&cluster.controller) = Some(tokio::spawn(control(Arc::downgrade(&cluster), controllers)));
+        *hold(&cluster.controller) =
+            Some(tokio::spawn(control(Arc::downgrade(&cluster), controllers)));
         let shelf: Arc<dyn Shelf> = cluster.clone();
         self.books.shelve(Arc::downgrade(&shelf));
         hold(&self.running).insert(spec.name, Arc::clone(&cluster));
@@ -137,7 +142,8 @@ impl Clusters {
         let running: Vec<Arc<Cluster>> = hold(&self.running).values().cloned().collect();
         let show = |cluster: &Arc<Cluster>| {
             let store = cluster.store();
-            let nodes: Vec<&str> = store.list("nodes", "").map(|(key, _)| key.name.as_str()).collect();
+            let nodes: Vec<&str> =
+                store.list("nodes", "").map(|(key, _)| key.name.as_str()).collect();
             json!({ "name": cluster.name, "server": cluster.server(), "nodes": nodes, "objects": store.all().count() })
         };
         running.iter().map(show).collect()
@@ -190,7 +196,9 @@ impl Cluster {
     /// The UID of `kube-system`: the cluster's identity.
     pub fn uid(&self) -> String {
         let store = self.store();
-        let found = store.get(&Key::new("namespaces", "", "kube-system")).and_then(|n| n["metadata"]["uid"].as_str().map(str::to_owned));
+        let found = store
+            .get(&Key::new("namespaces", "", "kube-system"))
+            .and_then(|n| n["metadata"]["uid"].as_str().map(str::to_owned));
         found.unwrap_or_default()
     }
 
@@ -221,7 +229,11 @@ impl Cluster {
     pub fn remove_node(&self, name: &str) {
         let mut store = self.store();
         store.remove(&Key::new("nodes", "", name));
-        let orphans: Vec<Key> = store.list("pods", "").filter(|(_, pod)| pod["spec"]["nodeName"] == name).map(|(key, _)| key.clone()).collect();
+        let orphans: Vec<Key> = store
+            .list("pods", "")
+            .filter(|(_, pod)| pod["spec"]["nodeName"] == name)
+            .map(|(key, _)| key.clone())
+            .collect();
         for pod in orphans {
             store.remove(&pod);
         }
@@ -231,7 +243,13 @@ impl Cluster {
     pub fn node_ready(&self, name: &str) -> bool {
         let store = self.store();
         let node = store.get(&Key::new("nodes", "", name));
-        node.is_some_and(|n| n["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True"))
+        node.is_some_and(|n| {
+            n["status"]["conditions"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|c| c["type"] == "Ready" && c["status"] == "True")
+        })
     }
 
     /// Makes the cluster the world's own: it has a network and one node for work.
@@ -256,10 +274,17 @@ impl Cluster {
             }
             let mut store = self.store();
             let kind = store.kind_of(&body);
-            let kind = kind.ok_or_else(|| anyhow!("no matches for kind {} in version {}", body["kind"], body["apiVersion"]))?;
+            let kind = kind.ok_or_else(|| {
+                anyhow!("no matches for kind {} in version {}", body["kind"], body["apiVersion"])
+            })?;
             let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            let namespace = if kind.namespaced { body["metadata"]["namespace"].as_str().unwrap_or("default") } else { "" };
-            api::apply(&mut store, &kind, (namespace, &name), ("kubectl", true, &body)).map_err(|reply| anyhow!(reply.detail))?;
+            let namespace = if kind.namespaced {
+                body["metadata"]["namespace"].as_str().unwrap_or("default")
+            } else {
+                ""
+            };
+            api::apply(&mut store, &kind, (namespace, &name), ("kubectl", true, &body))
+                .map_err(|reply| anyhow!(reply.detail))?;
             applied.push(format!("{}/{name}", kind.qualified()));
         }
         Ok(applied)
@@ -270,7 +295,8 @@ impl Cluster {
         let store = self.store();
         let (kind, namespace, name) = api::locate(&store, path)?;
         if name.is_empty() {
-            let items: Vec<Value> = store.list(&kind, &namespace).map(|(_, body)| (**body).clone()).collect();
+            let items: Vec<Value> =
+                store.list(&kind, &namespace).map(|(_, body)| (**body).clone()).collect();
             return Some(json!({ "kind": "List", "apiVersion": "v1", "items": items }));
         }
         store.get(&Key::new(&kind, &namespace, &name)).map(|body| (**body).clone())
@@ -323,10 +349,13 @@ impl Cluster {
         hold(&self.tokens)
     }
 
-    fn listen(self: &Arc<Self>, listener: TcpListener) -> std::io::Result<()> {
-        let desk = Desk { neighbour: Arc::new(api::Api(Arc::clone(self))), books: Arc::clone(&self.books), faults: Arc::clone(&self.faults) };
-        *hold(&self.listening) = Some(serve(listener, Some(self.tls.clone()), desk)?);
-        Ok(())
+    fn listen(self: &Arc<Self>, listener: TcpListener) {
+        let desk = Desk {
+            neighbour: Arc::new(api::Api(Arc::clone(self))),
+            books: Arc::clone(&self.books),
+            faults: Arc::clone(&self.faults),
+        };
+        *hold(&self.listening) = Some(serve(listener, Some(self.tls.clone()), desk));
     }
 
     fn end(&self) {
@@ -342,10 +371,21 @@ impl Cluster {
     fn fill_token_secrets(&self, store: &mut Store) {
         use base64::Engine as _;
         let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
-        let waiting = |body: &Value| body["type"] == "kubernetes.io/service-account-token" && body["data"]["token"].is_null();
-        let secrets: Vec<(Key, String)> = (store.list("secrets", "").filter(|(_, body)| waiting(body)))
-            .map(|(key, body)| (key.clone(), body["metadata"]["annotations"]["kubernetes.io/service-account.name"].as_str().unwrap_or_default().to_owned()))
-            .collect();
+        let waiting = |body: &Value| {
+            body["type"] == "kubernetes.io/service-account-token" && body["data"]["token"].is_null()
+        };
+        let secrets: Vec<(Key, String)> =
+            (store.list("secrets", "").filter(|(_, body)| waiting(body)))
+                .map(|(key, body)| {
+                    (
+                        key.clone(),
+                        body["metadata"]["annotations"]["kubernetes.io/service-account.name"]
+                            .as_str()
+                            .unwrap_or_default()
+                            .to_owned(),
+                    )
+                })
+                .collect();
         for (key, account) in secrets {
             let issued = self.tokens().issue(store, &key.namespace, &account, 10 * 365 * 24 * 3600);
             if let Some((token, _)) = issued {
@@ -364,24 +404,53 @@ impl Shelf for Cluster {
         }
         let belongs = self.belongs.load(Ordering::SeqCst);
         let detail = json!({ "server": self.server() });
-        let mut all = vec![Entry { kind: "cluster".into(), id: self.name.clone(), name: self.name.clone(), seeded: belongs, detail }];
+        let mut all = vec![Entry {
+            kind: "cluster".into(),
+            id: self.name.clone(),
+            name: self.name.clone(),
+            seeded: belongs,
+            detail,
+        }];
         let mut own: BTreeSet<String> = BTreeSet::new();
         for (key, body) in store.all().filter(|(key, _)| self.seeded.contains(*key)) {
             own.insert(body["metadata"]["uid"].as_str().unwrap_or(&key.name).to_owned());
         }
         // Two rounds: what a seeded object owns, and what that owns.
         for _ in 0..2 {
-            let owned = store.all().filter(|(_, body)| body["metadata"]["ownerReferences"].as_array().into_iter().flatten().any(|o| o["uid"].as_str().is_some_and(|uid| own.contains(uid))));
-            let owned: Vec<String> = owned.filter_map(|(_, body)| body["metadata"]["uid"].as_str().map(str::to_owned)).collect();
+            let owned = store.all().filter(|(_, body)| {
+                body["metadata"]["ownerReferences"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .any(|o| o["uid"].as_str().is_some_and(|uid| own.contains(uid)))
+            });
+            let owned: Vec<String> = owned
+                .filter_map(|(_, body)| body["metadata"]["uid"].as_str().map(str::to_owned))
+                .collect();
             own.extend(owned);
         }
         for (key, body) in store.all() {
             let uid = body["metadata"]["uid"].as_str().unwrap_or_default();
-            let of_namespace = matches!((key.kind.as_str(), key.name.as_str()), ("serviceaccounts", "default") | ("configmaps", "kube-root-ca.crt"))
-                && self.seeded.contains(&Key::new("namespaces", "", &key.namespace));
-            let seeded = own.contains(uid) || of_namespace || matches!(key.kind.as_str(), "events" | "nodes");
-            let name = if key.namespace.is_empty() { key.name.clone() } else { format!("{}/{}", key.namespace, key.name) };
-            all.push(Entry { kind: format!("object:{}", key.kind), id: uid.to_owned(), name, seeded, detail: json!({ "cluster": self.name }) });
+            let of_namespace =
+                matches!(
+                    (key.kind.as_str(), key.name.as_str()),
+                    ("serviceaccounts", "default") | ("configmaps", "kube-root-ca.crt")
+                ) && self.seeded.contains(&Key::new("namespaces", "", &key.namespace));
+            let seeded = own.contains(uid)
+                || of_namespace
+                || matches!(key.kind.as_str(), "events" | "nodes");
+            let name = if key.namespace.is_empty() {
+                key.name.clone()
+            } else {
+                format!("{}/{}", key.namespace, key.name)
+            };
+            all.push(Entry {
+                kind: format!("object:{}", key.kind),
+                id: uid.to_owned(),
+                name,
+                seeded,
+                detail: json!({ "cluster": self.name }),
+            });
         }
         all
     }
@@ -394,7 +463,9 @@ fn bootstrap_key(token: &str) -> Key {
 
 /// Runs the controllers whenever something was written, until the cluster is gone.
 async fn control(cluster: Weak<Cluster>, mut controllers: Controllers) {
-    let Some(mut changes) = cluster.upgrade().map(|cluster| cluster.store().subscribe()) else { return };
+    let Some(mut changes) = cluster.upgrade().map(|cluster| cluster.store().subscribe()) else {
+        return;
+    };
     loop {
         let due = {
             let Some(cluster) = cluster.upgrade() else { return };
@@ -426,16 +497,24 @@ fn certificates(address: IpAddr) -> anyhow::Result<(String, TlsAcceptor)> {
     let ca_key = KeyPair::generate()?;
     let ca_pem = ca.self_signed(&ca_key)?.pem();
     let issuer = Issuer::new(ca, ca_key);
-    let mut leaf = CertificateParams::new(vec![address.to_string(), "kubernetes".into(), "kubernetes.default.svc".into(), "localhost".into()])?;
+    let mut leaf = CertificateParams::new(vec![
+        address.to_string(),
+        "kubernetes".into(),
+        "kubernetes.default.svc".into(),
+        "localhost".into(),
+    ])?;
     leaf.distinguished_name = DistinguishedName::new();
     leaf.distinguished_name.push(DnType::CommonName, "kube-apiserver");
     let key = KeyPair::generate()?;
     let certificate = leaf.signed_by(&key, &issuer)?;
-    let private = PrivateKeyDer::try_from(key.serialize_der()).map_err(|why| anyhow!("cannot read the key just made: {why}"))?;
-    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate.der().clone()], private)?;
+    let private = PrivateKeyDer::try_from(key.serialize_der())
+        .map_err(|why| anyhow!("cannot read the key just made: {why}"))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(
+        rustls::crypto::aws_lc_rs::default_provider(),
+    ))
+    .with_safe_default_protocol_versions()?
+    .with_no_client_auth()
+    .with_single_cert(vec![certificate.der().clone()], private)?;
     Ok((ca_pem, TlsAcceptor::from(Arc::new(config))))
 }
 

@@ -12,6 +12,7 @@ use crate::time::now;
 
 /// A kind of object.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "`kind` is the word of the API")]
 pub(crate) struct Kind {
     pub(crate) group: String,
     pub(crate) version: String,
@@ -23,12 +24,20 @@ pub(crate) struct Kind {
 impl Kind {
     /// `v1`, `apps/v1`.
     pub(crate) fn api_version(&self) -> String {
-        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
     }
 
     /// `pods`, `deployments.apps`: how error texts name it.
     pub(crate) fn qualified(&self) -> String {
-        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+        if self.group.is_empty() {
+            self.plural.clone()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
     }
 }
 
@@ -81,7 +90,13 @@ impl Store {
     pub(crate) fn new() -> Self {
         let kind = |&(group, kind, plural, namespaced): &(&str, &str, &str, bool)| {
             let version = if group == "autoscaling" { "v2" } else { "v1" };
-            Arc::new(Kind { group: group.into(), version: version.into(), kind: kind.into(), plural: plural.into(), namespaced })
+            Arc::new(Kind {
+                group: group.into(),
+                version: version.into(),
+                kind: kind.into(),
+                plural: plural.into(),
+                namespaced,
+            })
         };
         Self {
             kinds: KINDS.iter().map(kind).collect(),
@@ -101,12 +116,20 @@ impl Store {
 
     /// The kind that a path names.
     pub(crate) fn kind(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Kind>> {
-        self.kinds.iter().find(|k| k.group == group && k.version == version && k.plural == plural).cloned()
+        self.kinds
+            .iter()
+            .find(|k| k.group == group && k.version == version && k.plural == plural)
+            .cloned()
     }
 
     /// The kind that a manifest names.
     pub(crate) fn kind_of(&self, body: &Value) -> Option<Arc<Kind>> {
-        self.kinds.iter().find(|k| body["apiVersion"] == k.api_version().as_str() && body["kind"] == k.kind.as_str()).cloned()
+        self.kinds
+            .iter()
+            .find(|k| {
+                body["apiVersion"] == k.api_version().as_str() && body["kind"] == k.kind.as_str()
+            })
+            .cloned()
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Value>> {
@@ -118,12 +141,18 @@ impl Store {
     }
 
     /// All objects of a kind, in one namespace or (empty) in all.
-    pub(crate) fn list<'a>(&'a self, kind: &str, namespace: &str) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> + use<'a> {
+    pub(crate) fn list<'a>(
+        &'a self,
+        kind: &str,
+        namespace: &str,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> + use<'a> {
         let start = Key::new(kind, namespace, "");
         let (kind, namespace) = (kind.to_owned(), namespace.to_owned());
         self.objects
             .range(start..)
-            .take_while(move |(key, _)| key.kind == kind && (namespace.is_empty() || key.namespace == namespace))
+            .take_while(move |(key, _)| {
+                key.kind == kind && (namespace.is_empty() || key.namespace == namespace)
+            })
             .map(|(key, stored)| (key, &stored.body))
     }
 
@@ -136,7 +165,9 @@ impl Store {
     pub(crate) fn put(&mut self, key: &Key, mut body: Value, owners: Owners) -> Arc<Value> {
         let before = self.objects.get(key).map(|stored| Arc::clone(&stored.body));
         let (uid, created) = match &before {
-            Some(old) => (old["metadata"]["uid"].clone(), old["metadata"]["creationTimestamp"].clone()),
+            Some(old) => {
+                (old["metadata"]["uid"].clone(), old["metadata"]["creationTimestamp"].clone())
+            }
             None => (json!(Uuid::new_v4().to_string()), json!(now())),
         };
         self.version += 1;
@@ -155,7 +186,12 @@ impl Store {
         }
         let after = Arc::new(body);
         self.objects.insert(key.clone(), Stored { body: Arc::clone(&after), owners });
-        self.tell(Change { version: self.version, kind: key.kind.clone(), before, after: Some(Arc::clone(&after)) });
+        self.tell(Change {
+            version: self.version,
+            kind: key.kind.clone(),
+            before,
+            after: Some(Arc::clone(&after)),
+        });
         after
     }
 
@@ -176,7 +212,12 @@ impl Store {
         let mut last = (*before).clone();
         last["metadata"]["resourceVersion"] = json!(self.version.to_string());
         let last = Arc::new(last);
-        self.tell(Change { version: self.version, kind: key.kind.clone(), before: Some(Arc::clone(&last)), after: None });
+        self.tell(Change {
+            version: self.version,
+            kind: key.kind.clone(),
+            before: Some(Arc::clone(&last)),
+            after: None,
+        });
         if key.kind == "customresourcedefinitions.apiextensions.k8s.io" {
             self.forget_kind(&before);
         }
@@ -184,7 +225,12 @@ impl Store {
     }
 
     /// Deletes as the API does: at once, or only marked where finalizers or a kubelet have a last word.
-    pub(crate) fn delete(&mut self, key: &Key, foreground: bool, now_gone: bool) -> Option<Arc<Value>> {
+    pub(crate) fn delete(
+        &mut self,
+        key: &Key,
+        foreground: bool,
+        now_gone: bool,
+    ) -> Option<Arc<Value>> {
         let body = Arc::clone(self.get(key)?);
         let graceful = key.kind == "pods" && !now_gone;
         let waits = key.kind == "namespaces" || graceful || foreground || has_finalizers(&body);
@@ -195,7 +241,11 @@ impl Store {
             let meta = &mut body["metadata"];
             if meta["deletionTimestamp"].is_null() {
                 meta["deletionTimestamp"] = json!(now());
-                let grace = if graceful { body["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30) } else { 0 };
+                let grace = if graceful {
+                    body["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30)
+                } else {
+                    0
+                };
                 body["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
             }
             if foreground && let Some(list) = array(&mut body["metadata"]["finalizers"]) {
@@ -249,9 +299,15 @@ impl Store {
     }
 
     fn forget_kind(&mut self, definition: &Value) {
-        let (group, plural) = (definition["spec"]["group"].clone(), definition["spec"]["names"]["plural"].clone());
-        let qualified = format!("{}.{}", plural.as_str().unwrap_or_default(), group.as_str().unwrap_or_default());
-        let doomed: Vec<Key> = self.objects.keys().filter(|key| key.kind == qualified).cloned().collect();
+        let (group, plural) =
+            (definition["spec"]["group"].clone(), definition["spec"]["names"]["plural"].clone());
+        let qualified = format!(
+            "{}.{}",
+            plural.as_str().unwrap_or_default(),
+            group.as_str().unwrap_or_default()
+        );
+        let doomed: Vec<Key> =
+            self.objects.keys().filter(|key| key.kind == qualified).cloned().collect();
         for key in doomed {
             self.remove(&key);
         }

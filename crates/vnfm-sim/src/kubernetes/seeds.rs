@@ -28,11 +28,28 @@ pub(crate) fn plant(store: &mut Store) -> BTreeSet<Key> {
     for (name, verbs, resources) in [
         ("cluster-admin", json!(["*"]), json!(["*"])),
         ("admin", json!(["*"]), json!(["*"])),
-        ("edit", json!(["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]), json!(["*"])),
+        (
+            "edit",
+            json!([
+                "create",
+                "delete",
+                "deletecollection",
+                "get",
+                "list",
+                "patch",
+                "update",
+                "watch"
+            ]),
+            json!(["*"]),
+        ),
         ("view", json!(["get", "list", "watch"]), json!(["*"])),
     ] {
         let rules = json!([{ "apiGroups": ["*"], "resources": resources, "verbs": verbs }]);
-        put("clusterroles.rbac.authorization.k8s.io", ("", name), json!({ "apiVersion": RBAC, "kind": "ClusterRole", "metadata": {}, "rules": rules }));
+        put(
+            "clusterroles.rbac.authorization.k8s.io",
+            ("", name),
+            json!({ "apiVersion": RBAC, "kind": "ClusterRole", "metadata": {}, "rules": rules }),
+        );
     }
     let binding = json!({ "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {}, "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
         "subjects": [{ "kind": "Group", "name": "system:masters", "apiGroup": "rbac.authorization.k8s.io" }] });
@@ -40,9 +57,21 @@ pub(crate) fn plant(store: &mut Store) -> BTreeSet<Key> {
     let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "labels": { "component": "apiserver" } },
         "spec": { "type": "ClusterIP", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "ports": [{ "name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443 }] }, "status": { "loadBalancer": {} } });
     put("services", ("default", "kubernetes"), service);
-    put("configmaps", ("kube-system", "kubeadm-config"), json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {} }));
-    put("daemonsets.apps", ("kube-system", "kube-proxy"), workload("DaemonSet", "kube-proxy", json!({})));
-    put("deployments.apps", ("kube-system", "coredns"), workload("Deployment", "coredns", json!({ "replicas": 2 })));
+    put(
+        "configmaps",
+        ("kube-system", "kubeadm-config"),
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {} }),
+    );
+    put(
+        "daemonsets.apps",
+        ("kube-system", "kube-proxy"),
+        workload("DaemonSet", "kube-proxy", json!({})),
+    );
+    put(
+        "deployments.apps",
+        ("kube-system", "coredns"),
+        workload("Deployment", "coredns", json!({ "replicas": 2 })),
+    );
     planted
 }
 
@@ -51,7 +80,8 @@ fn workload(kind: &str, name: &str, mut spec: Value) -> Value {
     spec["selector"] = json!({ "matchLabels": labels });
     let mut pod = json!({ "containers": [{ "name": name, "image": format!("registry.k8s.io/{name}:v1") }], "tolerations": [{ "operator": "Exists" }] });
     if kind == "Deployment" {
-        pod["tolerations"] = json!([{ "key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule" }]);
+        pod["tolerations"] =
+            json!([{ "key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule" }]);
     }
     spec["template"] = json!({ "metadata": { "labels": labels }, "spec": pod });
     json!({ "apiVersion": "apps/v1", "kind": kind, "metadata": { "labels": labels, "generation": 1 }, "spec": spec, "status": {} })
@@ -64,7 +94,8 @@ pub(crate) fn node(store: &mut Store, (name, address): (&str, &str), control_pla
     let mut spec = json!({ "podCIDR": format!("10.244.{number}.0/24"), "podCIDRs": [format!("10.244.{number}.0/24")] });
     if control_plane {
         labels["node-role.kubernetes.io/control-plane"] = json!("");
-        spec["taints"] = json!([{ "key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule" }]);
+        spec["taints"] =
+            json!([{ "key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule" }]);
     }
     let resources = json!({ "cpu": "2", "memory": "4Gi", "pods": "110" });
     let status = json!({ "addresses": [{ "type": "InternalIP", "address": address }, { "type": "Hostname", "address": name }], "capacity": resources, "allocatable": resources,
@@ -80,5 +111,9 @@ pub(crate) fn bootstrap_token(store: &mut Store, (id, secret): (&str, &str)) {
     let data = json!({ "token-id": STANDARD.encode(id), "token-secret": STANDARD.encode(secret), "expiration": STANDARD.encode(expires),
         "usage-bootstrap-authentication": STANDARD.encode("true"), "usage-bootstrap-signing": STANDARD.encode("true") });
     let body = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": {}, "type": "bootstrap.kubernetes.io/token", "data": data });
-    store.put(&Key::new("secrets", "kube-system", &format!("bootstrap-token-{id}")), body, Owners::default());
+    store.put(
+        &Key::new("secrets", "kube-system", &format!("bootstrap-token-{id}")),
+        body,
+        Owners::default(),
+    );
 }

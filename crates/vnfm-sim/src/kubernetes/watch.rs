@@ -33,15 +33,22 @@ enum Test {
 impl Selector {
     /// Reads `labelSelector` and `fieldSelector`.
     pub(crate) fn of(request: &Request) -> Self {
-        let labels = split(request.param("labelSelector").unwrap_or_default()).iter().map(|part| requirement(part)).collect();
+        let labels = split(request.param("labelSelector").unwrap_or_default())
+            .iter()
+            .map(|part| requirement(part))
+            .collect();
         let field = |part: &String| {
             let (path, equal, value) = match part.split_once("!=") {
                 Some((path, value)) => (path, false, value),
-                None => part.split_once("==").or_else(|| part.split_once('=')).map_or((part.as_str(), true, ""), |(path, value)| (path, true, value)),
+                None => part
+                    .split_once("==")
+                    .or_else(|| part.split_once('='))
+                    .map_or((part.as_str(), true, ""), |(path, value)| (path, true, value)),
             };
             (path.trim().split('.').map(str::to_owned).collect(), equal, value.trim().to_owned())
         };
-        let fields = split(request.param("fieldSelector").unwrap_or_default()).iter().map(field).collect();
+        let fields =
+            split(request.param("fieldSelector").unwrap_or_default()).iter().map(field).collect();
         Self { labels, fields }
     }
 
@@ -50,11 +57,19 @@ impl Selector {
         let label = |name: &str| body["metadata"]["labels"][name].as_str();
         let labels = self.labels.iter().all(|(name, test)| match test {
             Test::In(values) => label(name).is_some_and(|value| values.iter().any(|v| v == value)),
-            Test::NotIn(values) => label(name).is_none_or(|value| values.iter().all(|v| v != value)),
+            Test::NotIn(values) => {
+                label(name).is_none_or(|value| values.iter().all(|v| v != value))
+            }
             Test::Exists => label(name).is_some(),
             Test::Absent => label(name).is_none(),
         });
-        let field = |path: &[String]| path.iter().fold(Some(body), |at, part| at?.get(part)).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let field = |path: &[String]| {
+            path.iter()
+                .try_fold(body, |at, part| at.get(part))
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         labels && self.fields.iter().all(|(path, equal, value)| (field(path) == *value) == *equal)
     }
 }
@@ -80,7 +95,15 @@ fn split(text: &str) -> Vec<String> {
 }
 
 fn requirement(text: &str) -> (String, Test) {
-    let set = |values: &str| values.trim().trim_start_matches('(').trim_end_matches(')').split(',').map(|v| v.trim().to_owned()).collect();
+    let set = |values: &str| {
+        values
+            .trim()
+            .trim_start_matches('(')
+            .trim_end_matches(')')
+            .split(',')
+            .map(|v| v.trim().to_owned())
+            .collect()
+    };
     let one = |name: &str, test: Test| (name.trim().to_owned(), test);
     if let Some((name, values)) = text.split_once(" notin ") {
         one(name, Test::NotIn(set(values)))
@@ -112,7 +135,12 @@ struct Watching {
 }
 
 /// Answers `?watch=1`.
-pub(crate) fn watch(cluster: &Arc<Cluster>, store: &Store, (kind, namespace): (&Arc<Kind>, &str), request: &Request) -> Reply {
+pub(crate) fn watch(
+    cluster: &Arc<Cluster>,
+    store: &Store,
+    (kind, namespace): (&Arc<Kind>, &str),
+    request: &Request,
+) -> Reply {
     let asked = request.param("resourceVersion").unwrap_or_default();
     let from: u64 = asked.parse().unwrap_or(0);
     let selector = Selector::of(request);
@@ -122,7 +150,8 @@ pub(crate) fn watch(cluster: &Arc<Cluster>, store: &Store, (kind, namespace): (&
     let mut first = Vec::new();
     let mut seen = from;
     if initial || from == 0 {
-        let present = store.list(&kind.qualified(), namespace).filter(|(_, body)| selector.fits(body));
+        let present =
+            store.list(&kind.qualified(), namespace).filter(|(_, body)| selector.fits(body));
         first.extend(present.map(|(_, body)| json!({ "type": "ADDED", "object": **body })));
         seen = store.version;
         if initial && bookmarks {
@@ -134,14 +163,27 @@ pub(crate) fn watch(cluster: &Arc<Cluster>, store: &Store, (kind, namespace): (&
     let changes = store.subscribe();
     let until = tokio::time::Instant::now() + Duration::from_secs(seconds);
     let ended = first.first().is_some_and(|event| event["type"] == "ERROR");
-    let watching =
-        Watching { cluster: Arc::clone(cluster), kind: Arc::clone(kind), namespace: namespace.to_owned(), selector, seen, changes, first, bookmarks, until, ended };
+    let watching = Watching {
+        cluster: Arc::clone(cluster),
+        kind: Arc::clone(kind),
+        namespace: namespace.to_owned(),
+        selector,
+        seen,
+        changes,
+        first,
+        bookmarks,
+        until,
+        ended,
+    };
     let lines = stream::unfold(Some(watching), next);
-    Reply { body: Body::from_stream(lines), ..Reply::empty(200) }.with("content-type", "application/json")
+    Reply { body: Body::from_stream(lines), ..Reply::empty(200) }
+        .with("content-type", "application/json")
 }
 
 /// The next piece of a watch: everything that is due, in one go.
-async fn next(watching: Option<Watching>) -> Option<(Result<Bytes, std::io::Error>, Option<Watching>)> {
+async fn next(
+    watching: Option<Watching>,
+) -> Option<(Result<Bytes, std::io::Error>, Option<Watching>)> {
     let mut watching = watching?;
     loop {
         let mut due = std::mem::take(&mut watching.first);
@@ -150,7 +192,8 @@ async fn next(watching: Option<Watching>) -> Option<(Result<Bytes, std::io::Erro
         }
         let over = watching.ended;
         if !due.is_empty() {
-            let text: String = due.iter().map(|event| format!("{event}\n")).collect();
+            let text =
+                due.iter().fold(String::new(), |text, event| text + &event.to_string() + "\n");
             return Some((Ok(Bytes::from(text)), (!over).then_some(watching)));
         }
         if over {
@@ -183,7 +226,10 @@ impl Watching {
 
     /// A change as this watch sees it: an object may come into or leave its selection.
     fn event(&self, change: &Change) -> Option<Value> {
-        let mine = |body: &Arc<Value>| (self.namespace.is_empty() || body["metadata"]["namespace"] == self.namespace.as_str()) && self.selector.fits(body);
+        let mine = |body: &Arc<Value>| {
+            (self.namespace.is_empty() || body["metadata"]["namespace"] == self.namespace.as_str())
+                && self.selector.fits(body)
+        };
         let before = change.before.as_ref().filter(|body| mine(body));
         let after = change.after.as_ref().filter(|body| mine(body));
         let (kind, object) = match (before, after) {
@@ -213,8 +259,17 @@ mod tests {
     use super::*;
 
     fn selector(labels: &str, fields: &str) -> Selector {
-        let query = vec![("labelSelector".to_owned(), labels.to_owned()), ("fieldSelector".to_owned(), fields.to_owned())];
-        Selector::of(&Request { method: http::Method::GET, path: String::new(), query, headers: http::HeaderMap::new(), body: Bytes::new() })
+        let query = vec![
+            ("labelSelector".to_owned(), labels.to_owned()),
+            ("fieldSelector".to_owned(), fields.to_owned()),
+        ];
+        Selector::of(&Request {
+            method: http::Method::GET,
+            path: String::new(),
+            query,
+            headers: http::HeaderMap::new(),
+            body: Bytes::new(),
+        })
     }
 
     #[test]

@@ -91,7 +91,13 @@ impl Cloud {
             let Some(stack) = state.stacks.get_mut(id) else { return };
             stack.generation += 1;
             let generation = stack.generation;
-            set_stack(&mut state, id, action.verb(), "IN_PROGRESS", &format!("Stack {} started", action.verb()));
+            set_stack(
+                &mut state,
+                id,
+                action.verb(),
+                "IN_PROGRESS",
+                &format!("Stack {} started", action.verb()),
+            );
             Run { root: id.to_owned(), generation, verb: action.verb() }
         };
         self.superseded.send_modify(|count| *count += 1);
@@ -102,7 +108,10 @@ impl Cloud {
     /// Stops what is being done to a stack.
     pub(crate) fn cancel(&self, id: &str) {
         let mut state = self.state();
-        let Some(stack) = state.stacks.get_mut(id).filter(|s| s.status == "UPDATE_IN_PROGRESS") else { return };
+        let Some(stack) = state.stacks.get_mut(id).filter(|s| s.status == "UPDATE_IN_PROGRESS")
+        else {
+            return;
+        };
         stack.generation += 1;
         set_stack(&mut state, id, "UPDATE", "FAILED", "Stack UPDATE cancelled");
         drop(state);
@@ -131,20 +140,36 @@ impl Cloud {
             let mut state = self.state();
             let reason = format!("Resource {} failed: {}", run.verb, failure.reason());
             set_stack(&mut state, &run.root, run.verb, "FAILED", &reason);
-            let rollback = action == Action::Create && state.stacks.get(&run.root).is_some_and(|s| s.rollback);
+            let rollback =
+                action == Action::Create && state.stacks.get(&run.root).is_some_and(|s| s.rollback);
             if rollback {
                 set_stack(&mut state, &run.root, "ROLLBACK", "IN_PROGRESS", &reason);
             }
             rollback
         };
-        if rollback && self.dismantle(&run, run.root.clone()).await.is_ok() && !self.is_superseded(&run) {
-            set_stack(&mut self.state(), &run.root, "ROLLBACK", "COMPLETE", "Stack ROLLBACK completed successfully");
+        if rollback
+            && self.dismantle(&run, run.root.clone()).await.is_ok()
+            && !self.is_superseded(&run)
+        {
+            set_stack(
+                &mut self.state(),
+                &run.root,
+                "ROLLBACK",
+                "COMPLETE",
+                "Stack ROLLBACK completed successfully",
+            );
         }
     }
 
     fn complete(&self, run: &Run, action: Action) {
         let mut state = self.state();
-        set_stack(&mut state, &run.root, run.verb, "COMPLETE", &format!("Stack {} completed successfully", run.verb));
+        set_stack(
+            &mut state,
+            &run.root,
+            run.verb,
+            "COMPLETE",
+            &format!("Stack {} completed successfully", run.verb),
+        );
         if let Some(stack) = state.stacks.get_mut(&run.root).filter(|_| action == Action::Delete) {
             stack.deleted = Some(now());
             (stack.parameters, stack.around) = (Map::new(), Surroundings::default());
@@ -153,7 +178,11 @@ impl Cloud {
 
     // --- making ---
 
-    fn converge<'a>(self: &'a Arc<Self>, run: &'a Run, id: String) -> BoxFuture<'a, Result<(), Failure>> {
+    fn converge<'a>(
+        self: &'a Arc<Self>,
+        run: &'a Run,
+        id: String,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
             let plan = plan(&self.state(), &id).map_err(|why| Failure::of("", why))?;
             for level in &plan {
@@ -172,8 +201,18 @@ impl Cloud {
             return made;
         }
         match &made {
-            Ok(()) => set_resource(&mut state, (id, name), &format!("{}_COMPLETE", run.verb), "state changed"),
-            Err(failure) => set_resource(&mut state, (id, name), &format!("{}_FAILED", run.verb), &failure.reason()),
+            Ok(()) => set_resource(
+                &mut state,
+                (id, name),
+                &format!("{}_COMPLETE", run.verb),
+                "state changed",
+            ),
+            Err(failure) => set_resource(
+                &mut state,
+                (id, name),
+                &format!("{}_FAILED", run.verb),
+                &failure.reason(),
+            ),
         }
         made
     }
@@ -189,7 +228,9 @@ impl Cloud {
             let ended = self.converge(run, child.clone()).await;
             let (status, reason) = match &ended {
                 Ok(()) => ("COMPLETE", format!("Stack {} completed successfully", run.verb)),
-                Err(failure) => ("FAILED", format!("Resource {} failed: {}", run.verb, failure.reason())),
+                Err(failure) => {
+                    ("FAILED", format!("Resource {} failed: {}", run.verb, failure.reason()))
+                }
             };
             set_stack(&mut self.state(), &child, run.verb, status, &reason);
             ended.map_err(|failure| failure.within(name))?;
@@ -200,8 +241,19 @@ impl Cloud {
             self.make(run, (id, name), &wanted).await?;
         } else if changed == Changed::InPlace {
             let mut state = self.state();
-            resources::change(&mut state, &wanted.kind, old.as_deref().unwrap_or_default(), &wanted.properties);
-            keep(&mut state, (id, name), &wanted, old.as_deref().unwrap_or_default(), "UPDATE_IN_PROGRESS");
+            resources::change(
+                &mut state,
+                &wanted.kind,
+                old.as_deref().unwrap_or_default(),
+                &wanted.properties,
+            );
+            keep(
+                &mut state,
+                (id, name),
+                &wanted,
+                old.as_deref().unwrap_or_default(),
+                "UPDATE_IN_PROGRESS",
+            );
         }
         match fault {
             Some(Fault::ErrorAfterEffect { .. }) => Err(Failure::of(name, no_valid_host())),
@@ -209,7 +261,12 @@ impl Cloud {
         }
     }
 
-    async fn make(self: &Arc<Self>, run: &Run, (id, name): (&str, &str), wanted: &Wanted) -> Result<(), Failure> {
+    async fn make(
+        self: &Arc<Self>,
+        run: &Run,
+        (id, name): (&str, &str),
+        wanted: &Wanted,
+    ) -> Result<(), Failure> {
         let physical = {
             let mut state = self.state();
             if self_is_old(&state, run) {
@@ -217,8 +274,14 @@ impl Cloud {
             }
             keep(&mut state, (id, name), wanted, "", &format!("{}_IN_PROGRESS", run.verb));
             let Some(stack) = state.stacks.get(id).cloned() else { return Err(superseded(name)) };
-            let order = Order { kind: &wanted.kind, name: made_name(&stack.name, name), project: &stack.project, user: &stack.user };
-            let made = resources::make(&mut state, &order, &wanted.properties).map_err(|why| Failure::of(name, why))?;
+            let order = Order {
+                kind: &wanted.kind,
+                name: made_name(&stack.name, name),
+                project: &stack.project,
+                user: &stack.user,
+            };
+            let made = resources::make(&mut state, &order, &wanted.properties)
+                .map_err(|why| Failure::of(name, why))?;
             keep(&mut state, (id, name), wanted, &made, &format!("{}_IN_PROGRESS", run.verb));
             made
         };
@@ -235,10 +298,20 @@ impl Cloud {
     }
 
     /// The nested stack of a resource, made or brought up to date; its id.
-    fn nest(&self, id: &str, name: &str, wanted: &Wanted, (template, parameters): &(Value, Map<String, Value>)) -> String {
+    fn nest(
+        &self,
+        id: &str,
+        name: &str,
+        wanted: &Wanted,
+        (template, parameters): &(Value, Map<String, Value>),
+    ) -> String {
         let mut state = self.state();
         let Some(parent) = state.stacks.get(id).cloned() else { return String::new() };
-        let known = parent.resources.get(name).map(|r| r.physical.clone()).filter(|child| state.stacks.contains_key(child));
+        let known = parent
+            .resources
+            .get(name)
+            .map(|r| r.physical.clone())
+            .filter(|child| state.stacks.contains_key(child));
         let child = known.unwrap_or_else(|| {
             let stack = Stack {
                 id: new_id(),
@@ -254,7 +327,8 @@ impl Cloud {
             child
         });
         if let Some(stack) = state.stacks.get_mut(&child) {
-            (stack.template, stack.parameters, stack.around) = (template.clone(), parameters.clone(), parent.around.clone());
+            (stack.template, stack.parameters, stack.around) =
+                (template.clone(), parameters.clone(), parent.around.clone());
             stack.status = "CREATE_IN_PROGRESS".into();
         }
         keep(&mut state, (id, name), wanted, &child, "CREATE_IN_PROGRESS");
@@ -263,16 +337,24 @@ impl Cloud {
 
     fn compare(&self, id: &str, name: &str, wanted: &Wanted) -> (Option<String>, Changed) {
         let state = self.state();
-        let Some(resource) = state.stacks.get(id).and_then(|s| s.resources.get(name)) else { return (None, Changed::Not) };
+        let Some(resource) = state.stacks.get(id).and_then(|s| s.resources.get(name)) else {
+            return (None, Changed::Not);
+        };
         let old = Some(resource.physical.clone()).filter(|physical| !physical.is_empty());
-        if resource.status.ends_with("_FAILED") || resource.kind != wanted.kind || resource.status.ends_with("IN_PROGRESS") {
+        if resource.status.ends_with("_FAILED")
+            || resource.kind != wanted.kind
+            || resource.status.ends_with("IN_PROGRESS")
+        {
             return (old, Changed::Replace);
         }
         let names = resource.properties.keys().chain(wanted.properties.keys());
-        let different: BTreeSet<&String> = names.filter(|n| resource.properties.get(*n) != wanted.properties.get(*n)).collect();
+        let different: BTreeSet<&String> =
+            names.filter(|n| resource.properties.get(*n) != wanted.properties.get(*n)).collect();
         let changed = match different {
             none if none.is_empty() => Changed::Not,
-            some if some.iter().all(|n| resources::changes_in_place(&wanted.kind, n)) => Changed::InPlace,
+            some if some.iter().all(|n| resources::changes_in_place(&wanted.kind, n)) => {
+                Changed::InPlace
+            }
             _ => Changed::Replace,
         };
         (old, changed)
@@ -280,13 +362,20 @@ impl Cloud {
 
     // --- unmaking ---
 
-    async fn prune(self: &Arc<Self>, run: &Run, id: &str, keep: &BTreeSet<String>) -> Result<(), Failure> {
+    async fn prune(
+        self: &Arc<Self>,
+        run: &Run,
+        id: &str,
+        keep: &BTreeSet<String>,
+    ) -> Result<(), Failure> {
         loop {
             let level: Vec<String> = {
                 let state = self.state();
                 let Some(stack) = state.stacks.get(id) else { return Ok(()) };
                 let doomed = || stack.resources.iter().filter(|(name, _)| !keep.contains(*name));
-                let needed = |name: &String| doomed().any(|(other, r)| other != name && r.requires.contains(name));
+                let needed = |name: &String| {
+                    doomed().any(|(other, r)| other != name && r.requires.contains(name))
+                };
                 doomed().map(|(name, _)| name.clone()).filter(|name| !needed(name)).collect()
             };
             if level.is_empty() {
@@ -297,7 +386,11 @@ impl Cloud {
         }
     }
 
-    fn dismantle<'a>(self: &'a Arc<Self>, run: &'a Run, id: String) -> BoxFuture<'a, Result<(), Failure>> {
+    fn dismantle<'a>(
+        self: &'a Arc<Self>,
+        run: &'a Run,
+        id: String,
+    ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move { self.prune(run, &id, &BTreeSet::new()).await })
     }
 
@@ -305,7 +398,10 @@ impl Cloud {
         let (subject, resource) = {
             let mut state = self.state();
             set_resource(&mut state, (id, name), "DELETE_IN_PROGRESS", "state changed");
-            let found = state.stacks.get(id).and_then(|s| Some((format!("{}/{name}", s.name), s.resources.get(name)?.clone())));
+            let found = state
+                .stacks
+                .get(id)
+                .and_then(|s| Some((format!("{}/{name}", s.name), s.resources.get(name)?.clone())));
             let Some(found) = found else { return Ok(()) };
             found
         };
@@ -318,7 +414,9 @@ impl Cloud {
             }
             ended.map_err(|failure| failure.within(name))
         } else {
-            self.unmake(&resource.kind, &resource.physical).await.map_err(|why| Failure::of(name, why))
+            self.unmake(&resource.kind, &resource.physical)
+                .await
+                .map_err(|why| Failure::of(name, why))
         };
         let mut state = self.state();
         match &removed {
@@ -326,7 +424,9 @@ impl Cloud {
                 set_resource(&mut state, (id, name), "DELETE_COMPLETE", "state changed");
                 state.stacks.get_mut(id).and_then(|stack| stack.resources.remove(name));
             }
-            Err(failure) => set_resource(&mut state, (id, name), "DELETE_FAILED", &failure.reason()),
+            Err(failure) => {
+                set_resource(&mut state, (id, name), "DELETE_FAILED", &failure.reason())
+            }
         }
         removed
     }
@@ -347,8 +447,11 @@ impl Cloud {
         for (name, resource) in &stack.resources {
             let found = if resource.nested {
                 self.verify(&resource.physical).map_err(|failure| failure.within(name))
-            } else if resource.kind == "OS::Nova::Server" && !self.state().servers.contains_key(&resource.physical) {
-                let message = format!("Instance {} could not be found. (HTTP 404)", resource.physical);
+            } else if resource.kind == "OS::Nova::Server"
+                && !self.state().servers.contains_key(&resource.physical)
+            {
+                let message =
+                    format!("Instance {} could not be found. (HTTP 404)", resource.physical);
                 Err(Failure { kind: "NotFound".into(), path: name.clone(), message })
             } else {
                 Ok(())
@@ -356,7 +459,9 @@ impl Cloud {
             state = self.state();
             match &found {
                 Ok(()) => set_resource(&mut state, (id, name), "CHECK_COMPLETE", "state changed"),
-                Err(failure) => set_resource(&mut state, (id, name), "CHECK_FAILED", &failure.reason()),
+                Err(failure) => {
+                    set_resource(&mut state, (id, name), "CHECK_FAILED", &failure.reason())
+                }
             }
             drop(state);
             if first.is_ok() {
@@ -371,9 +476,13 @@ impl Cloud {
     async fn suffer(&self, run: &Run, name: &str, fault: Option<&Fault>) -> Result<(), Failure> {
         match fault {
             None | Some(Fault::ErrorAfterEffect { .. } | Fault::Hang { hang: false }) => Ok(()),
-            Some(Fault::Delay { delay_ms }) => self.wait(run, name, Some(Duration::from_millis(*delay_ms))).await,
+            Some(Fault::Delay { delay_ms }) => {
+                self.wait(run, name, Some(Duration::from_millis(*delay_ms))).await
+            }
             Some(Fault::Hang { hang: true }) => self.wait(run, name, None).await,
-            Some(Fault::Status { .. } | Fault::Drop { .. } | Fault::Exit { .. }) => Err(Failure::of(name, no_valid_host())),
+            Some(Fault::Status { .. } | Fault::Drop { .. } | Fault::Exit { .. }) => {
+                Err(Failure::of(name, no_valid_host()))
+            }
         }
     }
 
@@ -439,7 +548,9 @@ fn set_stack(state: &mut State, id: &str, verb: &str, phase: &str, reason: &str)
 }
 
 fn set_resource(state: &mut State, (id, name): (&str, &str), status: &str, reason: &str) {
-    let Some(resource) = state.stacks.get_mut(id).and_then(|s| s.resources.get_mut(name)) else { return };
+    let Some(resource) = state.stacks.get_mut(id).and_then(|s| s.resources.get_mut(name)) else {
+        return;
+    };
     status.clone_into(&mut resource.status);
     reason.clone_into(&mut resource.reason);
     resource.updated = now();
@@ -457,9 +568,18 @@ fn event(state: &mut State, id: &str, (name, physical): (&str, &str), status: &s
 }
 
 /// Writes down what a resource is, before and after it is made.
-fn keep(state: &mut State, (id, name): (&str, &str), wanted: &Wanted, physical: &str, status: &str) {
+fn keep(
+    state: &mut State,
+    (id, name): (&str, &str),
+    wanted: &Wanted,
+    physical: &str,
+    status: &str,
+) {
     let Some(stack) = state.stacks.get_mut(id) else { return };
-    let resource = stack.resources.entry(name.to_owned()).or_insert_with(|| Resource { created: now(), ..Resource::default() });
+    let resource = stack
+        .resources
+        .entry(name.to_owned())
+        .or_insert_with(|| Resource { created: now(), ..Resource::default() });
     resource.kind.clone_from(&wanted.kind);
     resource.properties.clone_from(&wanted.properties);
     resource.requires.clone_from(&wanted.requires);
@@ -484,7 +604,11 @@ fn want(state: &State, id: &str, name: &str) -> Result<Wanted, (String, String)>
     let wrong = |why: String| ("StackValidationFailed".to_owned(), why);
     let stack = state.stacks.get(id).ok_or_else(|| wrong("the stack is gone".into()))?;
     let template = Template::parse(&stack.template).map_err(|why| wrong(why.message))?;
-    let definition = template.resources.get(name).cloned().ok_or_else(|| wrong(format!("no resource {name}")))?;
+    let definition = template
+        .resources
+        .get(name)
+        .cloned()
+        .ok_or_else(|| wrong(format!("no resource {name}")))?;
     let made = Made::new(state, stack, &template);
     let mut properties = Map::new();
     for (property, value) in &definition.properties {
@@ -493,8 +617,12 @@ fn want(state: &State, id: &str, name: &str) -> Result<Wanted, (String, String)>
     }
     let Definition { kind, requires, .. } = definition;
     let nested = match stack.around.template_of(&kind) {
-        Some((_, text)) => Some((super::template::document(&text).map_err(wrong)?, properties.clone())),
-        None if resources::known(&kind).is_some_and(resources::Known::is_group) => Some((group(state, stack, name, &properties), Map::new())),
+        Some((_, text)) => {
+            Some((super::template::document(&text).map_err(wrong)?, properties.clone()))
+        }
+        None if resources::known(&kind).is_some_and(resources::Known::is_group) => {
+            Some((group(state, stack, name, &properties), Map::new()))
+        }
         None => None,
     };
     Ok(Wanted { kind, properties, requires, nested })
@@ -511,9 +639,12 @@ fn group(state: &State, stack: &Stack, name: &str, properties: &Map<String, Valu
             members.insert(n.to_string(), serde_json::from_str(&text).unwrap_or_default());
         }
     } else {
-        let desired = number(properties.get("desired_capacity")).or_else(|| number(properties.get("min_size"))).unwrap_or(0);
+        let desired = number(properties.get("desired_capacity"))
+            .or_else(|| number(properties.get("min_size")))
+            .unwrap_or(0);
         let child = stack.resources.get(name).and_then(|r| state.stacks.get(&r.physical));
-        let mut names: Vec<String> = child.map(|c| c.resources.keys().cloned().collect()).unwrap_or_default();
+        let mut names: Vec<String> =
+            child.map(|c| c.resources.keys().cloned().collect()).unwrap_or_default();
         names.truncate(usize::try_from(desired).unwrap_or_default());
         while u64::try_from(names.len()).unwrap_or(u64::MAX) < desired {
             names.push(Uuid::new_v4().simple().to_string()[..12].to_owned());
@@ -536,10 +667,15 @@ pub(crate) fn outputs(state: &State, stack: &Stack) -> Vec<Value> {
     let Ok(template) = Template::parse(&stack.template) else { return Vec::new() };
     let made = Made::new(state, stack, &template);
     let show = |(name, output): (&String, &Value)| {
-        let description = output.get("description").cloned().unwrap_or(json!("No description given"));
+        let description =
+            output.get("description").cloned().unwrap_or(json!("No description given"));
         match evaluate(&output["value"], &made) {
-            Ok(value) => json!({ "output_key": name, "description": description, "output_value": value }),
-            Err(why) => json!({ "output_key": name, "description": description, "output_value": null, "output_error": why }),
+            Ok(value) => {
+                json!({ "output_key": name, "description": description, "output_value": value })
+            }
+            Err(why) => {
+                json!({ "output_key": name, "description": description, "output_value": null, "output_error": why })
+            }
         }
     };
     template.outputs.iter().map(show).collect()
@@ -606,7 +742,8 @@ impl Scope for Made<'_> {
     fn attribute(&self, resource: &str, path: &[Value]) -> Result<Value, String> {
         let Some(found) = self.stack.resources.get(resource) else { return Ok(Value::Null) };
         attribute(self.state, found, path).ok_or_else(|| {
-            let name = path.first().map_or(String::new(), |p| p.as_str().unwrap_or_default().to_owned());
+            let name =
+                path.first().map_or(String::new(), |p| p.as_str().unwrap_or_default().to_owned());
             format!("The Referenced Attribute ({resource} {name}) is incorrect.")
         })
     }
@@ -636,18 +773,33 @@ fn attribute(state: &State, resource: &Resource, path: &[Value]) -> Option<Value
     let first = first.as_str().unwrap_or_default();
     if let Some(member) = first.strip_prefix("resource.") {
         let member = child.resources.get(member)?;
-        return if rest.is_empty() { Some(json!(member.physical)) } else { attribute(state, member, rest) };
+        return if rest.is_empty() {
+            Some(json!(member.physical))
+        } else {
+            attribute(state, member, rest)
+        };
     }
     if !resources::known(&resource.kind).is_some_and(resources::Known::is_group) {
-        let (key, rest) = if first == "outputs" { (rest.first()?.as_str()?, rest.get(1..)?) } else { (first, rest) };
+        let (key, rest) = if first == "outputs" {
+            (rest.first()?.as_str()?, rest.get(1..)?)
+        } else {
+            (first, rest)
+        };
         let output = outputs(state, child).into_iter().find(|o| text(o, "output_key") == key)?;
         return Some(walk(&output["output_value"], rest));
     }
     let members = || child.resources.iter();
-    let of_each = |path: &[Value]| members().map(|(name, m)| (name.clone(), attribute(state, m, path).unwrap_or_default())).collect::<Vec<_>>();
+    let of_each = |path: &[Value]| {
+        members()
+            .map(|(name, m)| (name.clone(), attribute(state, m, path).unwrap_or_default()))
+            .collect::<Vec<_>>()
+    };
     Some(match first {
         "refs" => walk(&members().map(|(_, m)| json!(m.physical)).collect(), rest),
-        "refs_map" => walk(&Value::Object(members().map(|(n, m)| (n.clone(), json!(m.physical))).collect()), rest),
+        "refs_map" => walk(
+            &Value::Object(members().map(|(n, m)| (n.clone(), json!(m.physical))).collect()),
+            rest,
+        ),
         "current_size" => json!(child.resources.len()),
         "outputs" | "attributes" => Value::Object(of_each(rest).into_iter().collect()),
         "outputs_list" => of_each(rest).into_iter().map(|(_, value)| value).collect(),

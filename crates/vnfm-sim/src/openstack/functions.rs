@@ -24,7 +24,9 @@ pub(crate) fn evaluate(value: &Value, scope: &dyn Scope) -> Result<Value, String
         Value::Array(list) => list.iter().map(|item| evaluate(item, scope)).collect(),
         Value::Object(map) => match (map.len(), map.iter().next()) {
             (1, Some((name, arguments))) if is_function(name) => call(name, arguments, scope),
-            _ => map.iter().map(|(name, item)| Ok((name.clone(), evaluate(item, scope)?))).collect(),
+            _ => {
+                map.iter().map(|(name, item)| Ok((name.clone(), evaluate(item, scope)?))).collect()
+            }
         },
         other => Ok(other.clone()),
     }
@@ -67,17 +69,22 @@ fn call(name: &str, arguments: &Value, scope: &dyn Scope) -> Result<Value, Strin
         "get_resource" => scope.reference(arguments.as_str().unwrap_or_default()),
         "get_attr" => {
             let path = arguments.as_array().cloned().unwrap_or_default();
-            let (resource, rest) = path.split_first().ok_or("Arguments to \"get_attr\" must be a list")?;
+            let (resource, rest) =
+                path.split_first().ok_or("Arguments to \"get_attr\" must be a list")?;
             scope.attribute(resource.as_str().unwrap_or_default(), rest)
         }
         "get_file" => {
             let file = arguments.as_str().unwrap_or_default();
-            scope.file(file).map(Value::from).ok_or_else(|| format!("No content found in the \"files\" section for get_file path: {file}"))
+            scope.file(file).map(Value::from).ok_or_else(|| {
+                format!("No content found in the \"files\" section for get_file path: {file}")
+            })
         }
         "str_replace" | "str_replace_strict" => replace(&arguments),
         "str_split" => split(&arguments),
         "list_join" => join(&arguments),
-        "list_concat" => Ok(members(&arguments).flat_map(|l| members(l).cloned().collect::<Vec<_>>()).collect()),
+        "list_concat" => {
+            Ok(members(&arguments).flat_map(|l| members(l).cloned().collect::<Vec<_>>()).collect())
+        }
         "map_merge" => {
             let maps = members(&arguments).filter_map(Value::as_object);
             Ok(Value::Object(maps.flat_map(|m| m.clone().into_iter()).collect()))
@@ -85,8 +92,13 @@ fn call(name: &str, arguments: &Value, scope: &dyn Scope) -> Result<Value, Strin
         "equals" => Ok(Value::Bool(arguments.get(0) == arguments.get(1))),
         "not" => Ok(Value::Bool(!truth(&arguments, scope)?)),
         "and" | "or" => {
-            let truths: Vec<bool> = members(&arguments).map(|item| truth(item, scope)).collect::<Result<_, _>>()?;
-            Ok(Value::Bool(if name == "and" { truths.iter().all(|t| *t) } else { truths.iter().any(|t| *t) }))
+            let truths: Vec<bool> =
+                members(&arguments).map(|item| truth(item, scope)).collect::<Result<_, _>>()?;
+            Ok(Value::Bool(if name == "and" {
+                truths.iter().all(|t| *t)
+            } else {
+                truths.iter().any(|t| *t)
+            }))
         }
         other => Err(format!("the function `{other}` is not modelled by the simulated Heat")),
     }
@@ -98,10 +110,13 @@ fn members(value: &Value) -> impl Iterator<Item = &Value> {
 
 fn parameter(arguments: &Value, scope: &dyn Scope) -> Result<Value, String> {
     let (name, path) = match arguments {
-        Value::Array(list) => (list.first().and_then(Value::as_str).unwrap_or_default(), &list[1.min(list.len())..]),
+        Value::Array(list) => {
+            (list.first().and_then(Value::as_str).unwrap_or_default(), &list[1.min(list.len())..])
+        }
         other => (other.as_str().unwrap_or_default(), &[] as &[Value]),
     };
-    let value = scope.parameter(name).ok_or_else(|| format!("The Parameter ({name}) was not provided."))?;
+    let value =
+        scope.parameter(name).ok_or_else(|| format!("The Parameter ({name}) was not provided."))?;
     Ok(walk(&value, path))
 }
 
@@ -113,8 +128,12 @@ pub(crate) fn walk(value: &Value, path: &[Value]) -> Value {
             break;
         }
         let next = match (at, part) {
-            (Value::Array(list), Value::Number(n)) => n.as_u64().and_then(|n| list.get(usize::try_from(n).ok()?)),
-            (Value::Array(list), Value::String(n)) => n.parse::<usize>().ok().and_then(|n| list.get(n)),
+            (Value::Array(list), Value::Number(n)) => {
+                n.as_u64().and_then(|n| list.get(usize::try_from(n).ok()?))
+            }
+            (Value::Array(list), Value::String(n)) => {
+                n.parse::<usize>().ok().and_then(|n| list.get(n))
+            }
             (Value::Object(map), Value::String(name)) => map.get(name),
             (Value::Object(map), other) => map.get(&other.to_string()),
             _ => None,
@@ -137,8 +156,12 @@ fn plain(value: &Value) -> String {
 }
 
 fn replace(arguments: &Value) -> Result<Value, String> {
-    let template = arguments.get("template").and_then(Value::as_str).ok_or("\"str_replace\" needs a \"template\"")?;
-    let parameters = arguments.get("params").and_then(Value::as_object).cloned().unwrap_or_default();
+    let template = arguments
+        .get("template")
+        .and_then(Value::as_str)
+        .ok_or("\"str_replace\" needs a \"template\"")?;
+    let parameters =
+        arguments.get("params").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut keys: Vec<(&String, &Value)> = parameters.iter().collect();
     keys.sort_by_key(|(key, _)| std::cmp::Reverse(key.len()));
     let mut text = template.to_owned();
@@ -154,18 +177,22 @@ fn replace(arguments: &Value) -> Result<Value, String> {
 
 fn split(arguments: &Value) -> Result<Value, String> {
     let list = arguments.as_array().ok_or("Arguments to \"str_split\" must be a list")?;
-    let (by, text) = (list.first().map(plain).unwrap_or_default(), list.get(1).map(plain).unwrap_or_default());
+    let (by, text) =
+        (list.first().map(plain).unwrap_or_default(), list.get(1).map(plain).unwrap_or_default());
     let parts: Vec<Value> = text.split(&by).map(Value::from).collect();
     match list.get(2).and_then(Value::as_u64) {
         None => Ok(Value::Array(parts)),
-        Some(n) => Ok(usize::try_from(n).ok().and_then(|n| parts.get(n).cloned()).unwrap_or_default()),
+        Some(n) => {
+            Ok(usize::try_from(n).ok().and_then(|n| parts.get(n).cloned()).unwrap_or_default())
+        }
     }
 }
 
 fn join(arguments: &Value) -> Result<Value, String> {
     let list = arguments.as_array().ok_or("Arguments to \"list_join\" must be a list")?;
     let (by, lists) = list.split_first().ok_or("\"list_join\" needs a delimiter")?;
-    let parts: Vec<String> = lists.iter().flat_map(|l| members(l).map(plain).collect::<Vec<_>>()).collect();
+    let parts: Vec<String> =
+        lists.iter().flat_map(|l| members(l).map(plain).collect::<Vec<_>>()).collect();
     Ok(Value::from(parts.join(&plain(by))))
 }
 
@@ -173,7 +200,8 @@ fn truth(value: &Value, scope: &dyn Scope) -> Result<bool, String> {
     match value {
         Value::Bool(truth) => Ok(*truth),
         Value::String(name) => {
-            let condition = scope.condition(name).ok_or_else(|| format!("Invalid condition \"{name}\""))?;
+            let condition =
+                scope.condition(name).ok_or_else(|| format!("Invalid condition \"{name}\""))?;
             truth(&evaluate(&condition, scope)?, scope)
         }
         other => truth(&evaluate(other, scope)?, scope),
@@ -196,7 +224,14 @@ fn repeat(arguments: &Value, scope: &dyn Scope) -> Result<Value, String> {
         let with = |round: &Map<String, Value>| {
             let round = round.clone();
             let name = name.clone();
-            members(&list).cloned().map(move |item| { let mut next = round.clone(); next.insert(name.clone(), item); next }).collect::<Vec<_>>()
+            members(&list)
+                .cloned()
+                .map(move |item| {
+                    let mut next = round.clone();
+                    next.insert(name.clone(), item);
+                    next
+                })
+                .collect::<Vec<_>>()
         };
         rounds = rounds.iter().flat_map(with).collect();
     }
@@ -204,11 +239,17 @@ fn repeat(arguments: &Value, scope: &dyn Scope) -> Result<Value, String> {
 }
 
 fn substitute(value: &Value, round: &Map<String, Value>) -> Value {
-    let in_text = |text: &str| round.iter().fold(text.to_owned(), |text, (name, item)| text.replace(name, &plain(item)));
+    let in_text = |text: &str| {
+        round.iter().fold(text.to_owned(), |text, (name, item)| text.replace(name, &plain(item)))
+    };
     match value {
-        Value::String(text) => round.get(text).cloned().unwrap_or_else(|| Value::from(in_text(text))),
+        Value::String(text) => {
+            round.get(text).cloned().unwrap_or_else(|| Value::from(in_text(text)))
+        }
         Value::Array(list) => list.iter().map(|item| substitute(item, round)).collect(),
-        Value::Object(map) => map.iter().map(|(name, item)| (in_text(name), substitute(item, round))).collect(),
+        Value::Object(map) => {
+            map.iter().map(|(name, item)| (in_text(name), substitute(item, round))).collect()
+        }
         other => other.clone(),
     }
 }
@@ -223,13 +264,17 @@ mod tests {
 
     impl Scope for Fixed {
         fn parameter(&self, name: &str) -> Option<Value> {
-            (name == "nfv").then(|| json!({ "VDU": { "w": { "flavor": "m1.tiny" } }, "list": ["a", "b"] }))
+            (name == "nfv")
+                .then(|| json!({ "VDU": { "w": { "flavor": "m1.tiny" } }, "list": ["a", "b"] }))
         }
         fn reference(&self, name: &str) -> Result<Value, String> {
             Ok(json!(format!("id-of-{name}")))
         }
         fn attribute(&self, resource: &str, path: &[Value]) -> Result<Value, String> {
-            Ok(walk(&json!({ "fixed_ips": [{ "ip_address": format!("10.0.0.1 of {resource}") }] }), path))
+            Ok(walk(
+                &json!({ "fixed_ips": [{ "ip_address": format!("10.0.0.1 of {resource}") }] }),
+                path,
+            ))
         }
         fn file(&self, name: &str) -> Option<String> {
             (name == "x.sh").then(|| "#!/bin/sh".to_owned())
@@ -246,14 +291,23 @@ mod tests {
             (json!({ "get_resource": "p" }), json!("id-of-p")),
             (json!({ "get_attr": ["p", "fixed_ips", 0, "ip_address"] }), json!("10.0.0.1 of p")),
             (json!({ "get_file": "x.sh" }), json!("#!/bin/sh")),
-            (json!({ "str_replace": { "template": "$a-$ab", "params": { "$a": 1, "$ab": "$a" } } }), json!("1-$a")),
-            (json!({ "list_join": [",", { "get_param": ["nfv", "list"] }, ["c"]] }), json!("a,b,c")),
+            (
+                json!({ "str_replace": { "template": "$a-$ab", "params": { "$a": 1, "$ab": "$a" } } }),
+                json!("1-$a"),
+            ),
+            (
+                json!({ "list_join": [",", { "get_param": ["nfv", "list"] }, ["c"]] }),
+                json!("a,b,c"),
+            ),
             (json!({ "str_split": [",", "x,y", 1] }), json!("y")),
             (json!({ "list_concat": [["a"], ["b"]] }), json!(["a", "b"])),
             (json!({ "map_merge": [{ "a": 1 }, { "a": 2, "b": 3 }] }), json!({ "a": 2, "b": 3 })),
             (json!({ "if": ["same", "yes", { "get_param": "none" }] }), json!("yes")),
             (json!({ "if": [{ "not": "same" }, "yes", "no"] }), json!("no")),
-            (json!({ "repeat": { "for_each": { "%n%": ["1", "2"] }, "template": { "port": "p%n%" } } }), json!([{ "port": "p1" }, { "port": "p2" }])),
+            (
+                json!({ "repeat": { "for_each": { "%n%": ["1", "2"] }, "template": { "port": "p%n%" } } }),
+                json!([{ "port": "p1" }, { "port": "p2" }]),
+            ),
         ];
         for (function, value) in cases {
             assert_eq!(evaluate(&function, &Fixed), Ok(value), "{function}");

@@ -29,20 +29,44 @@ impl Neighbour for Glance {
         let id = segments.get(2).map(|s| (*s).to_owned()).unwrap_or_default();
         Some(match (&request.method, segments.as_slice()) {
             (&Method::GET, []) => Route::new("glance.versions", "", || {
-                Ok(Reply::json(300, &json!({ "versions": [{ "id": "v2.15", "status": "CURRENT", "links": [] }] })))
+                Ok(Reply::json(
+                    300,
+                    &json!({ "versions": [{ "id": "v2.15", "status": "CURRENT", "links": [] }] }),
+                ))
             }),
-            (&Method::GET, ["v2", "images"]) => Route::new("glance.image_list", request.param("name").unwrap_or_default(), || self.list(request)),
-            (&Method::POST, ["v2", "images"]) => Route::new("glance.image_create", text(&request.json(), "name"), || self.create(request)),
-            (&Method::GET, ["v2", "images", _]) => Route::new("glance.image_show", id.clone(), move || {
-                self.0.authenticate(request)?;
-                let state = self.0.state();
-                state.thing("image", &id).map(|image| Reply::json(200, image)).ok_or_else(|| no_image(&id))
-            }),
-            (&Method::PUT, ["v2", "images", _, "file"]) => Route::new("glance.image_upload", id.clone(), move || self.upload(request, &id)),
-            (&Method::DELETE, ["v2", "images", _]) => Route::new("glance.image_delete", id.clone(), move || {
-                self.0.authenticate(request)?;
-                self.0.state().take("image", &id).map(|_| Reply::empty(204)).ok_or_else(|| no_image(&id))
-            }),
+            (&Method::GET, ["v2", "images"]) => {
+                Route::new("glance.image_list", request.param("name").unwrap_or_default(), || {
+                    self.list(request)
+                })
+            }
+            (&Method::POST, ["v2", "images"]) => {
+                Route::new("glance.image_create", text(&request.json(), "name"), || {
+                    self.create(request)
+                })
+            }
+            (&Method::GET, ["v2", "images", _]) => {
+                Route::new("glance.image_show", id.clone(), move || {
+                    self.0.authenticate(request)?;
+                    let state = self.0.state();
+                    state
+                        .thing("image", &id)
+                        .map(|image| Reply::json(200, image))
+                        .ok_or_else(|| no_image(&id))
+                })
+            }
+            (&Method::PUT, ["v2", "images", _, "file"]) => {
+                Route::new("glance.image_upload", id.clone(), move || self.upload(request, &id))
+            }
+            (&Method::DELETE, ["v2", "images", _]) => {
+                Route::new("glance.image_delete", id.clone(), move || {
+                    self.0.authenticate(request)?;
+                    self.0
+                        .state()
+                        .take("image", &id)
+                        .map(|_| Reply::empty(204))
+                        .ok_or_else(|| no_image(&id))
+                })
+            }
             _ => return None,
         })
     }
@@ -52,16 +76,26 @@ impl Glance {
     fn list(&self, request: &Request) -> Answer {
         self.0.authenticate(request)?;
         let state = self.0.state();
-        let fits = |image: &&Value| ["name", "status", "visibility", "owner", "id"].iter().all(|key| request.param(key).is_none_or(|wanted| text(image, key) == wanted));
+        let fits = |image: &&Value| {
+            ["name", "status", "visibility", "owner", "id"]
+                .iter()
+                .all(|key| request.param(key).is_none_or(|wanted| text(image, key) == wanted))
+        };
         let images: Vec<&Value> = state.all("image").filter(fits).collect();
-        Ok(Reply::json(200, &json!({ "images": images, "first": "/v2/images", "schema": "/v2/schemas/images" })))
+        Ok(Reply::json(
+            200,
+            &json!({ "images": images, "first": "/v2/images", "schema": "/v2/schemas/images" }),
+        ))
     }
 
     fn create(&self, request: &Request) -> Answer {
         let who = self.0.authenticate(request)?;
         let asked = request.json();
         let mut state = self.0.state();
-        let user = state.users.get(&who.user).cloned().ok_or_else(|| error(401, "This server could not verify that you are authorized."))?;
+        let user =
+            state.users.get(&who.user).cloned().ok_or_else(|| {
+                error(401, "This server could not verify that you are authorized.")
+            })?;
         let visibility = asked.get("visibility").and_then(Value::as_str).unwrap_or("shared");
         if visibility == "public" && !user.admin {
             return Err(error(403, "You are not authorized to complete publicize_image action."));
@@ -69,15 +103,22 @@ impl Glance {
         let id = state.add_image(text(&asked, "name"), "queued", visibility, &user.project);
         state.change("image", &id, &asked);
         let shown = state.thing("image", &id).cloned().unwrap_or_default();
-        Ok(Reply::json(201, &shown).with("location", format!("{}/v2/images/{id}", self.0.address("image"))))
+        Ok(Reply::json(201, &shown)
+            .with("location", format!("{}/v2/images/{id}", self.0.address("image"))))
     }
 
     fn upload(&self, request: &Request, id: &str) -> Answer {
         self.0.authenticate(request)?;
         let mut state = self.0.state();
-        let status = state.thing("image", id).map(|image| text(image, "status").to_owned()).ok_or_else(|| no_image(id))?;
+        let status = state
+            .thing("image", id)
+            .map(|image| text(image, "status").to_owned())
+            .ok_or_else(|| no_image(id))?;
         if status != "queued" {
-            return Err(error(409, &format!("Image status transition from {status} to saving is not allowed")));
+            return Err(error(
+                409,
+                &format!("Image status transition from {status} to saving is not allowed"),
+            ));
         }
         state.change("image", id, &json!({ "status": "active", "size": request.body.len() }));
         Ok(Reply::empty(204))
@@ -90,8 +131,12 @@ fn no_image(id: &str) -> Reply {
 
 /// Glance answers errors in HTML.
 fn error(status: u16, message: &str) -> Reply {
-    let title = http::StatusCode::from_u16(status).ok().and_then(|s| s.canonical_reason()).unwrap_or("Error");
-    let mut reply = Reply::empty(status).with("content-type", "text/html; charset=UTF-8").remark(message);
+    let title = http::StatusCode::from_u16(status)
+        .ok()
+        .and_then(|s| s.canonical_reason())
+        .unwrap_or("Error");
+    let mut reply =
+        Reply::empty(status).with("content-type", "text/html; charset=UTF-8").remark(message);
     reply.body = format!("<html>\n <head>\n  <title>{status} {title}</title>\n </head>\n <body>\n  <h1>{status} {title}</h1>\n  {message}<br /><br />\n\n\n </body>\n</html>").into();
     reply
 }
@@ -112,18 +157,22 @@ impl Neighbour for Cinder {
         let path = request.segments();
         let segments: Vec<&str> = path.iter().map(String::as_str).collect();
         Some(match (&request.method, segments.as_slice()) {
-            (&Method::GET, ["v3", _, "volumes"] | ["v3", _, "volumes", "detail"]) => Route::new("cinder.volume_list", "", || {
-                self.0.authenticate(request)?;
-                let state = self.0.state();
-                let volumes: Vec<&Value> = state.all("volume").collect();
-                Ok(Reply::json(200, &json!({ "volumes": volumes })))
-            }),
+            (&Method::GET, ["v3", _, "volumes"] | ["v3", _, "volumes", "detail"]) => {
+                Route::new("cinder.volume_list", "", || {
+                    self.0.authenticate(request)?;
+                    let state = self.0.state();
+                    let volumes: Vec<&Value> = state.all("volume").collect();
+                    Ok(Reply::json(200, &json!({ "volumes": volumes })))
+                })
+            }
             (&Method::GET, ["v3", _, "volumes", id]) => {
                 let id = (*id).to_owned();
                 Route::new("cinder.volume_show", id.clone(), move || {
                     self.0.authenticate(request)?;
                     let state = self.0.state();
-                    let found = state.thing("volume", &id).ok_or_else(|| volume_error(404, &format!("Volume {id} could not be found.")))?;
+                    let found = state.thing("volume", &id).ok_or_else(|| {
+                        volume_error(404, &format!("Volume {id} could not be found."))
+                    })?;
                     Ok(Reply::json(200, &json!({ "volume": found })))
                 })
             }

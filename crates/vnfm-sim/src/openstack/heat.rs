@@ -85,7 +85,12 @@ impl Neighbour for Heat {
 
 impl Heat {
     /// The routes of stacks as a whole.
-    fn stacks<'a>(&'a self, request: &'a Request, project: &str, rest: &[&str]) -> Option<Route<'a>> {
+    fn stacks<'a>(
+        &'a self,
+        request: &'a Request,
+        project: &str,
+        rest: &[&str],
+    ) -> Option<Route<'a>> {
         let project = project.to_owned();
         let name = |n: usize| rest.get(n).map(|s| (*s).to_owned()).unwrap_or_default();
         let (one, two) = (name(1), name(2));
@@ -95,23 +100,50 @@ impl Heat {
                 let subject = text(&request.json(), "stack_name").to_owned();
                 Route::new("heat.stack_create", subject, move || self.create(request, &project))
             }
-            (&Method::GET, ["stacks"]) => Route::new("heat.stack_list", "", move || self.list(request, &project)),
-            (&Method::POST, ["validate"]) => Route::new("heat.validate", "", move || self.validate(request, &project)),
-            (&Method::GET, ["stacks", _]) => Route::new("heat.stack_find", subject, move || self.redirect(request, &project, &one)),
-            (&Method::DELETE, ["stacks", _]) => Route::new("heat.stack_delete", subject, move || self.delete(request, &project, (&one, ""))),
-            (&Method::GET, ["stacks", _, _]) => Route::new("heat.stack_show", subject, move || self.show(request, &project, (&one, &two))),
-            (&Method::PUT | &Method::PATCH, ["stacks", _, _]) => {
-                Route::new("heat.stack_update", subject, move || self.update(request, &project, (&one, &two)))
+            (&Method::GET, ["stacks"]) => {
+                Route::new("heat.stack_list", "", move || self.list(request, &project))
             }
-            (&Method::DELETE, ["stacks", _, _]) => Route::new("heat.stack_delete", subject, move || self.delete(request, &project, (&one, &two))),
-            (&Method::POST, ["stacks", _, _, "actions"]) => Route::new("heat.stack_action", subject, move || self.act(request, &project, (&one, &two))),
+            (&Method::POST, ["validate"]) => {
+                Route::new("heat.validate", "", move || self.validate(request, &project))
+            }
+            (&Method::GET, ["stacks", _]) => Route::new("heat.stack_find", subject, move || {
+                self.redirect(request, &project, &one)
+            }),
+            (&Method::DELETE, ["stacks", _]) => {
+                Route::new("heat.stack_delete", subject, move || {
+                    self.delete(request, &project, (&one, ""))
+                })
+            }
+            (&Method::GET, ["stacks", _, _]) => Route::new("heat.stack_show", subject, move || {
+                self.show(request, &project, (&one, &two))
+            }),
+            (&Method::PUT | &Method::PATCH, ["stacks", _, _]) => {
+                Route::new("heat.stack_update", subject, move || {
+                    self.update(request, &project, (&one, &two))
+                })
+            }
+            (&Method::DELETE, ["stacks", _, _]) => {
+                Route::new("heat.stack_delete", subject, move || {
+                    self.delete(request, &project, (&one, &two))
+                })
+            }
+            (&Method::POST, ["stacks", _, _, "actions"]) => {
+                Route::new("heat.stack_action", subject, move || {
+                    self.act(request, &project, (&one, &two))
+                })
+            }
             _ => return None,
         };
         Some(route)
     }
 
     /// The routes of what is inside a stack.
-    fn inside<'a>(&'a self, request: &'a Request, project: &str, rest: &[&str]) -> Option<Route<'a>> {
+    fn inside<'a>(
+        &'a self,
+        request: &'a Request,
+        project: &str,
+        rest: &[&str],
+    ) -> Option<Route<'a>> {
         let project = project.to_owned();
         let ["stacks", one, two, rest @ ..] = rest else { return None };
         let (one, two) = ((*one).to_owned(), (*two).to_owned());
@@ -125,20 +157,30 @@ impl Heat {
             }),
             (&Method::GET, ["resources", resource]) => {
                 let resource = (*resource).to_owned();
-                Route::new("heat.resource_show", format!("{subject}/{resource}"), move || self.resource(request, &project, (&one, &two, &resource)))
+                Route::new("heat.resource_show", format!("{subject}/{resource}"), move || {
+                    self.resource(request, &project, (&one, &two, &resource))
+                })
             }
             (&Method::PATCH, ["resources", resource]) => {
                 let resource = (*resource).to_owned();
-                Route::new("heat.resource_mark", format!("{subject}/{resource}"), move || self.mark(request, &project, (&one, &two, &resource)))
+                Route::new("heat.resource_mark", format!("{subject}/{resource}"), move || {
+                    self.mark(request, &project, (&one, &two, &resource))
+                })
             }
-            (&Method::GET, ["events"]) => Route::new("heat.event_list", subject, move || self.events(request, &project, (&one, &two))),
+            (&Method::GET, ["events"]) => Route::new("heat.event_list", subject, move || {
+                self.events(request, &project, (&one, &two))
+            }),
             (&Method::GET, [part @ ("template" | "environment" | "files" | "outputs")]) => {
                 let part = (*part).to_owned();
-                Route::new(format!("heat.stack_{part}"), subject, move || self.part(request, &project, (&one, &two, &part)))
+                Route::new(format!("heat.stack_{part}"), subject, move || {
+                    self.part(request, &project, (&one, &two, &part))
+                })
             }
             (&Method::GET, ["outputs", key]) => {
                 let key = (*key).to_owned();
-                Route::new("heat.output_show", format!("{subject}/{key}"), move || self.output(request, &project, (&one, &two, &key)))
+                Route::new("heat.output_show", format!("{subject}/{key}"), move || {
+                    self.output(request, &project, (&one, &two, &key))
+                })
             }
             _ => return None,
         };
@@ -161,12 +203,18 @@ impl Heat {
             return Err(error(400, "HTTPBadRequest", "No template specified"));
         }
         let mut state = self.0.state();
-        let exists = |s: &Stack| s.parent.is_none() && s.name == name && s.project == project && s.status != "DELETE_COMPLETE";
+        let exists = |s: &Stack| {
+            s.parent.is_none()
+                && s.name == name
+                && s.project == project
+                && s.status != "DELETE_COMPLETE"
+        };
         if state.stacks.values().any(exists) {
             return Err(error(409, "StackExists", &format!("The Stack ({name}) already exists.")));
         }
         let (around, parameters) = environment(&body)?;
-        check(&state, &body["template"], &parameters, &around).map_err(|wrong| self.refuse(&wrong))?;
+        check(&state, &body["template"], &parameters, &around)
+            .map_err(|wrong| self.refuse(&wrong))?;
         if who.by_credential {
             return Err(error(500, "RemoteError", REFUSES_CREDENTIALS));
         }
@@ -189,23 +237,45 @@ impl Heat {
         drop(state);
         self.0.start(&id, Action::Create);
         let href = self.href(project, name, &id);
-        Ok(Reply::json(201, &json!({ "stack": { "id": id, "links": [{ "href": href, "rel": "self" }] } })).with("location", href))
+        Ok(Reply::json(
+            201,
+            &json!({ "stack": { "id": id, "links": [{ "href": href, "rel": "self" }] } }),
+        )
+        .with("location", href))
     }
 
     fn list(&self, request: &Request, project: &str) -> Answer {
         self.0.authenticate(request)?;
         if request.param("name").is_some() && request.param("tags").is_some() {
-            return Err(error(500, "RemoteError", "Remote error: InvalidRequestError Can't determine which FROM clause to join from, there are multiple FROMS which can join to this entity."));
+            return Err(error(
+                500,
+                "RemoteError",
+                "Remote error: InvalidRequestError Can't determine which FROM clause to join from, there are multiple FROMS which can join to this entity.",
+            ));
         }
-        let asked = |name: &str| request.query.iter().filter(|(k, _)| k == name).map(|(_, v)| v.clone()).collect::<Vec<_>>();
+        let asked = |name: &str| {
+            request
+                .query
+                .iter()
+                .filter(|(k, _)| k == name)
+                .map(|(_, v)| v.clone())
+                .collect::<Vec<_>>()
+        };
         let (names, ids, statuses) = (asked("name"), asked("id"), asked("status"));
-        let wanted: Vec<String> = asked("tags").iter().flat_map(|t| t.split(',')).map(str::to_owned).collect();
-        let with_deleted = request.param("show_deleted").is_some_and(|v| v.eq_ignore_ascii_case("true"));
+        let wanted: Vec<String> =
+            asked("tags").iter().flat_map(|t| t.split(',')).map(str::to_owned).collect();
+        let with_deleted =
+            request.param("show_deleted").is_some_and(|v| v.eq_ignore_ascii_case("true"));
         let limit = request.param("limit").and_then(|l| l.parse().ok()).unwrap_or(usize::MAX);
-        let any = |list: &[String], value: &str| list.is_empty() || list.iter().any(|item| item == value);
+        let any =
+            |list: &[String], value: &str| list.is_empty() || list.iter().any(|item| item == value);
         let state = self.0.state();
         let mut stacks: Vec<&Stack> = (state.stacks.values())
-            .filter(|s| s.parent.is_none() && s.project == project && (with_deleted || s.status != "DELETE_COMPLETE"))
+            .filter(|s| {
+                s.parent.is_none()
+                    && s.project == project
+                    && (with_deleted || s.status != "DELETE_COMPLETE")
+            })
             .filter(|s| any(&names, &s.name) && any(&ids, &s.id) && any(&statuses, &s.status))
             .filter(|s| wanted.iter().all(|tag| s.tags.contains(tag)))
             .collect();
@@ -222,9 +292,13 @@ impl Heat {
         self.0.authenticate(request)?;
         let body = request.json();
         let (around, parameters) = environment(&body)?;
-        check(&self.0.state(), &body["template"], &parameters, &around).map_err(|wrong| self.refuse(&wrong))?;
+        check(&self.0.state(), &body["template"], &parameters, &around)
+            .map_err(|wrong| self.refuse(&wrong))?;
         let template = document(&body["template"]).unwrap_or_default();
-        Ok(Reply::json(200, &json!({ "Description": template["description"], "Parameters": template["parameters"] })))
+        Ok(Reply::json(
+            200,
+            &json!({ "Description": template["description"], "Parameters": template["parameters"] }),
+        ))
     }
 
     fn redirect(&self, request: &Request, project: &str, name: &str) -> Answer {
@@ -250,7 +324,12 @@ impl Heat {
         body["timeout_mins"] = stack.timeout_mins.clone();
         body["capabilities"] = json!([]);
         body["notification_topics"] = json!([]);
-        body["template_description"] = json!(document(&stack.template).ok().and_then(|t| t["description"].as_str().map(str::to_owned)).unwrap_or_else(|| "No description".into()));
+        body["template_description"] = json!(
+            document(&stack.template)
+                .ok()
+                .and_then(|t| t["description"].as_str().map(str::to_owned))
+                .unwrap_or_else(|| "No description".into())
+        );
         Ok(Reply::json(200, &json!({ "stack": body })))
     }
 
@@ -268,14 +347,19 @@ impl Heat {
         if patch {
             around.files = merged(&stack.around.files, around.files);
             around.registry = merged(&stack.around.registry, around.registry);
-            let declared = |name: &String| document(&stack.template).is_ok_and(|t| !t["parameters"][name].is_null());
+            let declared = |name: &String| {
+                document(&stack.template).is_ok_and(|t| !t["parameters"][name].is_null())
+            };
             parameters.retain(|name, _| declared(name));
             parameters = merged(&stack.parameters, parameters);
         }
         if let Some(template) = body.get("template").filter(|t| !t.is_null()) {
-            stack.template = document(template).map_err(|why| error(400, "StackValidationFailed", &format!("Template format error: {why}")))?;
+            stack.template = document(template).map_err(|why| {
+                error(400, "StackValidationFailed", &format!("Template format error: {why}"))
+            })?;
         }
-        check(&state, &stack.template, &parameters, &around).map_err(|wrong| self.refuse(&wrong))?;
+        check(&state, &stack.template, &parameters, &around)
+            .map_err(|wrong| self.refuse(&wrong))?;
         if who.by_credential {
             return Err(error(500, "RemoteError", REFUSES_CREDENTIALS));
         }
@@ -305,7 +389,11 @@ impl Heat {
             "cancel_without_rollback" => self.0.cancel(&id),
             other => {
                 self.0.books.violation(format!("heat: the stack action `{other}` is not modelled"));
-                return Err(error(501, "NotImplemented", &format!("the stack action `{other}` is not modelled")));
+                return Err(error(
+                    501,
+                    "NotImplemented",
+                    &format!("the stack action `{other}` is not modelled"),
+                ));
             }
         }
         Ok(Reply::json(200, &Value::Null))
@@ -325,14 +413,28 @@ impl Heat {
         all
     }
 
-    fn resource_body(&self, state: &State, stack: &Stack, (name, resource): (&str, &Resource)) -> Value {
+    fn resource_body(
+        &self,
+        state: &State,
+        stack: &Stack,
+        (name, resource): (&str, &Resource),
+    ) -> Value {
         let href = self.href(&stack.project, &stack.name, &stack.id);
-        let mut links = vec![json!({ "href": format!("{href}/resources/{name}"), "rel": "self" }), json!({ "href": href, "rel": "stack" })];
+        let mut links = vec![
+            json!({ "href": format!("{href}/resources/{name}"), "rel": "self" }),
+            json!({ "href": href, "rel": "stack" }),
+        ];
         if resource.nested && !resource.physical.is_empty() {
-            let nested = state.stacks.get(&resource.physical).map_or(name, |nested| nested.name.as_str());
+            let nested =
+                state.stacks.get(&resource.physical).map_or(name, |nested| nested.name.as_str());
             links.push(json!({ "href": self.href(&stack.project, nested, &resource.physical), "rel": "nested" }));
         }
-        let required_by: Vec<&String> = stack.resources.iter().filter(|(_, r)| r.requires.contains(name)).map(|(n, _)| n).collect();
+        let required_by: Vec<&String> = stack
+            .resources
+            .iter()
+            .filter(|(_, r)| r.requires.contains(name))
+            .map(|(n, _)| n)
+            .collect();
         let mut body = json!({ "resource_name": name, "logical_resource_id": name, "resource_type": resource.kind,
             "physical_resource_id": resource.physical, "resource_status": resource.status,
             "resource_status_reason": resource.reason, "creation_time": resource.created,
@@ -343,7 +445,12 @@ impl Heat {
         body
     }
 
-    fn resource(&self, request: &Request, project: &str, (one, two, name): (&str, &str, &str)) -> Answer {
+    fn resource(
+        &self,
+        request: &Request,
+        project: &str,
+        (one, two, name): (&str, &str, &str),
+    ) -> Answer {
         let id = self.find(request, project, (one, two))?;
         let state = self.0.state();
         let stack = &state.stacks[&id];
@@ -354,14 +461,23 @@ impl Heat {
         Ok(Reply::json(200, &json!({ "resource": body })))
     }
 
-    fn mark(&self, request: &Request, project: &str, (one, two, name): (&str, &str, &str)) -> Answer {
+    fn mark(
+        &self,
+        request: &Request,
+        project: &str,
+        (one, two, name): (&str, &str, &str),
+    ) -> Answer {
         let id = self.find(request, project, (one, two))?;
         let body = request.json();
         let mut state = self.0.state();
-        let resource = state.stacks.get_mut(&id).and_then(|s| s.resources.get_mut(name)).ok_or_else(|| no_resource(name, one))?;
+        let resource = state
+            .stacks
+            .get_mut(&id)
+            .and_then(|s| s.resources.get_mut(name))
+            .ok_or_else(|| no_resource(name, one))?;
         if body["mark_unhealthy"] == true {
             resource.status = "CHECK_FAILED".into();
-            resource.reason = text(&body, "resource_status_reason").to_owned();
+            text(&body, "resource_status_reason").clone_into(&mut resource.reason);
         } else {
             resource.status = "CHECK_COMPLETE".into();
         }
@@ -387,42 +503,69 @@ impl Heat {
         Ok(Reply::json(200, &json!({ "events": events })))
     }
 
-    fn part(&self, request: &Request, project: &str, (one, two, part): (&str, &str, &str)) -> Answer {
+    fn part(
+        &self,
+        request: &Request,
+        project: &str,
+        (one, two, part): (&str, &str, &str),
+    ) -> Answer {
         let id = self.find(request, project, (one, two))?;
         let state = self.0.state();
         let stack = &state.stacks[&id];
         let body = match part {
             "template" => document(&stack.template).unwrap_or_default(),
             "files" => Value::Object(stack.around.files.clone()),
-            "environment" => json!({ "parameters": super::engine::shown_parameters(stack), "resource_registry": stack.around.registry }),
+            "environment" => {
+                json!({ "parameters": super::engine::shown_parameters(stack), "resource_registry": stack.around.registry })
+            }
             _ => {
                 let outputs = super::engine::outputs(&state, stack);
-                let keys = outputs.iter().map(|o| json!({ "output_key": o["output_key"], "description": o["description"] }));
+                let keys = outputs.iter().map(
+                    |o| json!({ "output_key": o["output_key"], "description": o["description"] }),
+                );
                 json!({ "outputs": keys.collect::<Vec<_>>() })
             }
         };
         Ok(Reply::json(200, &body))
     }
 
-    fn output(&self, request: &Request, project: &str, (one, two, key): (&str, &str, &str)) -> Answer {
+    fn output(
+        &self,
+        request: &Request,
+        project: &str,
+        (one, two, key): (&str, &str, &str),
+    ) -> Answer {
         let id = self.find(request, project, (one, two))?;
         let state = self.0.state();
-        let output = super::engine::outputs(&state, &state.stacks[&id]).into_iter().find(|o| o["output_key"] == key);
-        let output = output.ok_or_else(|| error(404, "NotFound", &format!("Specified output key {key} not found.")))?;
+        let output = super::engine::outputs(&state, &state.stacks[&id])
+            .into_iter()
+            .find(|o| o["output_key"] == key);
+        let output = output.ok_or_else(|| {
+            error(404, "NotFound", &format!("Specified output key {key} not found."))
+        })?;
         Ok(Reply::json(200, &json!({ "output": output })))
     }
 
     // --- helpers of all routes ---
 
     /// Logs in and finds a stack by name, id, or both; nested ones too.
-    fn find(&self, request: &Request, project: &str, (name, id): (&str, &str)) -> Result<String, Reply> {
+    fn find(
+        &self,
+        request: &Request,
+        project: &str,
+        (name, id): (&str, &str),
+    ) -> Result<String, Reply> {
         self.0.authenticate(request)?;
         let state = self.0.state();
-        let fits = |s: &&Stack| match id.is_empty() {
-            true => s.id == name || (s.name == name && s.parent.is_none()),
-            false => s.id == id && s.name == name,
+        let fits = |s: &&Stack| {
+            if id.is_empty() {
+                s.id == name || (s.name == name && s.parent.is_none())
+            } else {
+                s.id == id && s.name == name
+            }
         };
-        let mut found: Vec<&Stack> = state.stacks.values().filter(|s| s.project == project).filter(fits).collect();
+        let mut found: Vec<&Stack> =
+            state.stacks.values().filter(|s| s.project == project).filter(fits).collect();
         found.sort_by_key(|s| s.status == "DELETE_COMPLETE");
         found.first().map(|s| s.id.clone()).ok_or_else(|| not_found(name))
     }
@@ -458,16 +601,21 @@ pub(crate) fn root_of(state: &State, id: &str) -> String {
     at
 }
 
-const REFUSES_CREDENTIALS: &str = "Remote error: Forbidden Delegated tokens cannot manage trusts. (HTTP 403)";
+const REFUSES_CREDENTIALS: &str =
+    "Remote error: Forbidden Delegated tokens cannot manage trusts. (HTTP 403)";
 
 fn is_stack_name(name: &str) -> bool {
     let letter = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
-    letter && name.len() <= 255 && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+    letter
+        && name.len() <= 255
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
 }
 
 fn tags(body: &Value) -> Vec<String> {
     let listed = match body.get("tags") {
-        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Some(Value::Array(list)) => {
+            list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
         Some(Value::String(text)) => text.split(',').map(str::to_owned).collect(),
         _ => Vec::new(),
     };
@@ -476,10 +624,14 @@ fn tags(body: &Value) -> Vec<String> {
 
 /// Files, registry and parameters of a request.
 fn environment(body: &Value) -> Result<(Surroundings, Map<String, Value>), Reply> {
-    let wrong = |why: String| error(400, "StackValidationFailed", &format!("Environment not valid: {why}"));
+    let wrong =
+        |why: String| error(400, "StackValidationFailed", &format!("Environment not valid: {why}"));
     let environment = document(body.get("environment").unwrap_or(&Value::Null)).map_err(wrong)?;
     let map = |value: &Value| value.as_object().cloned().unwrap_or_default();
-    let around = Surroundings { files: map(&body["files"]), registry: map(&environment["resource_registry"]) };
+    let around = Surroundings {
+        files: map(&body["files"]),
+        registry: map(&environment["resource_registry"]),
+    };
     let template = document(&body["template"]).unwrap_or_default();
     let mut parameters = map(&environment["parameter_defaults"]);
     parameters.retain(|name, _| !template["parameters"][name].is_null());
@@ -497,22 +649,41 @@ fn not_found(name: &str) -> Reply {
 }
 
 fn no_resource(name: &str, stack: &str) -> Reply {
-    error(404, "ResourceNotFound", &format!("The Resource ({name}) could not be found in Stack {stack}."))
+    error(
+        404,
+        "ResourceNotFound",
+        &format!("The Resource ({name}) could not be found in Stack {stack}."),
+    )
 }
 
 fn versions() -> Reply {
-    Reply::json(300, &json!({ "versions": [{ "id": "v1.0", "status": "CURRENT", "links": [{ "rel": "self", "href": "/v1/" }] }] }))
+    Reply::json(
+        300,
+        &json!({ "versions": [{ "id": "v1.0", "status": "CURRENT", "links": [{ "rel": "self", "href": "/v1/" }] }] }),
+    )
 }
 
 /// An error as Heat tells it.
 pub(crate) fn error(status: u16, kind: &str, message: &str) -> Reply {
     let (title, explanation) = match status {
-        400 => ("Bad Request", "The server could not comply with the request since it is either malformed or otherwise incorrect."),
-        401 => ("Unauthorized", "This server could not verify that you are authorized to access the document you requested."),
+        400 => (
+            "Bad Request",
+            "The server could not comply with the request since it is either malformed or otherwise incorrect.",
+        ),
+        401 => (
+            "Unauthorized",
+            "This server could not verify that you are authorized to access the document you requested.",
+        ),
         404 => ("Not Found", "The resource could not be found."),
         409 => ("Conflict", "There was a conflict when trying to complete your request."),
-        500 => ("Internal Server Error", "The server has either erred or is incapable of performing the requested operation."),
-        503 => ("Service Unavailable", "The server is currently unavailable. Please try again at a later time."),
+        500 => (
+            "Internal Server Error",
+            "The server has either erred or is incapable of performing the requested operation.",
+        ),
+        503 => (
+            "Service Unavailable",
+            "The server is currently unavailable. Please try again at a later time.",
+        ),
         _ => ("Error", "The request was not served."),
     };
     let body = json!({ "code": status, "title": title, "explanation": explanation,

@@ -31,40 +31,70 @@ impl Neighbour for Keystone {
         Some(match (&request.method, segments.as_slice()) {
             (&Method::GET, []) => Route::new("keystone.versions", "", || Ok(self.versions(300))),
             (&Method::GET, ["v3"]) => Route::new("keystone.version", "", || Ok(self.versions(200))),
-            (&Method::POST, ["v3", "auth", "tokens"]) => Route::new("keystone.token_create", login_name(&request.json()), || self.login(request)),
-            (&Method::GET | &Method::HEAD, ["v3", "auth", "tokens"]) => Route::new("keystone.token_show", "", || self.token(request)),
-            (&Method::DELETE, ["v3", "auth", "tokens"]) => Route::new("keystone.token_revoke", "", || {
-                self.0.authenticate(request)?;
-                self.0.state().tokens.remove(request.header("x-subject-token"));
-                Ok(Reply::empty(204))
-            }),
+            (&Method::POST, ["v3", "auth", "tokens"]) => {
+                Route::new("keystone.token_create", login_name(&request.json()), || {
+                    self.login(request)
+                })
+            }
+            (&Method::GET | &Method::HEAD, ["v3", "auth", "tokens"]) => {
+                Route::new("keystone.token_show", "", || self.token(request))
+            }
+            (&Method::DELETE, ["v3", "auth", "tokens"]) => {
+                Route::new("keystone.token_revoke", "", || {
+                    self.0.authenticate(request)?;
+                    self.0.state().tokens.remove(request.header("x-subject-token"));
+                    Ok(Reply::empty(204))
+                })
+            }
             (&Method::GET, ["v3", "auth", "catalog"]) => Route::new("keystone.catalog", "", || {
                 let who = self.0.authenticate(request)?;
                 let state = self.0.state();
-                Ok(Reply::json(200, &json!({ "catalog": catalog(&state, &state.users[&who.user]) })))
+                Ok(Reply::json(
+                    200,
+                    &json!({ "catalog": catalog(&state, &state.users[&who.user]) }),
+                ))
             }),
             (&Method::POST, ["v3", "users", _, "application_credentials"]) => {
-                Route::new("keystone.credential_create", id.clone(), move || self.create_credential(request, &id))
+                Route::new("keystone.credential_create", id.clone(), move || {
+                    self.create_credential(request, &id)
+                })
             }
-            (&Method::GET, ["v3", "users", _, "application_credentials"]) => Route::new("keystone.credential_list", id.clone(), move || {
-                self.0.authenticate(request)?;
-                let state = self.0.state();
-                let own = state.credentials.iter().filter(|(_, c)| c.user == id);
-                let shown: Vec<Value> = own.map(|(key, c)| json!({ "id": key, "name": c.name })).collect();
-                Ok(Reply::json(200, &json!({ "application_credentials": shown })))
-            }),
+            (&Method::GET, ["v3", "users", _, "application_credentials"]) => {
+                Route::new("keystone.credential_list", id.clone(), move || {
+                    self.0.authenticate(request)?;
+                    let state = self.0.state();
+                    let own = state.credentials.iter().filter(|(_, c)| c.user == id);
+                    let shown: Vec<Value> =
+                        own.map(|(key, c)| json!({ "id": key, "name": c.name })).collect();
+                    Ok(Reply::json(200, &json!({ "application_credentials": shown })))
+                })
+            }
             (&Method::DELETE, ["v3", "users", _, "application_credentials", key]) => {
                 let key = (*key).to_owned();
                 Route::new("keystone.credential_delete", key.clone(), move || {
                     self.0.authenticate(request)?;
                     let gone = self.0.state().credentials.remove(&key);
-                    gone.map(|_| Reply::empty(204)).ok_or_else(|| error(404, &format!("Could not find Application Credential: {key}.")))
+                    gone.map(|_| Reply::empty(204)).ok_or_else(|| {
+                        error(404, &format!("Could not find Application Credential: {key}."))
+                    })
                 })
             }
-            (&Method::PATCH, ["v3", "users", _]) => Route::new("keystone.user_update", id.clone(), move || self.change_user(request, &id)),
-            (&Method::GET, ["v3", "services"]) => Route::new("keystone.service_list", "", || self.services(request)),
-            (&Method::GET, ["v3", "endpoints"]) => Route::new("keystone.endpoint_list", "", || self.endpoints(request)),
-            (&Method::PATCH, ["v3", "endpoints", _]) => Route::new("keystone.endpoint_update", id.clone(), move || self.move_endpoint(request, &id)),
+            (&Method::PATCH, ["v3", "users", _]) => {
+                Route::new("keystone.user_update", id.clone(), move || {
+                    self.change_user(request, &id)
+                })
+            }
+            (&Method::GET, ["v3", "services"]) => {
+                Route::new("keystone.service_list", "", || self.services(request))
+            }
+            (&Method::GET, ["v3", "endpoints"]) => {
+                Route::new("keystone.endpoint_list", "", || self.endpoints(request))
+            }
+            (&Method::PATCH, ["v3", "endpoints", _]) => {
+                Route::new("keystone.endpoint_update", id.clone(), move || {
+                    self.move_endpoint(request, &id)
+                })
+            }
             _ => return None,
         })
     }
@@ -75,14 +105,23 @@ impl Keystone {
         let href = format!("{}/v3/", self.0.address("identity"));
         let version = json!({ "id": "v3.14", "status": "stable", "updated": "2020-04-07T00:00:00Z",
             "links": [{ "rel": "self", "href": href }], "media-types": [{ "base": "application/json", "type": "application/vnd.openstack.identity-v3+json" }] });
-        let body = if status == 300 { json!({ "versions": { "values": [version] } }) } else { json!({ "version": version }) };
+        let body = if status == 300 {
+            json!({ "versions": { "values": [version] } })
+        } else {
+            json!({ "version": version })
+        };
         Reply::json(status, &body).with("location", href)
     }
 
     fn login(&self, request: &Request) -> Answer {
         let body = request.json();
         let identity = &body["auth"]["identity"];
-        let methods: Vec<&str> = identity["methods"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let methods: Vec<&str> = identity["methods"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         let mut state = self.0.state();
         let (user, by_credential) = match methods.as_slice() {
             ["password"] => (by_password(&state, &identity["password"]["user"]), false),
@@ -92,19 +131,34 @@ impl Keystone {
                 }
                 (by_credential(&state, &identity["application_credential"]), true)
             }
-            ["token"] => (state.tokens.get(text(&identity["token"], "id")).map(|t| t.user.clone()), false),
-            [] => return Err(error(400, "Expecting to find methods in identity. The server could not comply with the request since it is either malformed or otherwise incorrect. The client is assumed to be in error.")),
+            ["token"] => {
+                (state.tokens.get(text(&identity["token"], "id")).map(|t| t.user.clone()), false)
+            }
+            [] => {
+                return Err(error(
+                    400,
+                    "Expecting to find methods in identity. The server could not comply with the request since it is either malformed or otherwise incorrect. The client is assumed to be in error.",
+                ));
+            }
             _ => return Err(error(401, UNAUTHORIZED)),
         };
-        let user = user.and_then(|id| state.users.get(&id).cloned()).ok_or_else(|| self.unauthorized())?;
+        let user =
+            user.and_then(|id| state.users.get(&id).cloned()).ok_or_else(|| self.unauthorized())?;
         let scope = &body["auth"]["scope"]["project"];
         let scoped = by_credential || !scope.is_null();
         if !by_credential && scoped && !has_scope(&state, &user, scope) {
             return Err(self.unauthorized());
         }
         let issued = jiff::Timestamp::now();
-        let life = jiff::SignedDuration::try_from(self.0.options.token_life).unwrap_or(jiff::SignedDuration::from_hours(1));
-        let token = Token { user: user.id.clone(), scoped, by_credential, issued, expires: issued.saturating_add(life).unwrap_or(issued) };
+        let life = jiff::SignedDuration::try_from(self.0.options.token_life)
+            .unwrap_or(jiff::SignedDuration::from_hours(1));
+        let token = Token {
+            user: user.id.clone(),
+            scoped,
+            by_credential,
+            issued,
+            expires: issued.saturating_add(life).unwrap_or(issued),
+        };
         let key = format!("gAAAAA{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let shown = show_token(&state, &user, &token);
         state.tokens.insert(key.clone(), token);
@@ -117,16 +171,23 @@ impl Keystone {
         let key = request.header("x-subject-token");
         let token = state.tokens.get(key).filter(|t| t.expires > jiff::Timestamp::now());
         let token = token.ok_or_else(|| error(404, "Failed to validate token"))?;
-        Ok(Reply::json(200, &show_token(&state, &state.users[&token.user], token)).with("x-subject-token", key))
+        Ok(Reply::json(200, &show_token(&state, &state.users[&token.user], token))
+            .with("x-subject-token", key))
     }
 
     fn create_credential(&self, request: &Request, user: &str) -> Answer {
         let who = self.0.authenticate(request)?;
         if who.user != user {
-            return Err(error(403, "You are not authorized to perform the requested action: identity:create_application_credential."));
+            return Err(error(
+                403,
+                "You are not authorized to perform the requested action: identity:create_application_credential.",
+            ));
         }
         let asked = &request.json()["application_credential"];
-        let secret = asked.get("secret").and_then(Value::as_str).map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned);
+        let secret = asked
+            .get("secret")
+            .and_then(Value::as_str)
+            .map_or_else(|| Uuid::new_v4().simple().to_string(), str::to_owned);
         let (id, name) = (Uuid::new_v4().simple().to_string(), text(asked, "name").to_owned());
         let shown = json!({ "application_credential": { "id": id, "name": name, "secret": secret, "unrestricted": asked["unrestricted"] == true,
             "expires_at": asked["expires_at"], "roles": roles(false) } });
@@ -137,13 +198,25 @@ impl Keystone {
     fn change_user(&self, request: &Request, id: &str) -> Answer {
         let who = self.0.authenticate(request)?;
         if !self.0.state().users.get(&who.user).is_some_and(|u| u.admin) {
-            return Err(error(403, "You are not authorized to perform the requested action: identity:update_user."));
+            return Err(error(
+                403,
+                "You are not authorized to perform the requested action: identity:update_user.",
+            ));
         }
-        let name = self.0.state().users.get(id).map(|u| u.name.clone()).ok_or_else(|| error(404, &format!("Could not find user: {id}.")))?;
+        let name = self
+            .0
+            .state()
+            .users
+            .get(id)
+            .map(|u| u.name.clone())
+            .ok_or_else(|| error(404, &format!("Could not find user: {id}.")))?;
         if let Some(password) = request.json()["user"]["password"].as_str() {
             self.0.set_password(&name, password);
         }
-        Ok(Reply::json(200, &json!({ "user": { "id": id, "name": name, "enabled": true, "domain_id": "default" } })))
+        Ok(Reply::json(
+            200,
+            &json!({ "user": { "id": id, "name": name, "enabled": true, "domain_id": "default" } }),
+        ))
     }
 
     fn services(&self, request: &Request) -> Answer {
@@ -163,7 +236,8 @@ impl Keystone {
     fn endpoints(&self, request: &Request) -> Answer {
         self.administrator(request)?;
         let state = self.0.state();
-        let fits = |name: &str, value: &str| request.param(name).is_none_or(|wanted| wanted == value);
+        let fits =
+            |name: &str, value: &str| request.param(name).is_none_or(|wanted| wanted == value);
         let shown: Vec<Value> = (state.endpoints.iter())
             .filter(|e| fits("service_id", e.service) && fits("interface", e.interface))
             .map(|e| json!({ "id": e.id, "service_id": e.service, "interface": e.interface, "region": "RegionOne", "region_id": "RegionOne", "url": e.url, "enabled": true }))
@@ -175,11 +249,18 @@ impl Keystone {
         self.administrator(request)?;
         let url = request.json()["endpoint"]["url"].as_str().map(str::to_owned);
         let mut state = self.0.state();
-        let endpoint = state.endpoints.iter_mut().find(|e| e.id == id).ok_or_else(|| error(404, &format!("Could not find endpoint: {id}.")))?;
+        let endpoint = state
+            .endpoints
+            .iter_mut()
+            .find(|e| e.id == id)
+            .ok_or_else(|| error(404, &format!("Could not find endpoint: {id}.")))?;
         if let Some(url) = url {
             endpoint.url = url;
         }
-        Ok(Reply::json(200, &json!({ "endpoint": { "id": id, "url": endpoint.url, "interface": endpoint.interface, "service_id": endpoint.service } })))
+        Ok(Reply::json(
+            200,
+            &json!({ "endpoint": { "id": id, "url": endpoint.url, "interface": endpoint.interface, "service_id": endpoint.service } }),
+        ))
     }
 
     fn administrator(&self, request: &Request) -> Result<(), Reply> {
@@ -201,29 +282,51 @@ fn login_name(body: &Value) -> String {
     let identity = &body["auth"]["identity"];
     let user = &identity["password"]["user"];
     let credential = &identity["application_credential"];
-    [text(user, "name"), text(user, "id"), text(credential, "id"), text(credential, "name")].into_iter().find(|n| !n.is_empty()).unwrap_or_default().to_owned()
+    [text(user, "name"), text(user, "id"), text(credential, "id"), text(credential, "name")]
+        .into_iter()
+        .find(|n| !n.is_empty())
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn by_password(state: &State, asked: &Value) -> Option<String> {
     let domain = &asked["domain"];
-    let default = domain.is_null() || text(domain, "id") == "default" || text(domain, "name").eq_ignore_ascii_case("default");
-    let user = state.users.get(text(asked, "id")).or_else(|| state.user_named(text(asked, "name")).filter(|_| default))?;
+    let default = domain.is_null()
+        || text(domain, "id") == "default"
+        || text(domain, "name").eq_ignore_ascii_case("default");
+    let user = state
+        .users
+        .get(text(asked, "id"))
+        .or_else(|| state.user_named(text(asked, "name")).filter(|_| default))?;
     (user.password == text(asked, "password")).then(|| user.id.clone())
 }
 
 fn by_credential(state: &State, asked: &Value) -> Option<String> {
-    let named = |c: &&Credential| c.name == text(asked, "name") && state.users.get(&c.user).is_some_and(|u| u.name == text(&asked["user"], "name") || u.id == text(&asked["user"], "id"));
-    let credential = state.credentials.get(text(asked, "id")).or_else(|| state.credentials.values().find(named))?;
+    let named = |c: &&Credential| {
+        c.name == text(asked, "name")
+            && state.users.get(&c.user).is_some_and(|u| {
+                u.name == text(&asked["user"], "name") || u.id == text(&asked["user"], "id")
+            })
+    };
+    let credential = state
+        .credentials
+        .get(text(asked, "id"))
+        .or_else(|| state.credentials.values().find(named))?;
     (credential.secret == text(asked, "secret")).then(|| credential.user.clone())
 }
 
 fn has_scope(state: &State, user: &User, scope: &Value) -> bool {
-    let project = state.projects.iter().find(|(_, id)| **id == user.project).map(|(name, _)| name.as_str());
+    let project =
+        state.projects.iter().find(|(_, id)| **id == user.project).map(|(name, _)| name.as_str());
     text(scope, "id") == user.project || Some(text(scope, "name")) == project
 }
 
 fn roles(admin: bool) -> Value {
-    let names: &[&str] = if admin { &["admin", "member", "reader"] } else { &["member", "reader", "heat_stack_owner", "creator", "load-balancer_member"] };
+    let names: &[&str] = if admin {
+        &["admin", "member", "reader"]
+    } else {
+        &["member", "reader", "heat_stack_owner", "creator", "load-balancer_member"]
+    };
     names.iter().map(|name| json!({ "id": name, "name": name })).collect()
 }
 
@@ -237,7 +340,11 @@ fn show_token(state: &State, user: &User, token: &Token) -> Value {
     let mut shown = json!({ "methods": [method], "user": { "id": user.id, "name": user.name, "domain": domain, "password_expires_at": null },
         "audit_ids": [Uuid::new_v4().simple().to_string()], "expires_at": stamp(token.expires), "issued_at": stamp(token.issued) });
     if token.scoped {
-        let name = state.projects.iter().find(|(_, id)| **id == user.project).map(|(name, _)| name.as_str());
+        let name = state
+            .projects
+            .iter()
+            .find(|(_, id)| **id == user.project)
+            .map(|(name, _)| name.as_str());
         shown["project"] = json!({ "id": user.project, "name": name, "domain": domain });
         shown["roles"] = roles(user.admin);
         shown["is_domain"] = json!(false);
@@ -249,7 +356,10 @@ fn show_token(state: &State, user: &User, token: &Token) -> Value {
 fn catalog(state: &State, user: &User) -> Value {
     let mut services: Vec<Value> = Vec::new();
     for endpoint in &state.endpoints {
-        let url = endpoint.url.replace("%(tenant_id)s", &user.project).replace("%(project_id)s", &user.project);
+        let url = endpoint
+            .url
+            .replace("%(tenant_id)s", &user.project)
+            .replace("%(project_id)s", &user.project);
         let shown = json!({ "id": endpoint.id, "interface": endpoint.interface, "region": "RegionOne", "region_id": "RegionOne", "url": url });
         match services.iter_mut().find(|s| s["type"] == endpoint.service).and_then(|s| s["endpoints"].as_array_mut()) {
             Some(list) => list.push(shown),
@@ -274,5 +384,6 @@ fn error(status: u16, message: &str) -> Reply {
         503 => "Service Unavailable",
         _ => "Internal Server Error",
     };
-    Reply::json(status, &json!({ "error": { "code": status, "title": title, "message": message } })).remark(message)
+    Reply::json(status, &json!({ "error": { "code": status, "title": title, "message": message } }))
+        .remark(message)
 }

@@ -45,7 +45,11 @@ pub struct CloudOptions {
 
 impl Default for CloudOptions {
     fn default() -> Self {
-        Self { server_build: Duration::ZERO, boot: Duration::ZERO, token_life: Duration::from_secs(3600) }
+        Self {
+            server_build: Duration::ZERO,
+            boot: Duration::ZERO,
+            token_life: Duration::from_hours(1),
+        }
     }
 }
 
@@ -75,7 +79,12 @@ const SERVICES: [(&str, &str, &str); 6] = [
 
 impl Cloud {
     /// Starts the cloud: every service on a free port of 127.0.0.1.
-    pub(crate) async fn open(hosts: Arc<Hosts>, books: Arc<Books>, faults: Arc<Faults>, (block, options): ([u8; 2], CloudOptions)) -> anyhow::Result<Arc<Self>> {
+    pub(crate) async fn open(
+        hosts: Arc<Hosts>,
+        books: Arc<Books>,
+        faults: Arc<Faults>,
+        (block, options): ([u8; 2], CloudOptions),
+    ) -> anyhow::Result<Arc<Self>> {
         let cloud = Arc::new(Self {
             books: Arc::clone(&books),
             faults: Arc::clone(&faults),
@@ -92,11 +101,21 @@ impl Cloud {
         for (service, name, path) in SERVICES {
             let listener = TcpListener::bind("127.0.0.1:0").await?;
             let address = format!("http://{}", listener.local_addr()?);
-            let desk = Desk { neighbour: cloud.service(service), books: Arc::clone(&books), faults: Arc::clone(&faults) };
-            let listening = serve(listener, None, desk)?;
+            let desk = Desk {
+                neighbour: cloud.service(service),
+                books: Arc::clone(&books),
+                faults: Arc::clone(&faults),
+            };
+            let listening = serve(listener, None, desk);
             hold(&cloud.listening).push(listening);
             for interface in ["public", "internal", "admin"] {
-                cloud.state().endpoints.push(Endpoint { id: new_id().replace('-', ""), service, name, interface, url: format!("{address}{path}") });
+                cloud.state().endpoints.push(Endpoint {
+                    id: new_id().replace('-', ""),
+                    service,
+                    name,
+                    interface,
+                    url: format!("{address}{path}"),
+                });
             }
             addresses.insert(service, address);
         }
@@ -159,7 +178,9 @@ impl Cloud {
     /// Changes a user's password, which ends all tokens of the user; whether there is such a user.
     pub fn set_password(&self, name: &str, password: &str) -> bool {
         let mut state = self.state();
-        let Some(user) = state.users.values_mut().find(|user| user.name == name) else { return false };
+        let Some(user) = state.users.values_mut().find(|user| user.name == name) else {
+            return false;
+        };
         password.clone_into(&mut user.password);
         let id = user.id.clone();
         state.tokens.retain(|_, token| token.user != id);
@@ -191,7 +212,10 @@ impl Cloud {
     /// Who asks, or 401.
     pub(crate) fn authenticate(&self, request: &Request) -> Result<Token, Reply> {
         let state = self.state();
-        let token = state.tokens.get(request.header("x-auth-token")).filter(|token| token.expires > jiff::Timestamp::now());
+        let token = state
+            .tokens
+            .get(request.header("x-auth-token"))
+            .filter(|token| token.expires > jiff::Timestamp::now());
         token.cloned().ok_or_else(|| keystone::unauthorized(&self.address("identity")))
     }
 
@@ -205,7 +229,10 @@ impl Cloud {
         let mut specs = Vec::new();
         {
             let mut state = self.state();
-            let waiting: Vec<String> = (state.servers.values()).filter(|s| s.status == "ACTIVE" && s.host.is_none()).map(|s| s.id.clone()).collect();
+            let waiting: Vec<String> = (state.servers.values())
+                .filter(|s| s.status == "ACTIVE" && s.host.is_none())
+                .map(|s| s.id.clone())
+                .collect();
             for id in waiting {
                 if let Some(spec) = self.host_spec(&state, &id)
                     && let Some(server) = state.servers.get_mut(&id)
@@ -224,13 +251,31 @@ impl Cloud {
     fn host_spec(&self, state: &State, id: &str) -> Option<(HostSpec, Ipv4Addr)> {
         let server = state.servers.get(id)?;
         let addresses = state.addresses(server);
-        let all = addresses.as_object()?.values().flat_map(|list| list.as_array().into_iter().flatten());
+        let all =
+            addresses.as_object()?.values().flat_map(|list| list.as_array().into_iter().flatten());
         let [a, b] = self.block;
         let inside = |address: &Ipv4Addr| address.octets()[..3] == [127, a, b];
-        let address = all.filter_map(|entry| text(entry, "addr").parse::<Ipv4Addr>().ok()).find(inside)?;
-        let key = server.key_name.as_deref().and_then(|name| state.find("keypair", name)).map(|key| text(key, "public_key").to_owned());
-        let user = HostUser { name: "ubuntu".into(), password: Some("secret".into()), authorized_keys: key.into_iter().collect() };
-        Some((HostSpec { server_id: id.to_owned(), name: server.name.clone(), address: address.into(), users: vec![user] }, address))
+        let address =
+            all.filter_map(|entry| text(entry, "addr").parse::<Ipv4Addr>().ok()).find(inside)?;
+        let key = server
+            .key_name
+            .as_deref()
+            .and_then(|name| state.find("keypair", name))
+            .map(|key| text(key, "public_key").to_owned());
+        let user = HostUser {
+            name: "ubuntu".into(),
+            password: Some("secret".into()),
+            authorized_keys: key.into_iter().collect(),
+        };
+        Some((
+            HostSpec {
+                server_id: id.to_owned(),
+                name: server.name.clone(),
+                address: address.into(),
+                users: vec![user],
+            },
+            address,
+        ))
     }
 
     async fn boot(&self, spec: HostSpec) {
@@ -239,7 +284,9 @@ impl Cloud {
         match self.faults.take("host.boot", &name) {
             None => {}
             Some(Fault::Delay { delay_ms }) => pause(Duration::from_millis(delay_ms)).await,
-            Some(_) => return self.books.record("host", "host.boot", &name, (1, "fault: never comes up")),
+            Some(_) => {
+                return self.books.record("host", "host.boot", &name, (1, "fault: never comes up"));
+            }
         }
         if !self.state().servers.contains_key(&id) {
             return;
@@ -248,7 +295,8 @@ impl Cloud {
             Ok(()) => self.books.record("host", "host.boot", &name, 0_i64),
             Err(error) => {
                 self.books.record("host", "host.boot", &name, (1, format!("{error:#}")));
-                self.books.violation(format!("the host of server `{name}` did not boot: {error:#}"));
+                self.books
+                    .violation(format!("the host of server `{name}` did not boot: {error:#}"));
             }
         }
         if !self.state().servers.contains_key(&id) {
@@ -261,19 +309,40 @@ impl Shelf for Cloud {
     fn entries(&self) -> Vec<Entry> {
         let state = self.state();
         let mut all = Vec::new();
-        for stack in state.stacks.values().filter(|s| s.parent.is_none() && s.status != "DELETE_COMPLETE") {
-            let detail = json!({ "status": stack.status, "reason": stack.reason, "tags": stack.tags });
-            all.push(Entry { kind: "stack".into(), id: stack.id.clone(), name: stack.name.clone(), seeded: false, detail });
+        for stack in
+            state.stacks.values().filter(|s| s.parent.is_none() && s.status != "DELETE_COMPLETE")
+        {
+            let detail =
+                json!({ "status": stack.status, "reason": stack.reason, "tags": stack.tags });
+            all.push(Entry {
+                kind: "stack".into(),
+                id: stack.id.clone(),
+                name: stack.name.clone(),
+                seeded: false,
+                detail,
+            });
         }
         for server in state.servers.values() {
             let detail = json!({ "status": server.status, "addresses": state.addresses(server) });
-            all.push(Entry { kind: "server".into(), id: server.id.clone(), name: server.name.clone(), seeded: false, detail });
+            all.push(Entry {
+                kind: "server".into(),
+                id: server.id.clone(),
+                name: server.name.clone(),
+                seeded: false,
+                detail,
+            });
         }
         for kind in KINDS {
             for body in state.all(kind) {
                 let id = text(body, "id").to_owned();
                 let seeded = state.is_seeded(&id);
-                all.push(Entry { kind: kind.into(), name: text(body, "name").to_owned(), id, seeded, detail: json!(null) });
+                all.push(Entry {
+                    kind: kind.into(),
+                    name: text(body, "name").to_owned(),
+                    id,
+                    seeded,
+                    detail: json!(null),
+                });
             }
         }
         all

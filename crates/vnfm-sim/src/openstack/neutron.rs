@@ -32,10 +32,15 @@ impl Neighbour for Neutron {
     fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
         let path = request.segments();
         let segments: Vec<&str> = path.iter().map(String::as_str).collect();
-        let kind = |name: &str| COLLECTIONS.iter().find(|(plural, _)| *plural == name).map(|(_, kind)| *kind);
+        let kind = |name: &str| {
+            COLLECTIONS.iter().find(|(plural, _)| *plural == name).map(|(_, kind)| *kind)
+        };
         Some(match (&request.method, segments.as_slice()) {
             (&Method::GET, []) => Route::new("neutron.versions", "", || {
-                Ok(Reply::json(200, &json!({ "versions": [{ "id": "v2.0", "status": "CURRENT", "links": [] }] })))
+                Ok(Reply::json(
+                    200,
+                    &json!({ "versions": [{ "id": "v2.0", "status": "CURRENT", "links": [] }] }),
+                ))
             }),
             (&Method::GET, ["v2.0", collection]) => {
                 let kind = kind(collection)?;
@@ -50,14 +55,16 @@ impl Neighbour for Neutron {
                     Ok(Reply::json(200, &json!({ kind: found })))
                 })
             }
-            (&Method::PUT, ["v2.0", "quotas", project]) => Route::new("neutron.quota_update", *project, || {
-                self.0.authenticate(request)?;
-                let body = request.json();
-                for (name, value) in body["quota"].as_object().into_iter().flatten() {
-                    self.0.set_quota(name, value.as_i64().unwrap_or(-1));
-                }
-                Ok(Reply::json(200, &body))
-            }),
+            (&Method::PUT, ["v2.0", "quotas", project]) => {
+                Route::new("neutron.quota_update", *project, || {
+                    self.0.authenticate(request)?;
+                    let body = request.json();
+                    for (name, value) in body["quota"].as_object().into_iter().flatten() {
+                        self.0.set_quota(name, value.as_i64().unwrap_or(-1));
+                    }
+                    Ok(Reply::json(200, &body))
+                })
+            }
             _ => return None,
         })
     }
@@ -67,8 +74,10 @@ impl Neutron {
     fn list(&self, request: &Request, kind: &str) -> Result<Reply, Reply> {
         self.0.authenticate(request)?;
         let state = self.0.state();
-        let plural = if kind == "floatingip" { "floatingips".to_owned() } else { format!("{kind}s") };
-        let found: Vec<&Value> = state.all(kind).filter(|body| fits(body, &request.query)).collect();
+        let plural =
+            if kind == "floatingip" { "floatingips".to_owned() } else { format!("{kind}s") };
+        let found: Vec<&Value> =
+            state.all(kind).filter(|body| fits(body, &request.query)).collect();
         Ok(Reply::json(200, &json!({ plural: found })))
     }
 }
@@ -78,10 +87,14 @@ fn fits(body: &Value, query: &[(String, String)]) -> bool {
     let about_the_answer = ["fields", "limit", "marker", "sort_key", "sort_dir", "page_reverse"];
     let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let same = |name: &str, wanted: &str| match name {
-        "fixed_ips" => wanted.split_once('=').is_some_and(|(key, value)| body[name].as_array().into_iter().flatten().any(|ip| ip[key] == value)),
+        "fixed_ips" => wanted.split_once('=').is_some_and(|(key, value)| {
+            body[name].as_array().into_iter().flatten().any(|ip| ip[key] == value)
+        }),
         _ => body.get(name).is_some_and(|value| shown(value).eq_ignore_ascii_case(wanted)),
     };
-    query.iter().filter(|(name, _)| !about_the_answer.contains(&name.as_str())).all(|(name, _)| query.iter().filter(|(other, _)| other == name).any(|(_, wanted)| same(name, wanted)))
+    query.iter().filter(|(name, _)| !about_the_answer.contains(&name.as_str())).all(|(name, _)| {
+        query.iter().filter(|(other, _)| other == name).any(|(_, wanted)| same(name, wanted))
+    })
 }
 
 fn not_found(kind: &str, id: &str) -> Reply {
@@ -97,5 +110,9 @@ fn not_found(kind: &str, id: &str) -> Reply {
 }
 
 fn error(status: u16, kind: &str, message: &str) -> Reply {
-    Reply::json(status, &json!({ "NeutronError": { "type": kind, "message": message, "detail": "" } })).remark(message)
+    Reply::json(
+        status,
+        &json!({ "NeutronError": { "type": kind, "message": message, "detail": "" } }),
+    )
+    .remark(message)
 }

@@ -34,13 +34,22 @@ impl Neighbour for Nova {
         let ["v2.1", rest @ ..] = segments.as_slice() else { return None };
         let id = rest.get(1).map(|s| (*s).to_owned()).unwrap_or_default();
         Some(match (&request.method, rest) {
-            (&Method::GET, ["servers"]) => Route::new("nova.server_list", "", || self.list(request, false)),
-            (&Method::GET, ["servers", "detail"]) => Route::new("nova.server_list", "detail", || self.list(request, true)),
-            (&Method::GET, ["servers", _]) => Route::new("nova.server_show", id.clone(), move || self.show(request, &id)),
-            (&Method::DELETE, ["servers", _]) => Route::new("nova.server_delete", id.clone(), move || self.delete(request, &id)),
+            (&Method::GET, ["servers"]) => {
+                Route::new("nova.server_list", "", || self.list(request, false))
+            }
+            (&Method::GET, ["servers", "detail"]) => {
+                Route::new("nova.server_list", "detail", || self.list(request, true))
+            }
+            (&Method::GET, ["servers", _]) => {
+                Route::new("nova.server_show", id.clone(), move || self.show(request, &id))
+            }
+            (&Method::DELETE, ["servers", _]) => {
+                Route::new("nova.server_delete", id.clone(), move || self.delete(request, &id))
+            }
             (&Method::POST, ["servers", _, "action"]) => {
                 let body = request.json();
-                let action = body.as_object().and_then(|map| map.keys().next().cloned()).unwrap_or_default();
+                let action =
+                    body.as_object().and_then(|map| map.keys().next().cloned()).unwrap_or_default();
                 let call = match action.as_str() {
                     "os-getConsoleOutput" => "nova.console_output",
                     "os-resetState" => "nova.reset_state",
@@ -49,18 +58,41 @@ impl Neighbour for Nova {
                 };
                 Route::new(call, id.clone(), move || self.act(request, &id, &action))
             }
-            (&Method::GET, ["flavors"] | ["flavors", "detail"]) => Route::new("nova.flavor_list", "", || self.things(request, "flavor", "flavors")),
-            (&Method::GET, ["flavors", _]) => Route::new("nova.flavor_show", id.clone(), move || self.thing(request, "flavor", &id)),
-            (&Method::GET, ["os-keypairs"]) => Route::new("nova.keypair_list", "", || self.key_pairs(request)),
-            (&Method::GET, ["os-keypairs", _]) => Route::new("nova.keypair_show", id.clone(), move || self.thing(request, "keypair", &id)),
-            (&Method::GET, ["os-server-groups"]) => Route::new("nova.server_group_list", "", || self.things(request, "server_group", "server_groups")),
+            (&Method::GET, ["flavors"] | ["flavors", "detail"]) => {
+                Route::new("nova.flavor_list", "", || self.things(request, "flavor", "flavors"))
+            }
+            (&Method::GET, ["flavors", _]) => {
+                Route::new("nova.flavor_show", id.clone(), move || {
+                    self.thing(request, "flavor", &id)
+                })
+            }
+            (&Method::GET, ["os-keypairs"]) => {
+                Route::new("nova.keypair_list", "", || self.key_pairs(request))
+            }
+            (&Method::GET, ["os-keypairs", _]) => {
+                Route::new("nova.keypair_show", id.clone(), move || {
+                    self.thing(request, "keypair", &id)
+                })
+            }
+            (&Method::GET, ["os-server-groups"]) => {
+                Route::new("nova.server_group_list", "", || {
+                    self.things(request, "server_group", "server_groups")
+                })
+            }
             (&Method::GET, ["limits"]) => Route::new("nova.limits", "", || self.limits(request)),
             (&Method::GET, ["os-availability-zone"]) => Route::new("nova.zones", "", || {
                 self.0.authenticate(request)?;
-                Ok(Reply::json(200, &json!({ "availabilityZoneInfo": [{ "zoneName": "nova", "zoneState": { "available": true }, "hosts": null }] })))
+                Ok(Reply::json(
+                    200,
+                    &json!({ "availabilityZoneInfo": [{ "zoneName": "nova", "zoneState": { "available": true }, "hosts": null }] }),
+                ))
             }),
-            (&Method::GET, ["os-quota-sets", _]) => Route::new("nova.quota_show", id.clone(), move || self.quota(request, &id)),
-            (&Method::PUT, ["os-quota-sets", _]) => Route::new("nova.quota_update", id.clone(), move || self.set_quota(request, &id)),
+            (&Method::GET, ["os-quota-sets", _]) => {
+                Route::new("nova.quota_show", id.clone(), move || self.quota(request, &id))
+            }
+            (&Method::PUT, ["os-quota-sets", _]) => {
+                Route::new("nova.quota_update", id.clone(), move || self.set_quota(request, &id))
+            }
             _ => return None,
         })
     }
@@ -72,16 +104,27 @@ impl Nova {
         let state = self.0.state();
         let admin = state.users.get(&who.user).is_some_and(|u| u.admin);
         let project = state.users.get(&who.user).map(|u| u.project.clone()).unwrap_or_default();
-        let everywhere = admin && request.param("all_tenants").is_some_and(|v| v != "0" && !v.eq_ignore_ascii_case("false"));
+        let everywhere = admin
+            && request
+                .param("all_tenants")
+                .is_some_and(|v| v != "0" && !v.eq_ignore_ascii_case("false"));
         let fits = |server: &&Server| {
             let param = |name: &str| request.param(name);
             (everywhere || server.project == project)
-                && param("name").is_none_or(|name| server.name.contains(name.trim_start_matches('^').trim_end_matches('$')))
+                && param("name").is_none_or(|name| {
+                    server.name.contains(name.trim_start_matches('^').trim_end_matches('$'))
+                })
                 && param("status").is_none_or(|status| server.status.eq_ignore_ascii_case(status))
         };
         let embed = embeds_flavor(request);
         let shown: Vec<Value> = (state.servers.values().filter(fits))
-            .map(|server| if detail { show(&state, server, embed) } else { json!({ "id": server.id, "name": server.name, "links": [] }) })
+            .map(|server| {
+                if detail {
+                    show(&state, server, embed)
+                } else {
+                    json!({ "id": server.id, "name": server.name, "links": [] })
+                }
+            })
             .collect();
         Ok(Reply::json(200, &json!({ "servers": shown })))
     }
@@ -112,13 +155,20 @@ impl Nova {
             "os-getConsoleOutput" => {
                 let log = self.0.hosts.console_log(id);
                 let lines: Vec<&str> = log.lines().collect();
-                let length = body[action]["length"].as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(lines.len());
+                let length = body[action]["length"]
+                    .as_u64()
+                    .and_then(|n| usize::try_from(n).ok())
+                    .unwrap_or(lines.len());
                 let output = lines[lines.len().saturating_sub(length)..].join("\n");
                 Ok(Reply::json(200, &json!({ "output": output })))
             }
-            "os-resetState" if !admin => Err(error(403, "Policy doesn't allow os_compute_api:os-admin-actions:reset_state to be performed.")),
+            "os-resetState" if !admin => Err(error(
+                403,
+                "Policy doesn't allow os_compute_api:os-admin-actions:reset_state to be performed.",
+            )),
             "os-resetState" => {
-                let status = if text(&body[action], "state") == "error" { "ERROR" } else { "ACTIVE" };
+                let status =
+                    if text(&body[action], "state") == "error" { "ERROR" } else { "ACTIVE" };
                 if let Some(server) = self.0.state().servers.get_mut(id) {
                     status.clone_into(&mut server.status);
                 }
@@ -132,7 +182,10 @@ impl Nova {
         let mut state = self.0.state();
         let server = state.servers.get_mut(id).ok_or_else(|| no_instance(id))?;
         if server.status != "ACTIVE" {
-            let message = format!("Cannot 'stop' instance {id} while it is in vm_state {}", vm_state(&server.status));
+            let message = format!(
+                "Cannot 'stop' instance {id} while it is in vm_state {}",
+                vm_state(&server.status)
+            );
             return Err(error(409, &message));
         }
         server.status = "SHUTOFF".into();
@@ -151,7 +204,9 @@ impl Nova {
     fn thing(&self, request: &Request, kind: &str, id: &str) -> Answer {
         self.0.authenticate(request)?;
         let state = self.0.state();
-        let found = state.thing(kind, id).ok_or_else(|| error(404, &format!("{kind} {id} could not be found.")))?;
+        let found = state
+            .thing(kind, id)
+            .ok_or_else(|| error(404, &format!("{kind} {id} could not be found.")))?;
         Ok(Reply::json(200, &json!({ kind: found })))
     }
 
@@ -181,7 +236,10 @@ impl Nova {
     fn set_quota(&self, request: &Request, project: &str) -> Answer {
         let who = self.0.authenticate(request)?;
         if !self.0.state().users.get(&who.user).is_some_and(|u| u.admin) {
-            return Err(error(403, "Policy doesn't allow os_compute_api:os-quota-sets:update to be performed."));
+            return Err(error(
+                403,
+                "Policy doesn't allow os_compute_api:os-quota-sets:update to be performed.",
+            ));
         }
         for (name, value) in request.json()["quota_set"].as_object().into_iter().flatten() {
             if let Some(value) = value.as_i64() {
@@ -196,7 +254,9 @@ impl Nova {
 pub(crate) fn show(state: &State, server: &Server, embed: bool) -> Value {
     let flavor = state.thing("flavor", &server.flavor);
     let flavor = match flavor {
-        Some(f) if embed => json!({ "original_name": f["name"], "ram": f["ram"], "vcpus": f["vcpus"], "disk": f["disk"], "ephemeral": 0, "swap": 0, "extra_specs": {} }),
+        Some(f) if embed => {
+            json!({ "original_name": f["name"], "ram": f["ram"], "vcpus": f["vcpus"], "disk": f["disk"], "ephemeral": 0, "swap": 0, "extra_specs": {} })
+        }
         _ => json!({ "id": server.flavor, "links": [] }),
     };
     let volumes: Vec<Value> = server.volumes.iter().map(|id| json!({ "id": id })).collect();
@@ -228,12 +288,22 @@ fn vm_state(status: &str) -> &'static str {
 
 fn embeds_flavor(request: &Request) -> bool {
     let asked = request.header("x-openstack-nova-api-version").to_owned();
-    let asked = if asked.is_empty() { request.header("openstack-api-version").replace("compute ", "") } else { asked };
-    asked.strip_prefix("2.").and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor >= 47)
+    let asked = if asked.is_empty() {
+        request.header("openstack-api-version").replace("compute ", "")
+    } else {
+        asked
+    };
+    asked
+        .strip_prefix("2.")
+        .and_then(|minor| minor.parse::<u32>().ok())
+        .is_some_and(|minor| minor >= 47)
 }
 
 fn versions() -> Reply {
-    Reply::json(200, &json!({ "versions": [{ "id": "v2.1", "status": "CURRENT", "version": "2.93", "min_version": "2.1", "links": [] }] }))
+    Reply::json(
+        200,
+        &json!({ "versions": [{ "id": "v2.1", "status": "CURRENT", "version": "2.93", "min_version": "2.1", "links": [] }] }),
+    )
 }
 
 fn no_instance(id: &str) -> Reply {

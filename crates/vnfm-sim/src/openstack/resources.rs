@@ -28,8 +28,12 @@ impl Known {
 
     /// Refuses unknown and missing properties.
     pub(crate) fn check(&self, resource: &str, properties: &Properties) -> Result<(), Wrong> {
-        let refuse = |what: String| Err(invalid(format!("Property error: : resources.{resource}.properties: : {what}")));
-        let knows = |name: &String| self.required.contains(&name.as_str()) || self.optional.contains(&name.as_str());
+        let refuse = |what: String| {
+            Err(invalid(format!("Property error: : resources.{resource}.properties: : {what}")))
+        };
+        let knows = |name: &String| {
+            self.required.contains(&name.as_str()) || self.optional.contains(&name.as_str())
+        };
         if let Some(unknown) = properties.keys().find(|name| !knows(name)) {
             return refuse(format!("Unknown Property {unknown}"));
         }
@@ -45,77 +49,226 @@ const TYPES: [Known; 19] = [
         name: "OS::Nova::Server",
         required: &["flavor"],
         optional: &[
-            "name", "image", "networks", "key_name", "metadata", "user_data", "user_data_format", "security_groups",
-            "availability_zone", "scheduler_hints", "config_drive", "block_device_mapping", "block_device_mapping_v2",
-            "admin_pass", "diskConfig", "flavor_update_policy", "image_update_policy", "user_data_update_policy", "tags",
-            "software_config_transport", "reservation_id", "personality",
+            "name",
+            "image",
+            "networks",
+            "key_name",
+            "metadata",
+            "user_data",
+            "user_data_format",
+            "security_groups",
+            "availability_zone",
+            "scheduler_hints",
+            "config_drive",
+            "block_device_mapping",
+            "block_device_mapping_v2",
+            "admin_pass",
+            "diskConfig",
+            "flavor_update_policy",
+            "image_update_policy",
+            "user_data_update_policy",
+            "tags",
+            "software_config_transport",
+            "reservation_id",
+            "personality",
         ],
     },
     Known {
         name: "OS::Neutron::Net",
         required: &[],
-        optional: &["name", "admin_state_up", "shared", "port_security_enabled", "value_specs", "qos_policy", "dns_domain", "tenant_id", "availability_zone_hints", "tags"],
+        optional: &[
+            "name",
+            "admin_state_up",
+            "shared",
+            "port_security_enabled",
+            "value_specs",
+            "qos_policy",
+            "dns_domain",
+            "tenant_id",
+            "availability_zone_hints",
+            "tags",
+        ],
     },
     Known {
         name: "OS::Neutron::Subnet",
         required: &[],
         optional: &[
-            "network", "network_id", "cidr", "name", "gateway_ip", "allocation_pools", "enable_dhcp", "dns_nameservers",
-            "ip_version", "host_routes", "ipv6_address_mode", "ipv6_ra_mode", "subnetpool", "prefixlen", "tags", "value_specs", "tenant_id",
+            "network",
+            "network_id",
+            "cidr",
+            "name",
+            "gateway_ip",
+            "allocation_pools",
+            "enable_dhcp",
+            "dns_nameservers",
+            "ip_version",
+            "host_routes",
+            "ipv6_address_mode",
+            "ipv6_ra_mode",
+            "subnetpool",
+            "prefixlen",
+            "tags",
+            "value_specs",
+            "tenant_id",
         ],
     },
     Known {
         name: "OS::Neutron::Port",
         required: &[],
         optional: &[
-            "network", "network_id", "name", "fixed_ips", "security_groups", "mac_address", "allowed_address_pairs", "admin_state_up",
-            "port_security_enabled", "binding:vnic_type", "value_specs", "device_id", "device_owner", "dns_name", "qos_policy", "tags",
-            "replacement_policy", "no_fixed_ips",
+            "network",
+            "network_id",
+            "name",
+            "fixed_ips",
+            "security_groups",
+            "mac_address",
+            "allowed_address_pairs",
+            "admin_state_up",
+            "port_security_enabled",
+            "binding:vnic_type",
+            "value_specs",
+            "device_id",
+            "device_owner",
+            "dns_name",
+            "qos_policy",
+            "tags",
+            "replacement_policy",
+            "no_fixed_ips",
         ],
     },
-    Known { name: "OS::Neutron::SecurityGroup", required: &[], optional: &["name", "description", "rules"] },
+    Known {
+        name: "OS::Neutron::SecurityGroup",
+        required: &[],
+        optional: &["name", "description", "rules"],
+    },
     Known {
         name: "OS::Neutron::SecurityGroupRule",
         required: &["security_group"],
-        optional: &["description", "direction", "ethertype", "protocol", "port_range_min", "port_range_max", "remote_group", "remote_ip_prefix"],
+        optional: &[
+            "description",
+            "direction",
+            "ethertype",
+            "protocol",
+            "port_range_min",
+            "port_range_max",
+            "remote_group",
+            "remote_ip_prefix",
+        ],
     },
-    Known { name: "OS::Neutron::Router", required: &[], optional: &["name", "external_gateway_info", "admin_state_up", "distributed", "ha", "value_specs", "tags"] },
-    Known { name: "OS::Neutron::RouterInterface", required: &["router"], optional: &["router_id", "subnet", "subnet_id", "port"] },
+    Known {
+        name: "OS::Neutron::Router",
+        required: &[],
+        optional: &[
+            "name",
+            "external_gateway_info",
+            "admin_state_up",
+            "distributed",
+            "ha",
+            "value_specs",
+            "tags",
+        ],
+    },
+    Known {
+        name: "OS::Neutron::RouterInterface",
+        required: &["router"],
+        optional: &["router_id", "subnet", "subnet_id", "port"],
+    },
     Known {
         name: "OS::Neutron::FloatingIP",
         required: &["floating_network"],
-        optional: &["port_id", "fixed_ip_address", "floating_ip_address", "floating_subnet", "dns_name", "dns_domain", "value_specs"],
+        optional: &[
+            "port_id",
+            "fixed_ip_address",
+            "floating_ip_address",
+            "floating_subnet",
+            "dns_name",
+            "dns_domain",
+            "value_specs",
+        ],
     },
-    Known { name: "OS::Neutron::FloatingIPAssociation", required: &["floatingip_id"], optional: &["port_id", "fixed_ip_address"] },
+    Known {
+        name: "OS::Neutron::FloatingIPAssociation",
+        required: &["floatingip_id"],
+        optional: &["port_id", "fixed_ip_address"],
+    },
     Known {
         name: "OS::Cinder::Volume",
         required: &[],
-        optional: &["size", "name", "description", "volume_type", "image", "metadata", "availability_zone", "snapshot_id", "source_volid", "read_only", "scheduler_hints"],
+        optional: &[
+            "size",
+            "name",
+            "description",
+            "volume_type",
+            "image",
+            "metadata",
+            "availability_zone",
+            "snapshot_id",
+            "source_volid",
+            "read_only",
+            "scheduler_hints",
+        ],
     },
-    Known { name: "OS::Cinder::VolumeAttachment", required: &["instance_uuid", "volume_id"], optional: &["mountpoint"] },
-    Known { name: "OS::Nova::KeyPair", required: &["name"], optional: &["public_key", "save_private_key", "type", "user"] },
-    Known { name: "OS::Nova::ServerGroup", required: &[], optional: &["name", "policies", "rules"] },
-    Known { name: "OS::Heat::ResourceGroup", required: &["resource_def"], optional: &["count", "index_var", "removal_policies", "removal_policies_mode"] },
-    Known { name: "OS::Heat::AutoScalingGroup", required: &["min_size", "max_size", "resource"], optional: &["desired_capacity", "cooldown", "rolling_updates"] },
+    Known {
+        name: "OS::Cinder::VolumeAttachment",
+        required: &["instance_uuid", "volume_id"],
+        optional: &["mountpoint"],
+    },
+    Known {
+        name: "OS::Nova::KeyPair",
+        required: &["name"],
+        optional: &["public_key", "save_private_key", "type", "user"],
+    },
+    Known {
+        name: "OS::Nova::ServerGroup",
+        required: &[],
+        optional: &["name", "policies", "rules"],
+    },
+    Known {
+        name: "OS::Heat::ResourceGroup",
+        required: &["resource_def"],
+        optional: &["count", "index_var", "removal_policies", "removal_policies_mode"],
+    },
+    Known {
+        name: "OS::Heat::AutoScalingGroup",
+        required: &["min_size", "max_size", "resource"],
+        optional: &["desired_capacity", "cooldown", "rolling_updates"],
+    },
     Known {
         name: "OS::Heat::ScalingPolicy",
         required: &["auto_scaling_group_id", "adjustment_type", "scaling_adjustment"],
         optional: &["cooldown", "min_adjustment_step"],
     },
     Known { name: "OS::Heat::Value", required: &["value"], optional: &["type"] },
-    Known { name: "OS::Heat::TestResource", required: &[], optional: &["value", "fail", "wait_secs"] },
+    Known {
+        name: "OS::Heat::TestResource",
+        required: &[],
+        optional: &["value", "fail", "wait_secs"],
+    },
 ];
 
 /// Refuses a flavor, image or network that is not there.
-pub(crate) fn check_references(state: &State, resource: &str, kind: &str, properties: &Properties) -> Result<(), Wrong> {
-    let named = |property: &str| properties.get(property).and_then(Value::as_str).filter(|name| !name.contains(UNMADE));
+pub(crate) fn check_references(
+    state: &State,
+    resource: &str,
+    kind: &str,
+    properties: &Properties,
+) -> Result<(), Wrong> {
+    let named = |property: &str| {
+        properties.get(property).and_then(Value::as_str).filter(|name| !name.contains(UNMADE))
+    };
     let refuse = |path: &str, name: &str, why: &str| {
-        Err(invalid(format!("Property error: : resources.{resource}.properties.{path}: : Error validating value '{name}': {why}")))
+        Err(invalid(format!(
+            "Property error: : resources.{resource}.properties.{path}: : Error validating value '{name}': {why}"
+        )))
     };
     let missing = |kind: &str, name: &str| state.find(kind, name).is_none();
     let no_network = |name: &str| format!("Unable to find network with name or id '{name}'");
     if let Some(flavor) = named("flavor").filter(|name| missing("flavor", name)) {
-        return refuse("flavor", flavor, &format!("No Flavor matching {{'name': '{flavor}'}}. (HTTP 404)"));
+        return refuse(
+            "flavor",
+            flavor,
+            &format!("No Flavor matching {{'name': '{flavor}'}}. (HTTP 404)"),
+        );
     }
     if let Some(image) = named("image").filter(|name| missing("image", name)) {
         return refuse("image", image, &format!("No images matching {{'name': '{image}'}}."));
@@ -131,8 +284,14 @@ pub(crate) fn check_references(state: &State, resource: &str, kind: &str, proper
     if let Some(key) = named("key_name").filter(|name| missing("keypair", name)) {
         return refuse("key_name", key, &format!("The Key ({key}) could not be found."));
     }
-    for (n, network) in properties.get("networks").and_then(Value::as_array).into_iter().flatten().enumerate() {
-        if let Some(name) = network.get("network").and_then(Value::as_str).filter(|name| !name.contains(UNMADE) && missing("network", name)) {
+    for (n, network) in
+        properties.get("networks").and_then(Value::as_array).into_iter().flatten().enumerate()
+    {
+        if let Some(name) = network
+            .get("network")
+            .and_then(Value::as_str)
+            .filter(|name| !name.contains(UNMADE) && missing("network", name))
+        {
             return refuse(&format!("networks[{n}].network"), name, &no_network(name));
         }
     }
@@ -155,9 +314,14 @@ fn refusal(kind: &str, message: impl Into<String>) -> Refusal {
 }
 
 /// Makes a resource; its physical id.
-pub(crate) fn make(state: &mut State, order: &Order<'_>, properties: &Properties) -> Result<String, Refusal> {
+pub(crate) fn make(
+    state: &mut State,
+    order: &Order<'_>,
+    properties: &Properties,
+) -> Result<String, Refusal> {
     let given = |name: &str| properties.get(name).filter(|value| !value.is_null());
-    let name = given("name").and_then(Value::as_str).map_or_else(|| order.name.clone(), str::to_owned);
+    let name =
+        given("name").and_then(Value::as_str).map_or_else(|| order.name.clone(), str::to_owned);
     let list = |name: &str| given(name).cloned().unwrap_or_else(|| json!([]));
     let owner = json!(order.project);
     match order.kind {
@@ -208,25 +372,41 @@ fn text_of(properties: &Properties, name: &str) -> String {
 fn within_quota(state: &State, kind: &str) -> Result<(), Refusal> {
     let used = state.all(kind).filter(|body| !state.is_seeded(text(body, "id"))).count();
     match state.quotas.get(kind) {
-        Some(quota) if i64::try_from(used).unwrap_or(i64::MAX) >= *quota => {
-            Err(refusal("OverQuotaClient", format!("Quota exceeded for resources: ['{kind}'].\nNeutron server returns request_ids: ['req-{}']", new_id())))
-        }
+        Some(quota) if i64::try_from(used).unwrap_or(i64::MAX) >= *quota => Err(refusal(
+            "OverQuotaClient",
+            format!(
+                "Quota exceeded for resources: ['{kind}'].\nNeutron server returns request_ids: ['req-{}']",
+                new_id()
+            ),
+        )),
         _ => Ok(()),
     }
 }
 
 fn network_of(state: &State, properties: &Properties) -> Result<String, Refusal> {
-    let named = ["network", "network_id"].iter().find_map(|p| properties.get(*p)).and_then(Value::as_str).unwrap_or_default();
-    state
-        .find("network", named)
-        .map(|network| text(network, "id").to_owned())
-        .ok_or_else(|| refusal("NotFound", format!("Unable to find network with name or id '{named}'")))
+    let named = ["network", "network_id"]
+        .iter()
+        .find_map(|p| properties.get(*p))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    state.find("network", named).map(|network| text(network, "id").to_owned()).ok_or_else(|| {
+        refusal("NotFound", format!("Unable to find network with name or id '{named}'"))
+    })
 }
 
-fn make_server(state: &mut State, order: &Order<'_>, name: &str, properties: &Properties) -> Result<String, Refusal> {
-    let (used, quota) = (state.servers.len(), state.quotas.get("instances").copied().unwrap_or(i64::MAX));
+fn make_server(
+    state: &mut State,
+    order: &Order<'_>,
+    name: &str,
+    properties: &Properties,
+) -> Result<String, Refusal> {
+    let (used, quota) =
+        (state.servers.len(), state.quotas.get("instances").copied().unwrap_or(i64::MAX));
     if i64::try_from(used).unwrap_or(i64::MAX) >= quota {
-        let message = format!("Quota exceeded for instances: Requested 1, but already used {used} of {quota} instances (HTTP 403) (Request-ID: req-{})", new_id());
+        let message = format!(
+            "Quota exceeded for instances: Requested 1, but already used {used} of {quota} instances (HTTP 403) (Request-ID: req-{})",
+            new_id()
+        );
         return Err(refusal("Forbidden", message));
     }
     let (mut ports, mut own_ports) = (Vec::new(), Vec::new());
@@ -236,11 +416,14 @@ fn make_server(state: &mut State, order: &Order<'_>, name: &str, properties: &Pr
             ports.push(port.ok_or_else(|| refusal("NotFound", "Port could not be found."))?);
             continue;
         }
-        let target = network.get("network").or_else(|| network.get("uuid")).cloned().unwrap_or_default();
+        let target =
+            network.get("network").or_else(|| network.get("uuid")).cloned().unwrap_or_default();
         let target = network_of(state, &Map::from_iter([("network".to_owned(), target)]))?;
         let fixed = network.get("fixed_ip").and_then(Value::as_str);
         let wanted = fixed.map_or(json!({}), |ip| json!({ "fixed_ips": [{ "ip_address": ip }] }));
-        let port = state.add_port(&target, &wanted, order.project).map_err(|why| refusal("Conflict", why))?;
+        let port = state
+            .add_port(&target, &wanted, order.project)
+            .map_err(|why| refusal("Conflict", why))?;
         own_ports.push(port.clone());
         ports.push(port);
     }
@@ -250,7 +433,11 @@ fn make_server(state: &mut State, order: &Order<'_>, name: &str, properties: &Pr
     }
     let named = |property: &str, kind: &str| {
         let name = properties.get(property).and_then(Value::as_str)?;
-        Some(state.find(kind, name).map_or_else(|| name.to_owned(), |body| text(body, "id").to_owned()))
+        Some(
+            state
+                .find(kind, name)
+                .map_or_else(|| name.to_owned(), |body| text(body, "id").to_owned()),
+        )
     };
     let server = Server {
         id: id.clone(),
@@ -261,7 +448,11 @@ fn make_server(state: &mut State, order: &Order<'_>, name: &str, properties: &Pr
         key_name: properties.get("key_name").and_then(Value::as_str).map(str::to_owned),
         project: order.project.to_owned(),
         user: order.user.to_owned(),
-        metadata: properties.get("metadata").filter(|m| !m.is_null()).cloned().unwrap_or_else(|| json!({})),
+        metadata: properties
+            .get("metadata")
+            .filter(|m| !m.is_null())
+            .cloned()
+            .unwrap_or_else(|| json!({})),
         ports,
         own_ports,
         volumes: Vec::new(),
@@ -274,10 +465,21 @@ fn make_server(state: &mut State, order: &Order<'_>, name: &str, properties: &Pr
     Ok(id)
 }
 
-fn make_floating_ip(state: &mut State, order: &Order<'_>, properties: &Properties) -> Result<String, Refusal> {
-    let named = Map::from_iter([("network".to_owned(), properties.get("floating_network").cloned().unwrap_or_default())]);
+fn make_floating_ip(
+    state: &mut State,
+    order: &Order<'_>,
+    properties: &Properties,
+) -> Result<String, Refusal> {
+    let named = Map::from_iter([(
+        "network".to_owned(),
+        properties.get("floating_network").cloned().unwrap_or_default(),
+    )]);
     let network = network_of(state, &named)?;
-    let subnet = state.thing("network", &network).and_then(|n| n["subnets"][0].as_str()).unwrap_or_default().to_owned();
+    let subnet = state
+        .thing("network", &network)
+        .and_then(|n| n["subnets"][0].as_str())
+        .unwrap_or_default()
+        .to_owned();
     let wanted = properties.get("floating_ip_address").and_then(Value::as_str);
     let address = state.free_address(&subnet, wanted).map_err(|why| refusal("Conflict", why))?;
     let id = state.put("floatingip", json!({ "id": new_id(), "name": order.name, "floating_ip_address": address, "floating_network_id": network,
@@ -290,13 +492,17 @@ fn make_floating_ip(state: &mut State, order: &Order<'_>, properties: &Propertie
 
 fn associate(state: &mut State, floating: &str, port: &str) -> Result<(), Refusal> {
     let fixed = state.thing("port", port).map(|p| p["fixed_ips"][0]["ip_address"].clone());
-    let fixed = fixed.ok_or_else(|| refusal("NotFound", format!("Port {port} could not be found.")))?;
+    let fixed =
+        fixed.ok_or_else(|| refusal("NotFound", format!("Port {port} could not be found.")))?;
     state.change("floatingip", floating, &json!({ "port_id": port, "fixed_ip_address": fixed }));
     Ok(())
 }
 
 fn attach(state: &mut State, server: &str, volume: &str) -> Result<String, Refusal> {
-    let found = state.servers.get_mut(server).ok_or_else(|| refusal("NotFound", format!("Instance {server} could not be found.")))?;
+    let found = state
+        .servers
+        .get_mut(server)
+        .ok_or_else(|| refusal("NotFound", format!("Instance {server} could not be found.")))?;
     found.volumes.push(volume.to_owned());
     let id = new_id();
     let attachment = json!([{ "id": volume, "attachment_id": id, "server_id": server, "volume_id": volume, "device": "/dev/vdb" }]);
@@ -304,12 +510,23 @@ fn attach(state: &mut State, server: &str, volume: &str) -> Result<String, Refus
     Ok(id)
 }
 
-fn make_key_pair(state: &mut State, order: &Order<'_>, name: &str, properties: &Properties) -> Result<String, Refusal> {
+fn make_key_pair(
+    state: &mut State,
+    order: &Order<'_>,
+    name: &str,
+    properties: &Properties,
+) -> Result<String, Refusal> {
     if state.find("keypair", name).is_some() {
-        return Err(refusal("Conflict", format!("Key pair '{name}' already exists. (HTTP 409) (Request-ID: req-{})", new_id())));
+        return Err(refusal(
+            "Conflict",
+            format!("Key pair '{name}' already exists. (HTTP 409) (Request-ID: req-{})", new_id()),
+        ));
     }
     let Some(public) = properties.get("public_key").and_then(Value::as_str) else {
-        return Err(refusal("NotImplemented", "a key pair without a public key is not modelled by the simulated Nova"));
+        return Err(refusal(
+            "NotImplemented",
+            "a key pair without a public key is not modelled by the simulated Nova",
+        ));
     };
     Ok(state.put("keypair", json!({ "id": name, "name": name, "public_key": public, "type": "ssh", "fingerprint": "", "user_id": order.user })))
 }
@@ -317,11 +534,19 @@ fn make_key_pair(state: &mut State, order: &Order<'_>, name: &str, properties: &
 /// Whether a change of this property needs no replacement.
 pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
     match kind {
-        "OS::Nova::Server" => matches!(property, "name" | "metadata" | "flavor" | "tags" | "security_groups"),
-        "OS::Neutron::Net" | "OS::Neutron::Subnet" | "OS::Neutron::SecurityGroup" | "OS::Neutron::Router" => true,
-        "OS::Neutron::Port" => !matches!(property, "network" | "network_id" | "fixed_ips" | "mac_address"),
+        "OS::Nova::Server" => {
+            matches!(property, "name" | "metadata" | "flavor" | "tags" | "security_groups")
+        }
+        "OS::Neutron::Net"
+        | "OS::Neutron::Subnet"
+        | "OS::Neutron::SecurityGroup"
+        | "OS::Neutron::Router"
+        | "OS::Heat::ScalingPolicy"
+        | "OS::Heat::Value" => true,
+        "OS::Neutron::Port" => {
+            !matches!(property, "network" | "network_id" | "fixed_ips" | "mac_address")
+        }
         "OS::Cinder::Volume" => matches!(property, "name" | "description" | "metadata" | "size"),
-        "OS::Heat::ScalingPolicy" | "OS::Heat::Value" => true,
         _ => false,
     }
 }
@@ -330,19 +555,34 @@ pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
 pub(crate) fn change(state: &mut State, kind: &str, id: &str, properties: &Properties) {
     let member = |name: &str| properties.get(name).filter(|value| !value.is_null());
     if kind == "OS::Nova::Server" {
-        let flavor = member("flavor").and_then(Value::as_str).and_then(|f| state.find("flavor", f)).map(|f| text(f, "id").to_owned());
+        let flavor = member("flavor")
+            .and_then(Value::as_str)
+            .and_then(|f| state.find("flavor", f))
+            .map(|f| text(f, "id").to_owned());
         if let Some(server) = state.servers.get_mut(id) {
             server.metadata = member("metadata").cloned().unwrap_or_else(|| json!({}));
             server.updated = now();
-            flavor.into_iter().for_each(|flavor| server.flavor = flavor);
+            if let Some(flavor) = flavor {
+                server.flavor = flavor;
+            }
             if let Some(name) = member("name").and_then(Value::as_str) {
                 name.clone_into(&mut server.name);
             }
         }
         return;
     }
-    let shown = ["name", "description", "metadata", "size", "security_groups", "allowed_address_pairs", "dns_nameservers", "enable_dhcp"];
-    let members: Map<String, Value> = shown.iter().filter_map(|name| Some(((*name).to_owned(), member(name)?.clone()))).collect();
+    let shown = [
+        "name",
+        "description",
+        "metadata",
+        "size",
+        "security_groups",
+        "allowed_address_pairs",
+        "dns_nameservers",
+        "enable_dhcp",
+    ];
+    let members: Map<String, Value> =
+        shown.iter().filter_map(|name| Some(((*name).to_owned(), member(name)?.clone()))).collect();
     if let Some(table) = table_of(kind) {
         state.change(table, id, &Value::Object(members));
     }
@@ -368,12 +608,21 @@ pub(crate) fn unmake(state: &mut State, kind: &str, id: &str) -> Result<(), Refu
     match kind {
         "OS::Nova::Server" => unmake_server(state, id),
         "OS::Neutron::Net" => {
-            let in_use = state.all("port").find(|port| text(port, "network_id") == id).map(|port| text(port, "id").to_owned());
+            let in_use = state
+                .all("port")
+                .find(|port| text(port, "network_id") == id)
+                .map(|port| text(port, "id").to_owned());
             if let Some(port) = in_use {
-                let message = format!("Unable to complete operation on network {id}. There are one or more ports still in use on the network, id for these ports is: {port}.");
+                let message = format!(
+                    "Unable to complete operation on network {id}. There are one or more ports still in use on the network, id for these ports is: {port}."
+                );
                 return Err(refusal("Conflict", message));
             }
-            let subnets: Vec<String> = state.all("subnet").filter(|s| text(s, "network_id") == id).map(|s| text(s, "id").to_owned()).collect();
+            let subnets: Vec<String> = state
+                .all("subnet")
+                .filter(|s| text(s, "network_id") == id)
+                .map(|s| text(s, "id").to_owned())
+                .collect();
             for subnet in subnets {
                 state.take("subnet", &subnet);
             }
@@ -382,16 +631,32 @@ pub(crate) fn unmake(state: &mut State, kind: &str, id: &str) -> Result<(), Refu
         "OS::Neutron::Subnet" => {
             if let Some(subnet) = state.take("subnet", id) {
                 let network = text(&subnet, "network_id").to_owned();
-                let left: Value = state.all("subnet").filter(|s| text(s, "network_id") == network).map(|s| s["id"].clone()).collect();
+                let left: Value = state
+                    .all("subnet")
+                    .filter(|s| text(s, "network_id") == network)
+                    .map(|s| s["id"].clone())
+                    .collect();
                 state.change("network", &network, &json!({ "subnets": left }));
             }
         }
-        "OS::Neutron::FloatingIPAssociation" => state.change("floatingip", id, &json!({ "port_id": null, "fixed_ip_address": null })),
+        "OS::Neutron::FloatingIPAssociation" => {
+            state.change("floatingip", id, &json!({ "port_id": null, "fixed_ip_address": null }))
+        }
         "OS::Cinder::VolumeAttachment" => {
-            let volume = state.all("volume").find(|v| v["attachments"][0]["attachment_id"] == id).map(|v| text(v, "id").to_owned());
+            let volume = state
+                .all("volume")
+                .find(|v| v["attachments"][0]["attachment_id"] == id)
+                .map(|v| text(v, "id").to_owned());
             if let Some(volume) = volume {
-                state.change("volume", &volume, &json!({ "status": "available", "attachments": [] }));
-                state.servers.values_mut().for_each(|server| server.volumes.retain(|v| *v != volume));
+                state.change(
+                    "volume",
+                    &volume,
+                    &json!({ "status": "available", "attachments": [] }),
+                );
+                state
+                    .servers
+                    .values_mut()
+                    .for_each(|server| server.volumes.retain(|v| *v != volume));
             }
         }
         other => {
@@ -410,7 +675,11 @@ pub(crate) fn unmake_server(state: &mut State, id: &str) {
         if server.own_ports.contains(port) {
             state.take("port", port);
         } else {
-            state.change("port", port, &json!({ "device_id": "", "device_owner": "", "status": "DOWN" }));
+            state.change(
+                "port",
+                port,
+                &json!({ "device_id": "", "device_owner": "", "status": "DOWN" }),
+            );
         }
     }
     for volume in &server.volumes {
@@ -428,14 +697,19 @@ pub(crate) fn attributes(state: &State, kind: &str, id: &str, properties: &Prope
         let addresses = state.addresses(server);
         let mut networks = Map::new();
         for (name, list) in addresses.as_object().into_iter().flatten() {
-            networks.insert(name.clone(), list.as_array().into_iter().flatten().map(|a| a["addr"].clone()).collect());
+            networks.insert(
+                name.clone(),
+                list.as_array().into_iter().flatten().map(|a| a["addr"].clone()).collect(),
+            );
         }
         let first = networks.values().next().map(|list| list[0].clone()).unwrap_or_default();
         let shown = super::nova::show(state, server, false);
         return json!({ "addresses": addresses, "networks": networks, "first_address": first, "name": server.name,
             "instance_name": "instance-00000001", "accessIPv4": "", "accessIPv6": "", "show": shown });
     }
-    let Some(body) = table_of(kind).and_then(|table| state.thing(table, id)) else { return json!({}) };
+    let Some(body) = table_of(kind).and_then(|table| state.thing(table, id)) else {
+        return json!({});
+    };
     let mut all = body.clone();
     all["show"] = body.clone();
     all

@@ -126,14 +126,23 @@ impl State {
             let project = Uuid::new_v4().simple().to_string();
             state.projects.insert(name.to_owned(), project.clone());
             let id = Uuid::new_v4().simple().to_string();
-            let user = User { id: id.clone(), name: name.into(), password: PASSWORD.into(), project, admin };
+            let user = User {
+                id: id.clone(),
+                name: name.into(),
+                password: PASSWORD.into(),
+                project,
+                admin,
+            };
             state.users.insert(id, user);
         }
         for (id, (name, ram, vcpus, disk)) in FLAVORS.iter().enumerate() {
             let id = (id + 1).to_string();
-            state.put("flavor", json!({ "id": id, "name": name, "ram": ram, "vcpus": vcpus, "disk": disk,
+            state.put(
+                "flavor",
+                json!({ "id": id, "name": name, "ram": ram, "vcpus": vcpus, "disk": disk,
                 "swap": "", "OS-FLV-EXT-DATA:ephemeral": 0, "OS-FLV-DISABLED:disabled": false,
-                "rxtx_factor": 1.0, "os-flavor-access:is_public": true }));
+                "rxtx_factor": 1.0, "os-flavor-access:is_public": true }),
+            );
         }
         let project = state.projects["nfv"].clone();
         state.add_image("nfv-image", "active", "public", &project);
@@ -141,12 +150,19 @@ impl State {
         state.add_seeded_network("provider", true, &format!("127.{a}.{b}.0/24"));
         state.add_seeded_network("nfv-net", false, "10.88.0.0/24");
         let group = new_id();
-        state.put("security_group", json!({ "id": group, "name": "default", "description": "Default security group",
-            "project_id": project, "tenant_id": project, "security_group_rules": [] }));
-        let everything = KINDS.iter().flat_map(|kind| state.all(kind).map(|b| text(b, "id").to_owned())).collect();
+        state.put(
+            "security_group",
+            json!({ "id": group, "name": "default", "description": "Default security group",
+            "project_id": project, "tenant_id": project, "security_group_rules": [] }),
+        );
+        let everything = KINDS
+            .iter()
+            .flat_map(|kind| state.all(kind).map(|b| text(b, "id").to_owned()))
+            .collect();
         state.seeded = everything;
         state.quotas.extend(
-            [("instances", 1000), ("cores", 10_000), ("network", 1000), ("port", 10_000)].map(|(k, v)| (k.to_owned(), v)),
+            [("instances", 1000), ("cores", 10_000), ("network", 1000), ("port", 10_000)]
+                .map(|(k, v)| (k.to_owned(), v)),
         );
         state
     }
@@ -154,7 +170,11 @@ impl State {
     fn add_seeded_network(&mut self, name: &str, external: bool, cidr: &str) {
         let project = self.projects["nfv"].clone();
         let network = self.add_network(name, &project, &Map::new());
-        self.change("network", &network, &json!({ "shared": external, "router:external": external }));
+        self.change(
+            "network",
+            &network,
+            &json!({ "shared": external, "router:external": external }),
+        );
         let start = cidr.trim_end_matches("0/24");
         let subnet = json!({ "network_id": network, "name": format!("{name}-subnet"), "cidr": cidr,
             "allocation_pools": [{ "start": format!("{start}20"), "end": format!("{start}250") }] });
@@ -177,7 +197,8 @@ impl State {
 
     /// A body by id or name.
     pub(crate) fn find(&self, kind: &str, id_or_name: &str) -> Option<&Value> {
-        self.thing(kind, id_or_name).or_else(|| self.all(kind).find(|body| text(body, "name") == id_or_name))
+        self.thing(kind, id_or_name)
+            .or_else(|| self.all(kind).find(|body| text(body, "name") == id_or_name))
     }
 
     /// All bodies of a kind.
@@ -187,7 +208,11 @@ impl State {
 
     /// Changes members of a body.
     pub(crate) fn change(&mut self, kind: &str, id: &str, members: &Value) {
-        let body = self.things.get_mut(kind).and_then(|table| table.get_mut(id)).and_then(Value::as_object_mut);
+        let body = self
+            .things
+            .get_mut(kind)
+            .and_then(|table| table.get_mut(id))
+            .and_then(Value::as_object_mut);
         if let (Some(body), Some(members)) = (body, members.as_object()) {
             for (name, value) in members {
                 body.insert(name.clone(), value.clone());
@@ -208,7 +233,12 @@ impl State {
     // --- networks ---
 
     /// A new network; its id.
-    pub(crate) fn add_network(&mut self, name: &str, project: &str, more: &Map<String, Value>) -> String {
+    pub(crate) fn add_network(
+        &mut self,
+        name: &str,
+        project: &str,
+        more: &Map<String, Value>,
+    ) -> String {
         let port_security = more.get("port_security_enabled").cloned().unwrap_or(json!(true));
         self.put(
             "network",
@@ -228,7 +258,9 @@ impl State {
             Some(pools) if pools.as_array().is_some_and(|p| !p.is_empty()) => pools.clone(),
             _ => json!([{ "start": at(2), "end": at(size.saturating_sub(2).max(2)) }]),
         };
-        let member = |name: &str, otherwise: Value| wanted.get(name).filter(|v| !v.is_null()).cloned().unwrap_or(otherwise);
+        let member = |name: &str, otherwise: Value| {
+            wanted.get(name).filter(|v| !v.is_null()).cloned().unwrap_or(otherwise)
+        };
         let network = text(wanted, "network_id").to_owned();
         let id = self.put(
             "subnet",
@@ -237,7 +269,8 @@ impl State {
                 "ip_version": 4, "allocation_pools": pools, "dns_nameservers": member("dns_nameservers", json!([])),
                 "host_routes": [], "project_id": project, "tenant_id": project, "created_at": now() }),
         );
-        let mut subnets = self.thing("network", &network).map_or(json!([]), |n| n["subnets"].clone());
+        let mut subnets =
+            self.thing("network", &network).map_or(json!([]), |n| n["subnets"].clone());
         if let Some(list) = subnets.as_array_mut() {
             list.push(json!(id));
         }
@@ -246,36 +279,62 @@ impl State {
     }
 
     /// A free address of a subnet, or the wanted one if it is free.
-    pub(crate) fn free_address(&self, subnet: &str, wanted: Option<&str>) -> Result<String, String> {
-        let used: BTreeSet<&str> = (self.all("port").flat_map(|port| port["fixed_ips"].as_array().into_iter().flatten()))
-            .filter(|ip| text(ip, "subnet_id") == subnet)
-            .map(|ip| text(ip, "ip_address"))
-            .chain(self.all("floatingip").map(|ip| text(ip, "floating_ip_address")))
-            .collect();
-        let body = self.thing("subnet", subnet).ok_or_else(|| format!("Subnet {subnet} could not be found."))?;
+    pub(crate) fn free_address(
+        &self,
+        subnet: &str,
+        wanted: Option<&str>,
+    ) -> Result<String, String> {
+        let used: BTreeSet<&str> =
+            (self.all("port").flat_map(|port| port["fixed_ips"].as_array().into_iter().flatten()))
+                .filter(|ip| text(ip, "subnet_id") == subnet)
+                .map(|ip| text(ip, "ip_address"))
+                .chain(self.all("floatingip").map(|ip| text(ip, "floating_ip_address")))
+                .collect();
+        let body = self
+            .thing("subnet", subnet)
+            .ok_or_else(|| format!("Subnet {subnet} could not be found."))?;
         if let Some(wanted) = wanted {
             if used.contains(wanted) {
                 let network = text(body, "network_id");
-                return Err(format!("IP address {wanted} already allocated in subnet {subnet} of network {network}"));
+                return Err(format!(
+                    "IP address {wanted} already allocated in subnet {subnet} of network {network}"
+                ));
             }
             return Ok(wanted.to_owned());
         }
-        let bound = |name: &str| body["allocation_pools"][0][name].as_str()?.parse::<Ipv4Addr>().ok().map(u32::from);
+        let bound = |name: &str| {
+            body["allocation_pools"][0][name].as_str()?.parse::<Ipv4Addr>().ok().map(u32::from)
+        };
         let (start, end) = (bound("start").unwrap_or_default(), bound("end").unwrap_or_default());
         (start..=end)
             .map(|n| Ipv4Addr::from(n).to_string())
             .find(|address| !used.contains(address.as_str()))
-            .ok_or_else(|| format!("No more IP addresses available on network {}.", text(body, "network_id")))
+            .ok_or_else(|| {
+                format!("No more IP addresses available on network {}.", text(body, "network_id"))
+            })
     }
 
     /// A new port of an existing network with its addresses; its id.
-    pub(crate) fn add_port(&mut self, network: &str, wanted: &Value, project: &str) -> Result<String, String> {
-        let subnets: Vec<String> = self.thing("network", network).into_iter()
+    pub(crate) fn add_port(
+        &mut self,
+        network: &str,
+        wanted: &Value,
+        project: &str,
+    ) -> Result<String, String> {
+        let subnets: Vec<String> = self
+            .thing("network", network)
+            .into_iter()
             .flat_map(|n| n["subnets"].as_array().cloned().unwrap_or_default())
             .filter_map(|s| s.as_str().map(str::to_owned))
             .collect();
-        let asked = wanted.get("fixed_ips").and_then(Value::as_array).filter(|list| !list.is_empty()).cloned();
-        let asked = asked.unwrap_or_else(|| subnets.first().map(|s| json!({ "subnet": s })).into_iter().collect());
+        let asked = wanted
+            .get("fixed_ips")
+            .and_then(Value::as_array)
+            .filter(|list| !list.is_empty())
+            .cloned();
+        let asked = asked.unwrap_or_else(|| {
+            subnets.first().map(|s| json!({ "subnet": s })).into_iter().collect()
+        });
         let mut fixed_ips = Vec::new();
         for ip in &asked {
             let named = ip.get("subnet").or_else(|| ip.get("subnet_id")).and_then(Value::as_str);
@@ -284,13 +343,21 @@ impl State {
                 Some(named) => self.find("subnet", named).map(|s| text(s, "id").to_owned()),
                 None => self.subnet_of(&subnets, address),
             };
-            let subnet = subnet.ok_or_else(|| format!("Network {network} has no subnet for the port"))?;
-            fixed_ips.push(json!({ "subnet_id": subnet, "ip_address": self.free_address(&subnet, address)? }));
+            let subnet =
+                subnet.ok_or_else(|| format!("Network {network} has no subnet for the port"))?;
+            fixed_ips.push(
+                json!({ "subnet_id": subnet, "ip_address": self.free_address(&subnet, address)? }),
+            );
         }
         self.macs += 1;
         let [_, a, b, c] = self.macs.to_be_bytes();
-        let mac = wanted.get("mac_address").and_then(Value::as_str).map_or_else(|| format!("fa:16:3e:{a:02x}:{b:02x}:{c:02x}"), str::to_owned);
-        let member = |name: &str, otherwise: Value| wanted.get(name).filter(|v| !v.is_null()).cloned().unwrap_or(otherwise);
+        let mac = wanted
+            .get("mac_address")
+            .and_then(Value::as_str)
+            .map_or_else(|| format!("fa:16:3e:{a:02x}:{b:02x}:{c:02x}"), str::to_owned);
+        let member = |name: &str, otherwise: Value| {
+            wanted.get(name).filter(|v| !v.is_null()).cloned().unwrap_or(otherwise)
+        };
         Ok(self.put(
             "port",
             json!({ "id": new_id(), "name": member("name", json!("")), "network_id": network, "status": "DOWN",
@@ -315,7 +382,13 @@ impl State {
     }
 
     /// A new image record; its id.
-    pub(crate) fn add_image(&mut self, name: &str, status: &str, visibility: &str, owner: &str) -> String {
+    pub(crate) fn add_image(
+        &mut self,
+        name: &str,
+        status: &str,
+        visibility: &str,
+        owner: &str,
+    ) -> String {
         let id = new_id();
         let file = format!("/v2/images/{id}/file");
         self.put(
@@ -336,7 +409,8 @@ impl State {
     pub(crate) fn addresses(&self, server: &Server) -> Value {
         let mut networks = Map::new();
         for port in server.ports.iter().filter_map(|id| self.thing("port", id)) {
-            let network = self.thing("network", text(port, "network_id")).map_or("", |n| text(n, "name"));
+            let network =
+                self.thing("network", text(port, "network_id")).map_or("", |n| text(n, "name"));
             let mac = text(port, "mac_address");
             let entry = networks.entry(network.to_owned()).or_insert_with(|| json!([]));
             let mut add = |address: &str, kind: &str| {
@@ -364,5 +438,10 @@ fn range(cidr: &str) -> (u32, u32) {
     (address & !(size.wrapping_sub(1)), size)
 }
 
-const FLAVORS: [(&str, i64, i64, i64); 5] =
-    [("m1.nano", 128, 1, 1), ("m1.tiny", 512, 1, 1), ("m1.small", 2048, 1, 20), ("m1.medium", 4096, 2, 40), ("m1.large", 8192, 4, 80)];
+const FLAVORS: [(&str, i64, i64, i64); 5] = [
+    ("m1.nano", 128, 1, 1),
+    ("m1.tiny", 512, 1, 1),
+    ("m1.small", 2048, 1, 20),
+    ("m1.medium", 4096, 2, 40),
+    ("m1.large", 8192, 4, 80),
+];

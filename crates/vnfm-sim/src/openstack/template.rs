@@ -67,19 +67,24 @@ pub(crate) fn document(value: &Value) -> Result<Value, String> {
 impl Template {
     /// Takes a template apart.
     pub(crate) fn parse(source: &Value) -> Result<Self, Wrong> {
-        let body = document(source).map_err(|error| invalid(format!("Template format error: {error}")))?;
+        let body =
+            document(source).map_err(|error| invalid(format!("Template format error: {error}")))?;
         let Some(body) = body.as_object() else {
-            return Err(invalid("Template format error: The template is not a JSON object or YAML mapping."));
+            return Err(invalid(
+                "Template format error: The template is not a JSON object or YAML mapping.",
+            ));
         };
         if !body.contains_key("heat_template_version") {
             return Err(invalid("Template format error: Template version was not provided"));
         }
-        let section = |name: &str| body.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
+        let section =
+            |name: &str| body.get(name).and_then(Value::as_object).cloned().unwrap_or_default();
         let mut resources = BTreeMap::new();
         for (name, definition) in section("resources") {
             resources.insert(name.clone(), Definition::parse(&name, &definition)?);
         }
-        let (parameters, conditions, outputs) = (section("parameters"), section("conditions"), section("outputs"));
+        let (parameters, conditions, outputs) =
+            (section("parameters"), section("conditions"), section("outputs"));
         Ok(Self { parameters, conditions, outputs, resources })
     }
 
@@ -91,7 +96,9 @@ impl Template {
         }
         let mut values = Map::new();
         for (name, schema) in &self.parameters {
-            let Some(value) = given.get(name).filter(|v| !v.is_null()).or_else(|| schema.get("default")) else {
+            let Some(value) =
+                given.get(name).filter(|v| !v.is_null()).or_else(|| schema.get("default"))
+            else {
                 let message = format!("The Parameter ({name}) was not provided.");
                 return Err(Wrong { kind: "UserParameterMissing", message });
             };
@@ -104,11 +111,18 @@ impl Template {
     pub(crate) fn levels(&self) -> Result<Vec<Vec<String>>, Wrong> {
         let mut left: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
         for (name, definition) in &self.resources {
-            left.insert(name, definition.requires.iter().filter(|r| self.resources.contains_key(*r)).collect());
+            left.insert(
+                name,
+                definition.requires.iter().filter(|r| self.resources.contains_key(*r)).collect(),
+            );
         }
         let mut levels = Vec::new();
         while !left.is_empty() {
-            let free: Vec<String> = left.iter().filter(|(_, needs)| needs.is_empty()).map(|(n, _)| (*n).clone()).collect();
+            let free: Vec<String> = left
+                .iter()
+                .filter(|(_, needs)| needs.is_empty())
+                .map(|(n, _)| (*n).clone())
+                .collect();
             if free.is_empty() {
                 let names: Vec<_> = left.keys().map(|name| format!("'{name}'")).collect();
                 let message = format!("Circular Dependency Found: [{}]", names.join(", "));
@@ -127,13 +141,18 @@ impl Template {
 impl Definition {
     fn parse(name: &str, body: &Value) -> Result<Self, Wrong> {
         let Some(kind) = body.get("type").and_then(Value::as_str) else {
-            return Err(invalid(format!("Resource {name} has no type; \"resources.{name}.type\" is required")));
+            return Err(invalid(format!(
+                "Resource {name} has no type; \"resources.{name}.type\" is required"
+            )));
         };
-        let properties = body.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        let properties =
+            body.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
         let mut requires = BTreeSet::new();
         match body.get("depends_on") {
             Some(Value::String(one)) => _ = requires.insert(one.clone()),
-            Some(Value::Array(many)) => requires.extend(many.iter().filter_map(Value::as_str).map(str::to_owned)),
+            Some(Value::Array(many)) => {
+                requires.extend(many.iter().filter_map(Value::as_str).map(str::to_owned))
+            }
             _ => {}
         }
         properties.values().for_each(|value| references(value, &mut requires));
@@ -154,7 +173,9 @@ fn references(value: &Value, into: &mut BTreeSet<String>) {
                         if let Some(target) = path.first().and_then(Value::as_str) {
                             into.insert(target.to_owned());
                         }
-                        path.iter().for_each(|part| references(part, into));
+                        for part in path {
+                            references(part, into);
+                        }
                     }
                     _ => references(item, into),
                 }
@@ -169,22 +190,30 @@ fn typed(name: &str, schema: &Value, value: &Value) -> Result<Value, Wrong> {
     let refuse = |why: String| invalid(format!("Parameter '{name}' is invalid: {why}"));
     let shown = |v: &Value| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
     let value = match (kind, value) {
-        ("number", Value::String(text)) => {
-            serde_json::from_str(text).ok().filter(Value::is_number).ok_or_else(|| refuse(format!("could not convert string to float: '{text}'")))?
-        }
-        ("json", Value::String(text)) => {
-            serde_json::from_str(text).map_err(|e| refuse(format!("Value must be valid JSON: {e}")))?
-        }
-        ("comma_delimited_list", Value::String(text)) => {
-            text.split(',').filter(|part| !part.is_empty()).map(|part| Value::from(part.trim())).collect()
-        }
+        ("number", Value::String(text)) => serde_json::from_str(text)
+            .ok()
+            .filter(Value::is_number)
+            .ok_or_else(|| refuse(format!("could not convert string to float: '{text}'")))?,
+        ("json", Value::String(text)) => serde_json::from_str(text)
+            .map_err(|e| refuse(format!("Value must be valid JSON: {e}")))?,
+        ("comma_delimited_list", Value::String(text)) => text
+            .split(',')
+            .filter(|part| !part.is_empty())
+            .map(|part| Value::from(part.trim()))
+            .collect(),
         ("boolean", Value::String(text)) => match text.to_lowercase().as_str() {
             "true" | "t" | "1" | "on" | "yes" | "y" => Value::Bool(true),
             "false" | "f" | "0" | "off" | "no" | "n" => Value::Bool(false),
-            other => return Err(refuse(format!("Unrecognized value '{other}', acceptable values are: '0', '1', 'false', 'true'"))),
+            other => {
+                return Err(refuse(format!(
+                    "Unrecognized value '{other}', acceptable values are: '0', '1', 'false', 'true'"
+                )));
+            }
         },
         ("string", Value::Number(_) | Value::Bool(_)) => Value::from(shown(value)),
-        ("string", Value::Array(_) | Value::Object(_)) => return Err(refuse(format!("Value must be a string: {value}"))),
+        ("string", Value::Array(_) | Value::Object(_)) => {
+            return Err(refuse(format!("Value must be a string: {value}")));
+        }
         (_, value) => value.clone(),
     };
     for constraint in schema.get("constraints").and_then(Value::as_array).into_iter().flatten() {
@@ -208,19 +237,30 @@ fn constrain(constraint: &Value, value: &Value) -> Result<(), String> {
     if let (Some(bounds), Some(n)) = (constraint.get("range"), value.as_f64())
         && outside(bounds, n)
     {
-        return Err(format!("{shown} is out of range (min: {}, max: {})", bounds["min"], bounds["max"]));
+        return Err(format!(
+            "{shown} is out of range (min: {}, max: {})",
+            bounds["min"], bounds["max"]
+        ));
     }
     let length = u32::try_from(shown.chars().count()).unwrap_or(u32::MAX);
     if let Some(bounds) = constraint.get("length")
         && outside(bounds, f64::from(length))
     {
-        return Err(format!("length ({length}) is out of range (min: {}, max: {})", bounds["min"], bounds["max"]));
+        return Err(format!(
+            "length ({length}) is out of range (min: {}, max: {})",
+            bounds["min"], bounds["max"]
+        ));
     }
     Ok(())
 }
 
 /// Refuses what Heat refuses before anything is made.
-pub(crate) fn check(state: &State, source: &Value, given: &Map<String, Value>, around: &Surroundings) -> Result<(), Wrong> {
+pub(crate) fn check(
+    state: &State,
+    source: &Value,
+    given: &Map<String, Value>,
+    around: &Surroundings,
+) -> Result<(), Wrong> {
     let template = Template::parse(source)?;
     let parameters = template.fill(given)?;
     template.levels()?;
@@ -230,48 +270,73 @@ pub(crate) fn check(state: &State, source: &Value, given: &Map<String, Value>, a
     }
     for (name, output) in &template.outputs {
         if output.get("value").is_none() {
-            return Err(invalid(format!("Each output must contain a \"value\" key: outputs.{name}")));
+            return Err(invalid(format!(
+                "Each output must contain a \"value\" key: outputs.{name}"
+            )));
         }
     }
     Ok(())
 }
 
-fn check_resource(state: &State, scope: &Unmade<'_>, name: &str, definition: &Definition) -> Result<(), Wrong> {
-    if let Some(missing) = definition.requires.iter().find(|target| !scope.template.resources.contains_key(*target)) {
+fn check_resource(
+    state: &State,
+    scope: &Unmade<'_>,
+    name: &str,
+    definition: &Definition,
+) -> Result<(), Wrong> {
+    if let Some(missing) =
+        definition.requires.iter().find(|target| !scope.template.resources.contains_key(*target))
+    {
         let message = format!("The specified reference \"{missing}\" (in {name}) is incorrect.");
         return Err(Wrong { kind: "InvalidTemplateReference", message });
     }
     let mut properties = Map::new();
     for (property, value) in &definition.properties {
-        let value = evaluate(value, scope).map_err(|why| invalid(format!("resources.{name}.properties.{property}: {why}")))?;
+        let value = evaluate(value, scope)
+            .map_err(|why| invalid(format!("resources.{name}.properties.{property}: {why}")))?;
         properties.insert(property.clone(), value);
     }
     if let Some((_, nested)) = scope.around.template_of(&definition.kind) {
-        return check_nested(state, &nested, &properties, scope.around).map_err(|wrong| within(name, wrong));
+        return check_nested(state, &nested, &properties, scope.around)
+            .map_err(|wrong| within(name, &wrong));
     }
     let Some(known) = resources::known(&definition.kind) else {
-        return Err(invalid(format!("The Resource Type ({}) could not be found.", definition.kind)));
+        return Err(invalid(format!(
+            "The Resource Type ({}) could not be found.",
+            definition.kind
+        )));
     };
     known.check(name, &properties)?;
     resources::check_references(state, name, &definition.kind, &properties)?;
-    let member = ["resource_def", "resource"].iter().find_map(|key| properties.get(*key)).filter(|_| known.is_group());
+    let member = ["resource_def", "resource"]
+        .iter()
+        .find_map(|key| properties.get(*key))
+        .filter(|_| known.is_group());
     match member {
         None => Ok(()),
         Some(member) => {
-            let inner = Definition::parse("0", member).map_err(|wrong| within(name, wrong))?;
+            let inner = Definition::parse("0", member).map_err(|wrong| within(name, &wrong))?;
             let alone = Definition { requires: BTreeSet::new(), ..inner };
-            check_resource(state, scope, "0", &alone).map_err(|wrong| within(name, wrong))
+            check_resource(state, scope, "0", &alone).map_err(|wrong| within(name, &wrong))
         }
     }
 }
 
-fn check_nested(state: &State, source: &Value, given: &Map<String, Value>, around: &Surroundings) -> Result<(), Wrong> {
+fn check_nested(
+    state: &State,
+    source: &Value,
+    given: &Map<String, Value>,
+    around: &Surroundings,
+) -> Result<(), Wrong> {
     let template = Template::parse(source)?;
     let mut filled = given.clone();
     // What refers to resources that do not exist yet has no value to check, but it is there.
     for (name, value) in given {
         if value == UNMADE {
-            let kind = template.parameters.get(name).map_or("", |schema| schema["type"].as_str().unwrap_or(""));
+            let kind = template
+                .parameters
+                .get(name)
+                .map_or("", |schema| schema["type"].as_str().unwrap_or(""));
             let stand_in = match kind {
                 "number" => Value::from(0),
                 "json" => Value::Object(Map::new()),
@@ -286,12 +351,12 @@ fn check_nested(state: &State, source: &Value, given: &Map<String, Value>, aroun
 }
 
 /// An error of a member, told by its group or nested stack.
-fn within(name: &str, wrong: Wrong) -> Wrong {
+fn within(name: &str, wrong: &Wrong) -> Wrong {
     let message = match wrong.message.split_once("resources.") {
         Some((before, path)) => format!("{before}resources.{name}<nested_stack>.resources.{path}"),
         None => format!("resources.{name}: {}", wrong.message),
     };
-    Wrong { message, ..wrong }
+    Wrong { kind: wrong.kind, message }
 }
 
 /// Stands for the value of something that does not exist yet.
@@ -313,10 +378,10 @@ impl Scope for Unmade<'_> {
     }
 
     fn reference(&self, name: &str) -> Result<Value, String> {
-        match self.template.resources.contains_key(name) {
-            true => Ok(Value::from(UNMADE)),
-            false => Err(format!("The specified reference \"{name}\" is incorrect.")),
-        }
+        let known = self.template.resources.contains_key(name);
+        known
+            .then(|| Value::from(UNMADE))
+            .ok_or_else(|| format!("The specified reference \"{name}\" is incorrect."))
     }
 
     fn attribute(&self, resource: &str, _path: &[Value]) -> Result<Value, String> {
@@ -360,9 +425,15 @@ mod tests {
         );
         assert!(wrong(server("m1.nano", "none"), json!({})).1.contains("No images matching"));
         let unknown = json!({ "heat_template_version": "2018-08-31", "resources": { "x": { "type": "OS::No::Such" } } });
-        assert_eq!(wrong(unknown, json!({})).1, "The Resource Type (OS::No::Such) could not be found.");
+        assert_eq!(
+            wrong(unknown, json!({})).1,
+            "The Resource Type (OS::No::Such) could not be found."
+        );
         let needs = json!({ "heat_template_version": "2018-08-31", "parameters": { "zz": { "type": "string" } } });
-        assert_eq!(wrong(needs, json!({})), ("UserParameterMissing", "The Parameter (zz) was not provided.".into()));
+        assert_eq!(
+            wrong(needs, json!({})),
+            ("UserParameterMissing", "The Parameter (zz) was not provided.".into())
+        );
     }
 
     #[test]
