@@ -810,5 +810,4 @@ wait_mq; say "RabbitMQ up"
 start_services 9>&-; say "services answer"
 seed resources; say "flavors, image, networks; computes up"
 if [ "$HYPERVISOR" = 1 ] && [ "$VIRT" = fake ]; then start_hypervisor 9>&-; say "hypervisor.py runs"; fi
-cat "$HOME_DIR/clouds.yaml"
-echo "# source $HOME_DIR/nfv.openrc   or   OS_CLIENT_CONFIG_FILE=$HOME_DIR/clouds.yaml openstack --os-cloud nfv stack list"
+say "for clients: $HOME_DIR/clouds.yaml, clouds nfv and admin"
