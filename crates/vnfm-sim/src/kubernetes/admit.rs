@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::api::{error, status};
 use super::objects::{Key, Kind, Store};
+use super::writes::{error, status};
 use crate::http::Reply;
 
 /// Refuses or completes a new object.

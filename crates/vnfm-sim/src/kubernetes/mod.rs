@@ -19,7 +19,10 @@ mod controllers;
 mod discovery;
 mod objects;
 mod seeds;
+mod tls;
 mod watch;
+mod workloads;
+mod writes;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -28,11 +31,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair,
-};
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -91,7 +89,7 @@ impl Clusters {
             .await
             .with_context(|| format!("cannot bind the API server to `{at}`"))?;
         let at = listener.local_addr()?;
-        let (ca_pem, tls) = certificates(at.ip())?;
+        let (ca_pem, tls) = tls::certificates(at.ip())?;
         let mut store = Store::new();
         let seeded = seeds::plant(&mut store);
         let cluster = Arc::new(Cluster {
@@ -283,7 +281,7 @@ impl Cluster {
             } else {
                 ""
             };
-            api::apply(&mut store, &kind, (namespace, &name), ("kubectl", true, &body))
+            writes::apply(&mut store, &kind, (namespace, &name), ("kubectl", true, &body))
                 .map_err(|reply| anyhow!(reply.detail))?;
             applied.push(format!("{}/{name}", kind.qualified()));
         }
@@ -486,36 +484,6 @@ async fn control(cluster: Weak<Cluster>, mut controllers: Controllers) {
             () = wake => {}
         }
     }
-}
-
-/// A CA of the cluster's own, and a server certificate for its address.
-fn certificates(address: IpAddr) -> anyhow::Result<(String, TlsAcceptor)> {
-    let mut ca = CertificateParams::new(Vec::new())?;
-    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    ca.distinguished_name = DistinguishedName::new();
-    ca.distinguished_name.push(DnType::CommonName, "kubernetes");
-    let ca_key = KeyPair::generate()?;
-    let ca_pem = ca.self_signed(&ca_key)?.pem();
-    let issuer = Issuer::new(ca, ca_key);
-    let mut leaf = CertificateParams::new(vec![
-        address.to_string(),
-        "kubernetes".into(),
-        "kubernetes.default.svc".into(),
-        "localhost".into(),
-    ])?;
-    leaf.distinguished_name = DistinguishedName::new();
-    leaf.distinguished_name.push(DnType::CommonName, "kube-apiserver");
-    let key = KeyPair::generate()?;
-    let certificate = leaf.signed_by(&key, &issuer)?;
-    let private = PrivateKeyDer::try_from(key.serialize_der())
-        .map_err(|why| anyhow!("cannot read the key just made: {why}"))?;
-    let config = ServerConfig::builder_with_provider(Arc::new(
-        rustls::crypto::aws_lc_rs::default_provider(),
-    ))
-    .with_safe_default_protocol_versions()?
-    .with_no_client_auth()
-    .with_single_cert(vec![certificate.der().clone()], private)?;
-    Ok((ca_pem, TlsAcceptor::from(Arc::new(config))))
 }
 
 fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {

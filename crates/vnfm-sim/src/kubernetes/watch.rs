@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Cluster;
-use super::api::status;
 use super::objects::{Change, Kind, Store};
+use super::writes::status;
 use crate::http::{Reply, Request};
 use crate::time::pause;
 

@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
-use serde_json::{Map, Value, json};
-use uuid::Uuid;
+use serde_json::{Map, Value};
 
 use super::Cloud;
-use super::functions::{Scope, evaluate, walk};
-use super::heat::{Resource, Stack};
+use super::heat::Stack;
+use super::records::{Failure, keep, made_name, no_valid_host, set_resource, set_stack};
 use super::resources::{self, Order};
-use super::state::{State, new_id, text};
-use super::template::{Definition, Surroundings, Template};
+use super::scope::{Wanted, plan, want};
+use super::state::{State, new_id};
+use super::template::Surroundings;
 use crate::faults::Fault;
 use crate::time::{now, pause};
 
@@ -51,36 +51,6 @@ struct Run {
     root: String,
     generation: u64,
     verb: &'static str,
-}
-
-/// Why a resource failed, as Heat tells it.
-#[derive(Debug, Clone)]
-struct Failure {
-    kind: String,
-    path: String,
-    message: String,
-}
-
-impl Failure {
-    fn of(name: &str, (kind, message): (String, String)) -> Self {
-        Self { kind, path: name.to_owned(), message }
-    }
-
-    fn within(self, name: &str) -> Self {
-        Self { path: format!("{name}.resources.{}", self.path), ..self }
-    }
-
-    fn reason(&self) -> String {
-        format!("{}: resources.{}: {}", self.kind, self.path, self.message)
-    }
-}
-
-/// What a resource must be.
-struct Wanted {
-    kind: String,
-    properties: Map<String, Value>,
-    requires: BTreeSet<String>,
-    nested: Option<(Value, Map<String, Value>)>,
 }
 
 impl Cloud {
@@ -425,7 +395,7 @@ impl Cloud {
                 state.stacks.get_mut(id).and_then(|stack| stack.resources.remove(name));
             }
             Err(failure) => {
-                set_resource(&mut state, (id, name), "DELETE_FAILED", &failure.reason())
+                set_resource(&mut state, (id, name), "DELETE_FAILED", &failure.reason());
             }
         }
         removed
@@ -460,7 +430,7 @@ impl Cloud {
             match &found {
                 Ok(()) => set_resource(&mut state, (id, name), "CHECK_COMPLETE", "state changed"),
                 Err(failure) => {
-                    set_resource(&mut state, (id, name), "CHECK_FAILED", &failure.reason())
+                    set_resource(&mut state, (id, name), "CHECK_FAILED", &failure.reason());
                 }
             }
             drop(state);
@@ -527,282 +497,4 @@ fn self_is_old(state: &State, run: &Run) -> bool {
 
 fn superseded(name: &str) -> Failure {
     Failure::of(name, ("StopIteration".into(), "superseded by a newer request".into()))
-}
-
-fn no_valid_host() -> (String, String) {
-    let message = "Went to status ERROR due to \"Message: No valid host was found. There are not enough hosts available., Code: 500\"";
-    ("ResourceInError".into(), message.into())
-}
-
-fn made_name(stack: &str, resource: &str) -> String {
-    let random = Uuid::new_v4().simple().to_string();
-    format!("{stack}-{resource}-{}", &random[..12])
-}
-
-fn set_stack(state: &mut State, id: &str, verb: &str, phase: &str, reason: &str) {
-    let Some(stack) = state.stacks.get_mut(id) else { return };
-    stack.status = format!("{verb}_{phase}");
-    reason.clone_into(&mut stack.reason);
-    let (name, status) = (stack.name.clone(), stack.status.clone());
-    event(state, id, (&name, id), &status, reason);
-}
-
-fn set_resource(state: &mut State, (id, name): (&str, &str), status: &str, reason: &str) {
-    let Some(resource) = state.stacks.get_mut(id).and_then(|s| s.resources.get_mut(name)) else {
-        return;
-    };
-    status.clone_into(&mut resource.status);
-    reason.clone_into(&mut resource.reason);
-    resource.updated = now();
-    let physical = resource.physical.clone();
-    event(state, id, (name, &physical), status, reason);
-}
-
-fn event(state: &mut State, id: &str, (name, physical): (&str, &str), status: &str, reason: &str) {
-    state.ticks += 1;
-    let n = state.ticks;
-    if let Some(stack) = state.stacks.get_mut(id) {
-        stack.events.push(json!({ "n": n, "id": new_id(), "event_time": now(), "resource_name": name, "logical_resource_id": name,
-            "physical_resource_id": physical, "resource_status": status, "resource_status_reason": reason, "links": [] }));
-    }
-}
-
-/// Writes down what a resource is, before and after it is made.
-fn keep(
-    state: &mut State,
-    (id, name): (&str, &str),
-    wanted: &Wanted,
-    physical: &str,
-    status: &str,
-) {
-    let Some(stack) = state.stacks.get_mut(id) else { return };
-    let resource = stack
-        .resources
-        .entry(name.to_owned())
-        .or_insert_with(|| Resource { created: now(), ..Resource::default() });
-    resource.kind.clone_from(&wanted.kind);
-    resource.properties.clone_from(&wanted.properties);
-    resource.requires.clone_from(&wanted.requires);
-    resource.nested = wanted.nested.is_some();
-    physical.clone_into(&mut resource.physical);
-    set_resource(state, (id, name), status, "state changed");
-}
-
-fn plan(state: &State, id: &str) -> Result<Vec<Vec<String>>, (String, String)> {
-    let wrong = |why: super::template::Wrong| (why.kind.to_owned(), why.message);
-    let Some(stack) = state.stacks.get(id) else { return Ok(Vec::new()) };
-    let template = Template::parse(&stack.template).map_err(wrong)?;
-    let made = Made::new(state, stack, &template);
-    let mut levels = template.levels().map_err(wrong)?;
-    for level in &mut levels {
-        level.retain(|name| made.holds(&template.resources[name]));
-    }
-    Ok(levels)
-}
-
-fn want(state: &State, id: &str, name: &str) -> Result<Wanted, (String, String)> {
-    let wrong = |why: String| ("StackValidationFailed".to_owned(), why);
-    let stack = state.stacks.get(id).ok_or_else(|| wrong("the stack is gone".into()))?;
-    let template = Template::parse(&stack.template).map_err(|why| wrong(why.message))?;
-    let definition = template
-        .resources
-        .get(name)
-        .cloned()
-        .ok_or_else(|| wrong(format!("no resource {name}")))?;
-    let made = Made::new(state, stack, &template);
-    let mut properties = Map::new();
-    for (property, value) in &definition.properties {
-        let value = evaluate(value, &made).map_err(|why| wrong(format!("{property}: {why}")))?;
-        properties.insert(property.clone(), value);
-    }
-    let Definition { kind, requires, .. } = definition;
-    let nested = match stack.around.template_of(&kind) {
-        Some((_, text)) => {
-            Some((super::template::document(&text).map_err(wrong)?, properties.clone()))
-        }
-        None if resources::known(&kind).is_some_and(resources::Known::is_group) => {
-            Some((group(state, stack, name, &properties), Map::new()))
-        }
-        None => None,
-    };
-    Ok(Wanted { kind, properties, requires, nested })
-}
-
-/// The template that a group stands for.
-fn group(state: &State, stack: &Stack, name: &str, properties: &Map<String, Value>) -> Value {
-    let mut members = Map::new();
-    if let Some(definition) = properties.get("resource_def") {
-        let count = number(properties.get("count")).unwrap_or(1);
-        let index = properties.get("index_var").and_then(Value::as_str).unwrap_or("%index%");
-        for n in 0..count {
-            let text = definition.to_string().replace(index, &n.to_string());
-            members.insert(n.to_string(), serde_json::from_str(&text).unwrap_or_default());
-        }
-    } else {
-        let desired = number(properties.get("desired_capacity"))
-            .or_else(|| number(properties.get("min_size")))
-            .unwrap_or(0);
-        let child = stack.resources.get(name).and_then(|r| state.stacks.get(&r.physical));
-        let mut names: Vec<String> =
-            child.map(|c| c.resources.keys().cloned().collect()).unwrap_or_default();
-        names.truncate(usize::try_from(desired).unwrap_or_default());
-        while u64::try_from(names.len()).unwrap_or(u64::MAX) < desired {
-            names.push(Uuid::new_v4().simple().to_string()[..12].to_owned());
-        }
-        let definition = properties.get("resource").cloned().unwrap_or_default();
-        members.extend(names.into_iter().map(|name| (name, definition.clone())));
-    }
-    json!({ "heat_template_version": "2018-08-31", "resources": members })
-}
-
-fn number(value: Option<&Value>) -> Option<u64> {
-    let value = value?;
-    value.as_u64().or_else(|| value.as_str()?.parse().ok())
-}
-
-// --- reading ---
-
-/// A stack's outputs as the API shows them.
-pub(crate) fn outputs(state: &State, stack: &Stack) -> Vec<Value> {
-    let Ok(template) = Template::parse(&stack.template) else { return Vec::new() };
-    let made = Made::new(state, stack, &template);
-    let show = |(name, output): (&String, &Value)| {
-        let description =
-            output.get("description").cloned().unwrap_or(json!("No description given"));
-        match evaluate(&output["value"], &made) {
-            Ok(value) => {
-                json!({ "output_key": name, "description": description, "output_value": value })
-            }
-            Err(why) => {
-                json!({ "output_key": name, "description": description, "output_value": null, "output_error": why })
-            }
-        }
-    };
-    template.outputs.iter().map(show).collect()
-}
-
-/// A stack's parameters as the API shows them: text, and stars where they are hidden.
-pub(crate) fn shown_parameters(stack: &Stack) -> Map<String, Value> {
-    let Ok(template) = Template::parse(&stack.template) else { return Map::new() };
-    let filled = template.fill(&stack.parameters).unwrap_or_default();
-    let show = |(name, value): (String, Value)| {
-        let hidden = template.parameters.get(&name).is_some_and(|schema| schema["hidden"] == true);
-        let shown = match value {
-            _ if hidden => "******".to_owned(),
-            Value::String(text) => text,
-            other => other.to_string(),
-        };
-        (name, Value::from(shown))
-    };
-    filled.into_iter().map(show).collect()
-}
-
-/// A resource's attributes as the API shows them.
-pub(crate) fn attributes(state: &State, resource: &Resource) -> Value {
-    if resource.nested {
-        return json!({});
-    }
-    resources::attributes(state, &resource.kind, &resource.physical, &resource.properties)
-}
-
-/// A stack as its functions see it.
-struct Made<'a> {
-    state: &'a State,
-    stack: &'a Stack,
-    conditions: Map<String, Value>,
-    parameters: Map<String, Value>,
-}
-
-impl<'a> Made<'a> {
-    fn new(state: &'a State, stack: &'a Stack, template: &Template) -> Self {
-        let parameters = template.fill(&stack.parameters).unwrap_or_default();
-        Self { state, stack, conditions: template.conditions.clone(), parameters }
-    }
-
-    fn holds(&self, definition: &Definition) -> bool {
-        let Some(condition) = &definition.condition else { return true };
-        evaluate(&json!({ "if": [condition, true, false] }), self).is_ok_and(|held| held == true)
-    }
-}
-
-impl Scope for Made<'_> {
-    fn parameter(&self, name: &str) -> Option<Value> {
-        match name {
-            "OS::stack_name" => Some(json!(self.stack.name)),
-            "OS::stack_id" => Some(json!(self.stack.id)),
-            "OS::project_id" => Some(json!(self.stack.project)),
-            _ => self.parameters.get(name).cloned(),
-        }
-    }
-
-    fn reference(&self, name: &str) -> Result<Value, String> {
-        Ok(self.stack.resources.get(name).map_or(Value::Null, |resource| json!(resource.physical)))
-    }
-
-    fn attribute(&self, resource: &str, path: &[Value]) -> Result<Value, String> {
-        let Some(found) = self.stack.resources.get(resource) else { return Ok(Value::Null) };
-        attribute(self.state, found, path).ok_or_else(|| {
-            let name =
-                path.first().map_or(String::new(), |p| p.as_str().unwrap_or_default().to_owned());
-            format!("The Referenced Attribute ({resource} {name}) is incorrect.")
-        })
-    }
-
-    fn file(&self, name: &str) -> Option<String> {
-        self.stack.around.files.get(name).and_then(Value::as_str).map(str::to_owned)
-    }
-
-    fn condition(&self, name: &str) -> Option<Value> {
-        self.conditions.get(name).cloned()
-    }
-}
-
-fn attribute(state: &State, resource: &Resource, path: &[Value]) -> Option<Value> {
-    if !resource.nested {
-        let all = attributes(state, resource);
-        if let Some(name) = path.first().and_then(Value::as_str)
-            && !all.is_null()
-            && all.get(name).is_none()
-        {
-            return None;
-        }
-        return Some(walk(&all, path));
-    }
-    let child = state.stacks.get(&resource.physical)?;
-    let (first, rest) = path.split_first()?;
-    let first = first.as_str().unwrap_or_default();
-    if let Some(member) = first.strip_prefix("resource.") {
-        let member = child.resources.get(member)?;
-        return if rest.is_empty() {
-            Some(json!(member.physical))
-        } else {
-            attribute(state, member, rest)
-        };
-    }
-    if !resources::known(&resource.kind).is_some_and(resources::Known::is_group) {
-        let (key, rest) = if first == "outputs" {
-            (rest.first()?.as_str()?, rest.get(1..)?)
-        } else {
-            (first, rest)
-        };
-        let output = outputs(state, child).into_iter().find(|o| text(o, "output_key") == key)?;
-        return Some(walk(&output["output_value"], rest));
-    }
-    let members = || child.resources.iter();
-    let of_each = |path: &[Value]| {
-        members()
-            .map(|(name, m)| (name.clone(), attribute(state, m, path).unwrap_or_default()))
-            .collect::<Vec<_>>()
-    };
-    Some(match first {
-        "refs" => walk(&members().map(|(_, m)| json!(m.physical)).collect(), rest),
-        "refs_map" => walk(
-            &Value::Object(members().map(|(n, m)| (n.clone(), json!(m.physical))).collect()),
-            rest,
-        ),
-        "current_size" => json!(child.resources.len()),
-        "outputs" | "attributes" => Value::Object(of_each(rest).into_iter().collect()),
-        "outputs_list" => of_each(rest).into_iter().map(|(_, value)| value).collect(),
-        _ => of_each(path).into_iter().map(|(_, value)| value).collect(),
-    })
 }

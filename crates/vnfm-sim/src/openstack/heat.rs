@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 
 use super::Cloud;
 use super::engine::Action;
-use super::state::{State, new_id, text};
+use super::scope;
+use super::state::{new_id, text};
 use super::template::{Surroundings, Wrong, check, document};
 use crate::http::{Neighbour, Reply, Request, Route};
 use crate::time::now;
@@ -60,7 +61,7 @@ pub(crate) struct Stack {
 /// The service.
 pub(crate) struct Heat(pub(crate) Arc<Cloud>);
 
-type Answer = Result<Reply, Reply>;
+pub(super) type Answer = Result<Reply, Reply>;
 
 impl Neighbour for Heat {
     fn name(&self) -> &'static str {
@@ -130,56 +131,6 @@ impl Heat {
             (&Method::POST, ["stacks", _, _, "actions"]) => {
                 Route::new("heat.stack_action", subject, move || {
                     self.act(request, &project, (&one, &two))
-                })
-            }
-            _ => return None,
-        };
-        Some(route)
-    }
-
-    /// The routes of what is inside a stack.
-    fn inside<'a>(
-        &'a self,
-        request: &'a Request,
-        project: &str,
-        rest: &[&str],
-    ) -> Option<Route<'a>> {
-        let project = project.to_owned();
-        let ["stacks", one, two, rest @ ..] = rest else { return None };
-        let (one, two) = ((*one).to_owned(), (*two).to_owned());
-        let subject = format!("{one}/{two}");
-        let route = match (&request.method, rest) {
-            (&Method::GET, ["resources"]) => Route::new("heat.resource_list", subject, move || {
-                let id = self.find(request, &project, (&one, &two))?;
-                let state = self.0.state();
-                let depth = request.param("nested_depth").and_then(|d| d.parse().ok()).unwrap_or(0);
-                Ok(Reply::json(200, &json!({ "resources": self.resources(&state, &id, depth) })))
-            }),
-            (&Method::GET, ["resources", resource]) => {
-                let resource = (*resource).to_owned();
-                Route::new("heat.resource_show", format!("{subject}/{resource}"), move || {
-                    self.resource(request, &project, (&one, &two, &resource))
-                })
-            }
-            (&Method::PATCH, ["resources", resource]) => {
-                let resource = (*resource).to_owned();
-                Route::new("heat.resource_mark", format!("{subject}/{resource}"), move || {
-                    self.mark(request, &project, (&one, &two, &resource))
-                })
-            }
-            (&Method::GET, ["events"]) => Route::new("heat.event_list", subject, move || {
-                self.events(request, &project, (&one, &two))
-            }),
-            (&Method::GET, [part @ ("template" | "environment" | "files" | "outputs")]) => {
-                let part = (*part).to_owned();
-                Route::new(format!("heat.stack_{part}"), subject, move || {
-                    self.part(request, &project, (&one, &two, &part))
-                })
-            }
-            (&Method::GET, ["outputs", key]) => {
-                let key = (*key).to_owned();
-                Route::new("heat.output_show", format!("{subject}/{key}"), move || {
-                    self.output(request, &project, (&one, &two, &key))
                 })
             }
             _ => return None,
@@ -314,12 +265,12 @@ impl Heat {
         let state = self.0.state();
         let stack = &state.stacks[&id];
         let mut body = self.summary(stack);
-        let mut parameters = super::engine::shown_parameters(stack);
+        let mut parameters = scope::shown_parameters(stack);
         parameters.insert("OS::stack_id".into(), json!(stack.id));
         parameters.insert("OS::stack_name".into(), json!(stack.name));
         parameters.insert("OS::project_id".into(), json!(stack.project));
         body["parameters"] = Value::Object(parameters);
-        body["outputs"] = super::engine::outputs(&state, stack).into();
+        body["outputs"] = scope::outputs(&state, stack).into();
         body["disable_rollback"] = json!(!stack.rollback);
         body["timeout_mins"] = stack.timeout_mins.clone();
         body["capabilities"] = json!([]);
@@ -399,157 +350,10 @@ impl Heat {
         Ok(Reply::json(200, &Value::Null))
     }
 
-    // --- inside a stack ---
-
-    fn resources(&self, state: &State, id: &str, depth: u32) -> Vec<Value> {
-        let Some(stack) = state.stacks.get(id) else { return Vec::new() };
-        let mut all = Vec::new();
-        for (name, resource) in &stack.resources {
-            all.push(self.resource_body(state, stack, (name, resource)));
-            if resource.nested && depth > 0 {
-                all.extend(self.resources(state, &resource.physical, depth - 1));
-            }
-        }
-        all
-    }
-
-    fn resource_body(
-        &self,
-        state: &State,
-        stack: &Stack,
-        (name, resource): (&str, &Resource),
-    ) -> Value {
-        let href = self.href(&stack.project, &stack.name, &stack.id);
-        let mut links = vec![
-            json!({ "href": format!("{href}/resources/{name}"), "rel": "self" }),
-            json!({ "href": href, "rel": "stack" }),
-        ];
-        if resource.nested && !resource.physical.is_empty() {
-            let nested =
-                state.stacks.get(&resource.physical).map_or(name, |nested| nested.name.as_str());
-            links.push(json!({ "href": self.href(&stack.project, nested, &resource.physical), "rel": "nested" }));
-        }
-        let required_by: Vec<&String> = stack
-            .resources
-            .iter()
-            .filter(|(_, r)| r.requires.contains(name))
-            .map(|(n, _)| n)
-            .collect();
-        let mut body = json!({ "resource_name": name, "logical_resource_id": name, "resource_type": resource.kind,
-            "physical_resource_id": resource.physical, "resource_status": resource.status,
-            "resource_status_reason": resource.reason, "creation_time": resource.created,
-            "updated_time": resource.updated, "required_by": required_by, "links": links });
-        if let Some((_, parent)) = &stack.parent {
-            body["parent_resource"] = json!(parent);
-        }
-        body
-    }
-
-    fn resource(
-        &self,
-        request: &Request,
-        project: &str,
-        (one, two, name): (&str, &str, &str),
-    ) -> Answer {
-        let id = self.find(request, project, (one, two))?;
-        let state = self.0.state();
-        let stack = &state.stacks[&id];
-        let resource = stack.resources.get(name).ok_or_else(|| no_resource(name, one))?;
-        let mut body = self.resource_body(&state, stack, (name, resource));
-        body["attributes"] = super::engine::attributes(&state, resource);
-        body["description"] = json!("");
-        Ok(Reply::json(200, &json!({ "resource": body })))
-    }
-
-    fn mark(
-        &self,
-        request: &Request,
-        project: &str,
-        (one, two, name): (&str, &str, &str),
-    ) -> Answer {
-        let id = self.find(request, project, (one, two))?;
-        let body = request.json();
-        let mut state = self.0.state();
-        let resource = state
-            .stacks
-            .get_mut(&id)
-            .and_then(|s| s.resources.get_mut(name))
-            .ok_or_else(|| no_resource(name, one))?;
-        if body["mark_unhealthy"] == true {
-            resource.status = "CHECK_FAILED".into();
-            text(&body, "resource_status_reason").clone_into(&mut resource.reason);
-        } else {
-            resource.status = "CHECK_COMPLETE".into();
-        }
-        Ok(Reply::json(200, &Value::Null))
-    }
-
-    fn events(&self, request: &Request, project: &str, at: (&str, &str)) -> Answer {
-        let id = self.find(request, project, at)?;
-        let state = self.0.state();
-        let nested = request.param("nested_depth").is_some_and(|d| d != "0");
-        let mut events: Vec<Value> = Vec::new();
-        for stack in state.stacks.values() {
-            if stack.id == id || (nested && root_of(&state, &stack.id) == id) {
-                events.extend(stack.events.iter().cloned());
-            }
-        }
-        events.sort_by_key(|event| event["n"].as_u64());
-        if request.param("sort_dir") == Some("desc") {
-            events.reverse();
-        }
-        events.truncate(request.param("limit").and_then(|l| l.parse().ok()).unwrap_or(usize::MAX));
-        events.iter_mut().filter_map(Value::as_object_mut).for_each(|event| _ = event.remove("n"));
-        Ok(Reply::json(200, &json!({ "events": events })))
-    }
-
-    fn part(
-        &self,
-        request: &Request,
-        project: &str,
-        (one, two, part): (&str, &str, &str),
-    ) -> Answer {
-        let id = self.find(request, project, (one, two))?;
-        let state = self.0.state();
-        let stack = &state.stacks[&id];
-        let body = match part {
-            "template" => document(&stack.template).unwrap_or_default(),
-            "files" => Value::Object(stack.around.files.clone()),
-            "environment" => {
-                json!({ "parameters": super::engine::shown_parameters(stack), "resource_registry": stack.around.registry })
-            }
-            _ => {
-                let outputs = super::engine::outputs(&state, stack);
-                let keys = outputs.iter().map(
-                    |o| json!({ "output_key": o["output_key"], "description": o["description"] }),
-                );
-                json!({ "outputs": keys.collect::<Vec<_>>() })
-            }
-        };
-        Ok(Reply::json(200, &body))
-    }
-
-    fn output(
-        &self,
-        request: &Request,
-        project: &str,
-        (one, two, key): (&str, &str, &str),
-    ) -> Answer {
-        let id = self.find(request, project, (one, two))?;
-        let state = self.0.state();
-        let output = super::engine::outputs(&state, &state.stacks[&id])
-            .into_iter()
-            .find(|o| o["output_key"] == key);
-        let output = output.ok_or_else(|| {
-            error(404, "NotFound", &format!("Specified output key {key} not found."))
-        })?;
-        Ok(Reply::json(200, &json!({ "output": output })))
-    }
-
     // --- helpers of all routes ---
 
     /// Logs in and finds a stack by name, id, or both; nested ones too.
-    fn find(
+    pub(super) fn find(
         &self,
         request: &Request,
         project: &str,
@@ -570,7 +374,7 @@ impl Heat {
         found.first().map(|s| s.id.clone()).ok_or_else(|| not_found(name))
     }
 
-    fn refuse(&self, wrong: &Wrong) -> Reply {
+    pub(super) fn refuse(&self, wrong: &Wrong) -> Reply {
         if wrong.message.contains("not modelled by the simulated") {
             self.0.books.violation(format!("heat: {}", wrong.message));
             return error(501, "NotImplemented", &wrong.message);
@@ -578,7 +382,7 @@ impl Heat {
         error(400, wrong.kind, &wrong.message)
     }
 
-    fn href(&self, project: &str, name: &str, id: &str) -> String {
+    pub(super) fn href(&self, project: &str, name: &str, id: &str) -> String {
         format!("{}/v1/{project}/stacks/{name}/{id}", self.0.address("orchestration"))
     }
 
@@ -590,15 +394,6 @@ impl Heat {
             "parent": stack.parent.as_ref().map(|(id, _)| id), "tags": if stack.tags.is_empty() { Value::Null } else { json!(stack.tags) },
             "links": [{ "href": href, "rel": "self" }] })
     }
-}
-
-/// The top of a nested stack.
-pub(crate) fn root_of(state: &State, id: &str) -> String {
-    let mut at = id.to_owned();
-    while let Some((parent, _)) = state.stacks.get(&at).and_then(|s| s.parent.clone()) {
-        at = parent;
-    }
-    at
 }
 
 const REFUSES_CREDENTIALS: &str =
@@ -646,14 +441,6 @@ fn merged(old: &Map<String, Value>, new: Map<String, Value>) -> Map<String, Valu
 
 fn not_found(name: &str) -> Reply {
     error(404, "EntityNotFound", &format!("The Stack ({name}) could not be found."))
-}
-
-fn no_resource(name: &str, stack: &str) -> Reply {
-    error(
-        404,
-        "ResourceNotFound",
-        &format!("The Resource ({name}) could not be found in Stack {stack}."),
-    )
 }
 
 fn versions() -> Reply {

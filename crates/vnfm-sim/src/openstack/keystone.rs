@@ -27,7 +27,6 @@ impl Neighbour for Keystone {
     fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
         let path = request.segments();
         let segments: Vec<&str> = path.iter().map(String::as_str).collect();
-        let id = segments.get(2).map(|s| (*s).to_owned()).unwrap_or_default();
         Some(match (&request.method, segments.as_slice()) {
             (&Method::GET, []) => Route::new("keystone.versions", "", || Ok(self.versions(300))),
             (&Method::GET, ["v3"]) => Route::new("keystone.version", "", || Ok(self.versions(200))),
@@ -54,6 +53,16 @@ impl Neighbour for Keystone {
                     &json!({ "catalog": catalog(&state, &state.users[&who.user]) }),
                 ))
             }),
+            _ => return self.administration(request, &segments),
+        })
+    }
+}
+
+impl Keystone {
+    /// The routes of credentials, and what an administrator turns.
+    fn administration<'a>(&'a self, request: &'a Request, segments: &[&str]) -> Option<Route<'a>> {
+        let id = segments.get(2).map(|s| (*s).to_owned()).unwrap_or_default();
+        Some(match (&request.method, segments) {
             (&Method::POST, ["v3", "users", _, "application_credentials"]) => {
                 Route::new("keystone.credential_create", id.clone(), move || {
                     self.create_credential(request, &id)
@@ -98,9 +107,7 @@ impl Neighbour for Keystone {
             _ => return None,
         })
     }
-}
 
-impl Keystone {
     fn versions(&self, status: u16) -> Reply {
         let href = format!("{}/v3/", self.0.address("identity"));
         let version = json!({ "id": "v3.14", "status": "stable", "updated": "2020-04-07T00:00:00Z",

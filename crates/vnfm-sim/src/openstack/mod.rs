@@ -11,9 +11,13 @@ mod heat;
 mod keystone;
 mod neutron;
 mod nova;
+mod records;
 mod resources;
+mod scope;
+mod stacks;
 mod state;
 mod template;
+mod types;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -58,6 +58,16 @@ impl Neighbour for Nova {
                 };
                 Route::new(call, id.clone(), move || self.act(request, &id, &action))
             }
+            _ => return self.around_servers(request, rest),
+        })
+    }
+}
+
+impl Nova {
+    /// The routes of everything that is no server.
+    fn around_servers<'a>(&'a self, request: &'a Request, rest: &[&str]) -> Option<Route<'a>> {
+        let id = rest.get(1).map(|s| (*s).to_owned()).unwrap_or_default();
+        Some(match (&request.method, rest) {
             (&Method::GET, ["flavors"] | ["flavors", "detail"]) => {
                 Route::new("nova.flavor_list", "", || self.things(request, "flavor", "flavors"))
             }
@@ -96,9 +106,7 @@ impl Neighbour for Nova {
             _ => return None,
         })
     }
-}
 
-impl Nova {
     fn list(&self, request: &Request, detail: bool) -> Answer {
         let who = self.0.authenticate(request)?;
         let state = self.0.state();

@@ -1,302 +1,11 @@
-//! The resource types of the simulated Heat: their properties, how one is made, changed and unmade, and what it tells.
+//! The resources of the simulated Heat: how one is made, changed and unmade, and what it tells.
 
 use serde_json::{Map, Value, json};
 
 use super::state::{Server, State, new_id, text};
-use super::template::{UNMADE, Wrong, invalid};
 use crate::time::now;
 
 type Properties = Map<String, Value>;
-
-/// A resource type.
-pub(crate) struct Known {
-    name: &'static str,
-    required: &'static [&'static str],
-    optional: &'static [&'static str],
-}
-
-/// The type of that name, if this world has it.
-pub(crate) fn known(name: &str) -> Option<&'static Known> {
-    TYPES.iter().find(|known| known.name == name)
-}
-
-impl Known {
-    /// Whether it holds members.
-    pub(crate) fn is_group(&self) -> bool {
-        matches!(self.name, "OS::Heat::ResourceGroup" | "OS::Heat::AutoScalingGroup")
-    }
-
-    /// Refuses unknown and missing properties.
-    pub(crate) fn check(&self, resource: &str, properties: &Properties) -> Result<(), Wrong> {
-        let refuse = |what: String| {
-            Err(invalid(format!("Property error: : resources.{resource}.properties: : {what}")))
-        };
-        let knows = |name: &String| {
-            self.required.contains(&name.as_str()) || self.optional.contains(&name.as_str())
-        };
-        if let Some(unknown) = properties.keys().find(|name| !knows(name)) {
-            return refuse(format!("Unknown Property {unknown}"));
-        }
-        match self.required.iter().find(|name| properties.get(**name).is_none_or(Value::is_null)) {
-            Some(missing) => refuse(format!("Property {missing} not assigned")),
-            None => Ok(()),
-        }
-    }
-}
-
-const TYPES: [Known; 19] = [
-    Known {
-        name: "OS::Nova::Server",
-        required: &["flavor"],
-        optional: &[
-            "name",
-            "image",
-            "networks",
-            "key_name",
-            "metadata",
-            "user_data",
-            "user_data_format",
-            "security_groups",
-            "availability_zone",
-            "scheduler_hints",
-            "config_drive",
-            "block_device_mapping",
-            "block_device_mapping_v2",
-            "admin_pass",
-            "diskConfig",
-            "flavor_update_policy",
-            "image_update_policy",
-            "user_data_update_policy",
-            "tags",
-            "software_config_transport",
-            "reservation_id",
-            "personality",
-        ],
-    },
-    Known {
-        name: "OS::Neutron::Net",
-        required: &[],
-        optional: &[
-            "name",
-            "admin_state_up",
-            "shared",
-            "port_security_enabled",
-            "value_specs",
-            "qos_policy",
-            "dns_domain",
-            "tenant_id",
-            "availability_zone_hints",
-            "tags",
-        ],
-    },
-    Known {
-        name: "OS::Neutron::Subnet",
-        required: &[],
-        optional: &[
-            "network",
-            "network_id",
-            "cidr",
-            "name",
-            "gateway_ip",
-            "allocation_pools",
-            "enable_dhcp",
-            "dns_nameservers",
-            "ip_version",
-            "host_routes",
-            "ipv6_address_mode",
-            "ipv6_ra_mode",
-            "subnetpool",
-            "prefixlen",
-            "tags",
-            "value_specs",
-            "tenant_id",
-        ],
-    },
-    Known {
-        name: "OS::Neutron::Port",
-        required: &[],
-        optional: &[
-            "network",
-            "network_id",
-            "name",
-            "fixed_ips",
-            "security_groups",
-            "mac_address",
-            "allowed_address_pairs",
-            "admin_state_up",
-            "port_security_enabled",
-            "binding:vnic_type",
-            "value_specs",
-            "device_id",
-            "device_owner",
-            "dns_name",
-            "qos_policy",
-            "tags",
-            "replacement_policy",
-            "no_fixed_ips",
-        ],
-    },
-    Known {
-        name: "OS::Neutron::SecurityGroup",
-        required: &[],
-        optional: &["name", "description", "rules"],
-    },
-    Known {
-        name: "OS::Neutron::SecurityGroupRule",
-        required: &["security_group"],
-        optional: &[
-            "description",
-            "direction",
-            "ethertype",
-            "protocol",
-            "port_range_min",
-            "port_range_max",
-            "remote_group",
-            "remote_ip_prefix",
-        ],
-    },
-    Known {
-        name: "OS::Neutron::Router",
-        required: &[],
-        optional: &[
-            "name",
-            "external_gateway_info",
-            "admin_state_up",
-            "distributed",
-            "ha",
-            "value_specs",
-            "tags",
-        ],
-    },
-    Known {
-        name: "OS::Neutron::RouterInterface",
-        required: &["router"],
-        optional: &["router_id", "subnet", "subnet_id", "port"],
-    },
-    Known {
-        name: "OS::Neutron::FloatingIP",
-        required: &["floating_network"],
-        optional: &[
-            "port_id",
-            "fixed_ip_address",
-            "floating_ip_address",
-            "floating_subnet",
-            "dns_name",
-            "dns_domain",
-            "value_specs",
-        ],
-    },
-    Known {
-        name: "OS::Neutron::FloatingIPAssociation",
-        required: &["floatingip_id"],
-        optional: &["port_id", "fixed_ip_address"],
-    },
-    Known {
-        name: "OS::Cinder::Volume",
-        required: &[],
-        optional: &[
-            "size",
-            "name",
-            "description",
-            "volume_type",
-            "image",
-            "metadata",
-            "availability_zone",
-            "snapshot_id",
-            "source_volid",
-            "read_only",
-            "scheduler_hints",
-        ],
-    },
-    Known {
-        name: "OS::Cinder::VolumeAttachment",
-        required: &["instance_uuid", "volume_id"],
-        optional: &["mountpoint"],
-    },
-    Known {
-        name: "OS::Nova::KeyPair",
-        required: &["name"],
-        optional: &["public_key", "save_private_key", "type", "user"],
-    },
-    Known {
-        name: "OS::Nova::ServerGroup",
-        required: &[],
-        optional: &["name", "policies", "rules"],
-    },
-    Known {
-        name: "OS::Heat::ResourceGroup",
-        required: &["resource_def"],
-        optional: &["count", "index_var", "removal_policies", "removal_policies_mode"],
-    },
-    Known {
-        name: "OS::Heat::AutoScalingGroup",
-        required: &["min_size", "max_size", "resource"],
-        optional: &["desired_capacity", "cooldown", "rolling_updates"],
-    },
-    Known {
-        name: "OS::Heat::ScalingPolicy",
-        required: &["auto_scaling_group_id", "adjustment_type", "scaling_adjustment"],
-        optional: &["cooldown", "min_adjustment_step"],
-    },
-    Known { name: "OS::Heat::Value", required: &["value"], optional: &["type"] },
-    Known {
-        name: "OS::Heat::TestResource",
-        required: &[],
-        optional: &["value", "fail", "wait_secs"],
-    },
-];
-
-/// Refuses a flavor, image or network that is not there.
-pub(crate) fn check_references(
-    state: &State,
-    resource: &str,
-    kind: &str,
-    properties: &Properties,
-) -> Result<(), Wrong> {
-    let named = |property: &str| {
-        properties.get(property).and_then(Value::as_str).filter(|name| !name.contains(UNMADE))
-    };
-    let refuse = |path: &str, name: &str, why: &str| {
-        Err(invalid(format!(
-            "Property error: : resources.{resource}.properties.{path}: : Error validating value '{name}': {why}"
-        )))
-    };
-    let missing = |kind: &str, name: &str| state.find(kind, name).is_none();
-    let no_network = |name: &str| format!("Unable to find network with name or id '{name}'");
-    if let Some(flavor) = named("flavor").filter(|name| missing("flavor", name)) {
-        return refuse(
-            "flavor",
-            flavor,
-            &format!("No Flavor matching {{'name': '{flavor}'}}. (HTTP 404)"),
-        );
-    }
-    if let Some(image) = named("image").filter(|name| missing("image", name)) {
-        return refuse("image", image, &format!("No images matching {{'name': '{image}'}}."));
-    }
-    for property in ["network", "floating_network"] {
-        if let Some(network) = named(property).filter(|name| missing("network", name)) {
-            return refuse(property, network, &no_network(network));
-        }
-    }
-    if kind != "OS::Nova::Server" {
-        return Ok(());
-    }
-    if let Some(key) = named("key_name").filter(|name| missing("keypair", name)) {
-        return refuse("key_name", key, &format!("The Key ({key}) could not be found."));
-    }
-    for (n, network) in
-        properties.get("networks").and_then(Value::as_array).into_iter().flatten().enumerate()
-    {
-        if let Some(name) = network
-            .get("network")
-            .and_then(Value::as_str)
-            .filter(|name| !name.contains(UNMADE) && missing("network", name))
-        {
-            return refuse(&format!("networks[{n}].network"), name, &no_network(name));
-        }
-    }
-    Ok(())
-}
 
 /// For whom and under which name something is made.
 pub(crate) struct Order<'a> {
@@ -409,24 +118,7 @@ fn make_server(
         );
         return Err(refusal("Forbidden", message));
     }
-    let (mut ports, mut own_ports) = (Vec::new(), Vec::new());
-    for network in properties.get("networks").and_then(Value::as_array).into_iter().flatten() {
-        if let Some(port) = network.get("port").and_then(Value::as_str) {
-            let port = state.find("port", port).map(|p| text(p, "id").to_owned());
-            ports.push(port.ok_or_else(|| refusal("NotFound", "Port could not be found."))?);
-            continue;
-        }
-        let target =
-            network.get("network").or_else(|| network.get("uuid")).cloned().unwrap_or_default();
-        let target = network_of(state, &Map::from_iter([("network".to_owned(), target)]))?;
-        let fixed = network.get("fixed_ip").and_then(Value::as_str);
-        let wanted = fixed.map_or(json!({}), |ip| json!({ "fixed_ips": [{ "ip_address": ip }] }));
-        let port = state
-            .add_port(&target, &wanted, order.project)
-            .map_err(|why| refusal("Conflict", why))?;
-        own_ports.push(port.clone());
-        ports.push(port);
-    }
+    let (ports, own_ports) = server_ports(state, order, properties)?;
     let id = new_id();
     for port in &ports {
         state.change("port", port, &json!({ "device_id": id, "device_owner": "compute:nova", "status": "ACTIVE", "binding:host_id": "compute-1" }));
@@ -463,6 +155,33 @@ fn make_server(
     };
     state.servers.insert(id.clone(), server);
     Ok(id)
+}
+
+/// The ports of a new server, and which of them Nova made for it.
+fn server_ports(
+    state: &mut State,
+    order: &Order<'_>,
+    properties: &Properties,
+) -> Result<(Vec<String>, Vec<String>), Refusal> {
+    let (mut ports, mut own_ports) = (Vec::new(), Vec::new());
+    for network in properties.get("networks").and_then(Value::as_array).into_iter().flatten() {
+        if let Some(port) = network.get("port").and_then(Value::as_str) {
+            let port = state.find("port", port).map(|p| text(p, "id").to_owned());
+            ports.push(port.ok_or_else(|| refusal("NotFound", "Port could not be found."))?);
+            continue;
+        }
+        let target =
+            network.get("network").or_else(|| network.get("uuid")).cloned().unwrap_or_default();
+        let target = network_of(state, &Map::from_iter([("network".to_owned(), target)]))?;
+        let fixed = network.get("fixed_ip").and_then(Value::as_str);
+        let wanted = fixed.map_or(json!({}), |ip| json!({ "fixed_ips": [{ "ip_address": ip }] }));
+        let port = state
+            .add_port(&target, &wanted, order.project)
+            .map_err(|why| refusal("Conflict", why))?;
+        own_ports.push(port.clone());
+        ports.push(port);
+    }
+    Ok((ports, own_ports))
 }
 
 fn make_floating_ip(
@@ -607,27 +326,7 @@ fn table_of(kind: &str) -> Option<&'static str> {
 pub(crate) fn unmake(state: &mut State, kind: &str, id: &str) -> Result<(), Refusal> {
     match kind {
         "OS::Nova::Server" => unmake_server(state, id),
-        "OS::Neutron::Net" => {
-            let in_use = state
-                .all("port")
-                .find(|port| text(port, "network_id") == id)
-                .map(|port| text(port, "id").to_owned());
-            if let Some(port) = in_use {
-                let message = format!(
-                    "Unable to complete operation on network {id}. There are one or more ports still in use on the network, id for these ports is: {port}."
-                );
-                return Err(refusal("Conflict", message));
-            }
-            let subnets: Vec<String> = state
-                .all("subnet")
-                .filter(|s| text(s, "network_id") == id)
-                .map(|s| text(s, "id").to_owned())
-                .collect();
-            for subnet in subnets {
-                state.take("subnet", &subnet);
-            }
-            state.take("network", id);
-        }
+        "OS::Neutron::Net" => return unmake_network(state, id),
         "OS::Neutron::Subnet" => {
             if let Some(subnet) = state.take("subnet", id) {
                 let network = text(&subnet, "network_id").to_owned();
@@ -640,7 +339,7 @@ pub(crate) fn unmake(state: &mut State, kind: &str, id: &str) -> Result<(), Refu
             }
         }
         "OS::Neutron::FloatingIPAssociation" => {
-            state.change("floatingip", id, &json!({ "port_id": null, "fixed_ip_address": null }))
+            state.change("floatingip", id, &json!({ "port_id": null, "fixed_ip_address": null }));
         }
         "OS::Cinder::VolumeAttachment" => {
             let volume = state
@@ -665,6 +364,29 @@ pub(crate) fn unmake(state: &mut State, kind: &str, id: &str) -> Result<(), Refu
             }
         }
     }
+    Ok(())
+}
+
+fn unmake_network(state: &mut State, id: &str) -> Result<(), Refusal> {
+    let in_use = state
+        .all("port")
+        .find(|port| text(port, "network_id") == id)
+        .map(|port| text(port, "id").to_owned());
+    if let Some(port) = in_use {
+        let message = format!(
+            "Unable to complete operation on network {id}. There are one or more ports still in use on the network, id for these ports is: {port}."
+        );
+        return Err(refusal("Conflict", message));
+    }
+    let subnets: Vec<String> = state
+        .all("subnet")
+        .filter(|s| text(s, "network_id") == id)
+        .map(|s| text(s, "id").to_owned())
+        .collect();
+    for subnet in subnets {
+        state.take("subnet", &subnet);
+    }
+    state.take("network", id);
     Ok(())
 }
 

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::functions::{Scope, evaluate};
-use super::resources;
 use super::state::State;
+use super::types;
 
 /// What is wrong, as Heat's error types and texts have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl Definition {
         match body.get("depends_on") {
             Some(Value::String(one)) => _ = requires.insert(one.clone()),
             Some(Value::Array(many)) => {
-                requires.extend(many.iter().filter_map(Value::as_str).map(str::to_owned))
+                requires.extend(many.iter().filter_map(Value::as_str).map(str::to_owned));
             }
             _ => {}
         }
@@ -300,14 +300,14 @@ fn check_resource(
         return check_nested(state, &nested, &properties, scope.around)
             .map_err(|wrong| within(name, &wrong));
     }
-    let Some(known) = resources::known(&definition.kind) else {
+    let Some(known) = types::known(&definition.kind) else {
         return Err(invalid(format!(
             "The Resource Type ({}) could not be found.",
             definition.kind
         )));
     };
     known.check(name, &properties)?;
-    resources::check_references(state, name, &definition.kind, &properties)?;
+    types::check_references(state, name, &definition.kind, &properties)?;
     let member = ["resource_def", "resource"]
         .iter()
         .find_map(|key| properties.get(*key))
@@ -403,10 +403,10 @@ mod tests {
 
     use super::*;
 
-    fn wrong(source: Value, given: Value) -> (&'static str, String) {
+    fn wrong(source: &Value, given: &Value) -> (&'static str, String) {
         let state = State::seeded([9, 9]);
         let around = Surroundings::default();
-        let wrong = check(&state, &source, given.as_object().unwrap(), &around).unwrap_err();
+        let wrong = check(&state, source, given.as_object().unwrap(), &around).unwrap_err();
         (wrong.kind, wrong.message)
     }
 
@@ -417,21 +417,21 @@ mod tests {
 
     #[test]
     fn errors_read_as_heats() {
-        let (kind, message) = wrong(server("no-such", "nfv-image"), json!({}));
+        let (kind, message) = wrong(&server("no-such", "nfv-image"), &json!({}));
         assert_eq!(kind, "StackValidationFailed");
         assert_eq!(
             message,
             "Property error: : resources.s.properties.flavor: : Error validating value 'no-such': No Flavor matching {'name': 'no-such'}. (HTTP 404)"
         );
-        assert!(wrong(server("m1.nano", "none"), json!({})).1.contains("No images matching"));
+        assert!(wrong(&server("m1.nano", "none"), &json!({})).1.contains("No images matching"));
         let unknown = json!({ "heat_template_version": "2018-08-31", "resources": { "x": { "type": "OS::No::Such" } } });
         assert_eq!(
-            wrong(unknown, json!({})).1,
+            wrong(&unknown, &json!({})).1,
             "The Resource Type (OS::No::Such) could not be found."
         );
         let needs = json!({ "heat_template_version": "2018-08-31", "parameters": { "zz": { "type": "string" } } });
         assert_eq!(
-            wrong(needs, json!({})),
+            wrong(&needs, &json!({})),
             ("UserParameterMissing", "The Parameter (zz) was not provided.".into())
         );
     }
@@ -440,7 +440,7 @@ mod tests {
     fn a_circle_is_refused_and_order_follows_references() {
         let circle = json!({ "heat_template_version": "2018-08-31", "resources": {
             "a": { "type": "OS::Neutron::Net", "depends_on": "b" }, "b": { "type": "OS::Neutron::Net", "depends_on": ["a"] } } });
-        assert_eq!(wrong(circle, json!({})).0, "CircularDependencyException");
+        assert_eq!(wrong(&circle, &json!({})).0, "CircularDependencyException");
         let line = "heat_template_version: 2018-08-31\nresources:\n  s: {type: OS::Nova::Server, properties: {networks: [{port: {get_resource: p}}]}}\n  p: {type: OS::Neutron::Port, properties: {network: {get_resource: n}}}\n  n: {type: OS::Neutron::Net}\n";
         let levels = Template::parse(&json!(line)).unwrap().levels().unwrap();
         assert_eq!(levels, [["n"], ["p"], ["s"]]);

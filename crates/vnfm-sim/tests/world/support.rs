@@ -113,7 +113,7 @@ impl Client {
         self.settled(name, made.body["stack"]["id"].as_str().unwrap()).await
     }
 
-    /// Waits until a stack is no longer IN_PROGRESS.
+    /// Waits until a stack is no longer `IN_PROGRESS`.
     pub(crate) async fn settled(&self, name: &str, id: &str) -> Value {
         let path = format!("/stacks/{name}/{id}");
         until("the stack is settled", || async {

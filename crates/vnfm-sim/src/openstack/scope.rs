@@ -1,0 +1,239 @@
+//! A stack as its functions see it: what its resources must be, what its outputs and attributes are.
+//!
+//! The engine asks [`plan`] and [`want`] before it makes anything; the API asks [`outputs`],
+//! [`shown_parameters`] and [`attributes`] whenever somebody looks.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::functions::{Scope, evaluate, walk};
+use super::heat::{Resource, Stack};
+use super::resources;
+use super::state::{State, text};
+use super::template::{Definition, Template, Wrong, document};
+use super::types;
+
+/// What a resource must be.
+pub(super) struct Wanted {
+    pub(super) kind: String,
+    pub(super) properties: Map<String, Value>,
+    pub(super) requires: BTreeSet<String>,
+    pub(super) nested: Option<(Value, Map<String, Value>)>,
+}
+
+pub(super) fn plan(state: &State, id: &str) -> Result<Vec<Vec<String>>, (String, String)> {
+    let wrong = |why: Wrong| (why.kind.to_owned(), why.message);
+    let Some(stack) = state.stacks.get(id) else { return Ok(Vec::new()) };
+    let template = Template::parse(&stack.template).map_err(wrong)?;
+    let made = Made::new(state, stack, &template);
+    let mut levels = template.levels().map_err(wrong)?;
+    for level in &mut levels {
+        level.retain(|name| made.holds(&template.resources[name]));
+    }
+    Ok(levels)
+}
+
+pub(super) fn want(state: &State, id: &str, name: &str) -> Result<Wanted, (String, String)> {
+    let wrong = |why: String| ("StackValidationFailed".to_owned(), why);
+    let stack = state.stacks.get(id).ok_or_else(|| wrong("the stack is gone".into()))?;
+    let template = Template::parse(&stack.template).map_err(|why| wrong(why.message))?;
+    let definition = template
+        .resources
+        .get(name)
+        .cloned()
+        .ok_or_else(|| wrong(format!("no resource {name}")))?;
+    let made = Made::new(state, stack, &template);
+    let mut properties = Map::new();
+    for (property, value) in &definition.properties {
+        let value = evaluate(value, &made).map_err(|why| wrong(format!("{property}: {why}")))?;
+        properties.insert(property.clone(), value);
+    }
+    let Definition { kind, requires, .. } = definition;
+    let nested = match stack.around.template_of(&kind) {
+        Some((_, text)) => Some((document(&text).map_err(wrong)?, properties.clone())),
+        None if types::known(&kind).is_some_and(types::Known::is_group) => {
+            Some((group(state, stack, name, &properties), Map::new()))
+        }
+        None => None,
+    };
+    Ok(Wanted { kind, properties, requires, nested })
+}
+
+/// The template that a group stands for.
+fn group(state: &State, stack: &Stack, name: &str, properties: &Map<String, Value>) -> Value {
+    let mut members = Map::new();
+    if let Some(definition) = properties.get("resource_def") {
+        let count = number(properties.get("count")).unwrap_or(1);
+        let index = properties.get("index_var").and_then(Value::as_str).unwrap_or("%index%");
+        for n in 0..count {
+            let text = definition.to_string().replace(index, &n.to_string());
+            members.insert(n.to_string(), serde_json::from_str(&text).unwrap_or_default());
+        }
+    } else {
+        let desired = number(properties.get("desired_capacity"))
+            .or_else(|| number(properties.get("min_size")))
+            .unwrap_or(0);
+        let child = stack.resources.get(name).and_then(|r| state.stacks.get(&r.physical));
+        let mut names: Vec<String> =
+            child.map(|c| c.resources.keys().cloned().collect()).unwrap_or_default();
+        names.truncate(usize::try_from(desired).unwrap_or_default());
+        while u64::try_from(names.len()).unwrap_or(u64::MAX) < desired {
+            names.push(Uuid::new_v4().simple().to_string()[..12].to_owned());
+        }
+        let definition = properties.get("resource").cloned().unwrap_or_default();
+        members.extend(names.into_iter().map(|name| (name, definition.clone())));
+    }
+    json!({ "heat_template_version": "2018-08-31", "resources": members })
+}
+
+fn number(value: Option<&Value>) -> Option<u64> {
+    let value = value?;
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+}
+
+/// A stack's outputs as the API shows them.
+pub(crate) fn outputs(state: &State, stack: &Stack) -> Vec<Value> {
+    let Ok(template) = Template::parse(&stack.template) else { return Vec::new() };
+    let made = Made::new(state, stack, &template);
+    let show = |(name, output): (&String, &Value)| {
+        let description =
+            output.get("description").cloned().unwrap_or(json!("No description given"));
+        match evaluate(&output["value"], &made) {
+            Ok(value) => {
+                json!({ "output_key": name, "description": description, "output_value": value })
+            }
+            Err(why) => {
+                json!({ "output_key": name, "description": description, "output_value": null, "output_error": why })
+            }
+        }
+    };
+    template.outputs.iter().map(show).collect()
+}
+
+/// A stack's parameters as the API shows them: text, and stars where they are hidden.
+pub(crate) fn shown_parameters(stack: &Stack) -> Map<String, Value> {
+    let Ok(template) = Template::parse(&stack.template) else { return Map::new() };
+    let filled = template.fill(&stack.parameters).unwrap_or_default();
+    let show = |(name, value): (String, Value)| {
+        let hidden = template.parameters.get(&name).is_some_and(|schema| schema["hidden"] == true);
+        let shown = match value {
+            _ if hidden => "******".to_owned(),
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        (name, Value::from(shown))
+    };
+    filled.into_iter().map(show).collect()
+}
+
+/// A resource's attributes as the API shows them.
+pub(crate) fn attributes(state: &State, resource: &Resource) -> Value {
+    if resource.nested {
+        return json!({});
+    }
+    resources::attributes(state, &resource.kind, &resource.physical, &resource.properties)
+}
+
+/// A stack as its functions see it.
+struct Made<'a> {
+    state: &'a State,
+    stack: &'a Stack,
+    conditions: Map<String, Value>,
+    parameters: Map<String, Value>,
+}
+
+impl<'a> Made<'a> {
+    fn new(state: &'a State, stack: &'a Stack, template: &Template) -> Self {
+        let parameters = template.fill(&stack.parameters).unwrap_or_default();
+        Self { state, stack, conditions: template.conditions.clone(), parameters }
+    }
+
+    fn holds(&self, definition: &Definition) -> bool {
+        let Some(condition) = &definition.condition else { return true };
+        evaluate(&json!({ "if": [condition, true, false] }), self).is_ok_and(|held| held == true)
+    }
+}
+
+impl Scope for Made<'_> {
+    fn parameter(&self, name: &str) -> Option<Value> {
+        match name {
+            "OS::stack_name" => Some(json!(self.stack.name)),
+            "OS::stack_id" => Some(json!(self.stack.id)),
+            "OS::project_id" => Some(json!(self.stack.project)),
+            _ => self.parameters.get(name).cloned(),
+        }
+    }
+
+    fn reference(&self, name: &str) -> Result<Value, String> {
+        Ok(self.stack.resources.get(name).map_or(Value::Null, |resource| json!(resource.physical)))
+    }
+
+    fn attribute(&self, resource: &str, path: &[Value]) -> Result<Value, String> {
+        let Some(found) = self.stack.resources.get(resource) else { return Ok(Value::Null) };
+        attribute(self.state, found, path).ok_or_else(|| {
+            let name =
+                path.first().map_or(String::new(), |p| p.as_str().unwrap_or_default().to_owned());
+            format!("The Referenced Attribute ({resource} {name}) is incorrect.")
+        })
+    }
+
+    fn file(&self, name: &str) -> Option<String> {
+        self.stack.around.files.get(name).and_then(Value::as_str).map(str::to_owned)
+    }
+
+    fn condition(&self, name: &str) -> Option<Value> {
+        self.conditions.get(name).cloned()
+    }
+}
+
+fn attribute(state: &State, resource: &Resource, path: &[Value]) -> Option<Value> {
+    if !resource.nested {
+        let all = attributes(state, resource);
+        if let Some(name) = path.first().and_then(Value::as_str)
+            && !all.is_null()
+            && all.get(name).is_none()
+        {
+            return None;
+        }
+        return Some(walk(&all, path));
+    }
+    let child = state.stacks.get(&resource.physical)?;
+    let (first, rest) = path.split_first()?;
+    let first = first.as_str().unwrap_or_default();
+    if let Some(member) = first.strip_prefix("resource.") {
+        let member = child.resources.get(member)?;
+        return if rest.is_empty() {
+            Some(json!(member.physical))
+        } else {
+            attribute(state, member, rest)
+        };
+    }
+    if !types::known(&resource.kind).is_some_and(types::Known::is_group) {
+        let (key, rest) = if first == "outputs" {
+            (rest.first()?.as_str()?, rest.get(1..)?)
+        } else {
+            (first, rest)
+        };
+        let output = outputs(state, child).into_iter().find(|o| text(o, "output_key") == key)?;
+        return Some(walk(&output["output_value"], rest));
+    }
+    let members = || child.resources.iter();
+    let of_each = |path: &[Value]| {
+        members()
+            .map(|(name, m)| (name.clone(), attribute(state, m, path).unwrap_or_default()))
+            .collect::<Vec<_>>()
+    };
+    Some(match first {
+        "refs" => walk(&members().map(|(_, m)| json!(m.physical)).collect(), rest),
+        "refs_map" => walk(
+            &Value::Object(members().map(|(n, m)| (n.clone(), json!(m.physical))).collect()),
+            rest,
+        ),
+        "current_size" => json!(child.resources.len()),
+        "outputs" | "attributes" => Value::Object(of_each(rest).into_iter().collect()),
+        "outputs_list" => of_each(rest).into_iter().map(|(_, value)| value).collect(),
+        _ => of_each(path).into_iter().map(|(_, value)| value).collect(),
+    })
+}

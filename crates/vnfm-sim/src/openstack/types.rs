@@ -1,0 +1,298 @@
+//! The resource types that the simulated Heat knows: their properties, and what is checked at once.
+
+use serde_json::{Map, Value};
+
+use super::state::State;
+use super::template::{UNMADE, Wrong, invalid};
+
+type Properties = Map<String, Value>;
+
+/// A resource type.
+pub(crate) struct Known {
+    name: &'static str,
+    required: &'static [&'static str],
+    optional: &'static [&'static str],
+}
+
+/// The type of that name, if this world has it.
+pub(crate) fn known(name: &str) -> Option<&'static Known> {
+    TYPES.iter().find(|known| known.name == name)
+}
+
+impl Known {
+    /// Whether it holds members.
+    pub(crate) fn is_group(&self) -> bool {
+        matches!(self.name, "OS::Heat::ResourceGroup" | "OS::Heat::AutoScalingGroup")
+    }
+
+    /// Refuses unknown and missing properties.
+    pub(crate) fn check(&self, resource: &str, properties: &Properties) -> Result<(), Wrong> {
+        let refuse = |what: String| {
+            Err(invalid(format!("Property error: : resources.{resource}.properties: : {what}")))
+        };
+        let knows = |name: &String| {
+            self.required.contains(&name.as_str()) || self.optional.contains(&name.as_str())
+        };
+        if let Some(unknown) = properties.keys().find(|name| !knows(name)) {
+            return refuse(format!("Unknown Property {unknown}"));
+        }
+        match self.required.iter().find(|name| properties.get(**name).is_none_or(Value::is_null)) {
+            Some(missing) => refuse(format!("Property {missing} not assigned")),
+            None => Ok(()),
+        }
+    }
+}
+
+const TYPES: [Known; 19] = [
+    Known {
+        name: "OS::Nova::Server",
+        required: &["flavor"],
+        optional: &[
+            "name",
+            "image",
+            "networks",
+            "key_name",
+            "metadata",
+            "user_data",
+            "user_data_format",
+            "security_groups",
+            "availability_zone",
+            "scheduler_hints",
+            "config_drive",
+            "block_device_mapping",
+            "block_device_mapping_v2",
+            "admin_pass",
+            "diskConfig",
+            "flavor_update_policy",
+            "image_update_policy",
+            "user_data_update_policy",
+            "tags",
+            "software_config_transport",
+            "reservation_id",
+            "personality",
+        ],
+    },
+    Known {
+        name: "OS::Neutron::Net",
+        required: &[],
+        optional: &[
+            "name",
+            "admin_state_up",
+            "shared",
+            "port_security_enabled",
+            "value_specs",
+            "qos_policy",
+            "dns_domain",
+            "tenant_id",
+            "availability_zone_hints",
+            "tags",
+        ],
+    },
+    Known {
+        name: "OS::Neutron::Subnet",
+        required: &[],
+        optional: &[
+            "network",
+            "network_id",
+            "cidr",
+            "name",
+            "gateway_ip",
+            "allocation_pools",
+            "enable_dhcp",
+            "dns_nameservers",
+            "ip_version",
+            "host_routes",
+            "ipv6_address_mode",
+            "ipv6_ra_mode",
+            "subnetpool",
+            "prefixlen",
+            "tags",
+            "value_specs",
+            "tenant_id",
+        ],
+    },
+    Known {
+        name: "OS::Neutron::Port",
+        required: &[],
+        optional: &[
+            "network",
+            "network_id",
+            "name",
+            "fixed_ips",
+            "security_groups",
+            "mac_address",
+            "allowed_address_pairs",
+            "admin_state_up",
+            "port_security_enabled",
+            "binding:vnic_type",
+            "value_specs",
+            "device_id",
+            "device_owner",
+            "dns_name",
+            "qos_policy",
+            "tags",
+            "replacement_policy",
+            "no_fixed_ips",
+        ],
+    },
+    Known {
+        name: "OS::Neutron::SecurityGroup",
+        required: &[],
+        optional: &["name", "description", "rules"],
+    },
+    Known {
+        name: "OS::Neutron::SecurityGroupRule",
+        required: &["security_group"],
+        optional: &[
+            "description",
+            "direction",
+            "ethertype",
+            "protocol",
+            "port_range_min",
+            "port_range_max",
+            "remote_group",
+            "remote_ip_prefix",
+        ],
+    },
+    Known {
+        name: "OS::Neutron::Router",
+        required: &[],
+        optional: &[
+            "name",
+            "external_gateway_info",
+            "admin_state_up",
+            "distributed",
+            "ha",
+            "value_specs",
+            "tags",
+        ],
+    },
+    Known {
+        name: "OS::Neutron::RouterInterface",
+        required: &["router"],
+        optional: &["router_id", "subnet", "subnet_id", "port"],
+    },
+    Known {
+        name: "OS::Neutron::FloatingIP",
+        required: &["floating_network"],
+        optional: &[
+            "port_id",
+            "fixed_ip_address",
+            "floating_ip_address",
+            "floating_subnet",
+            "dns_name",
+            "dns_domain",
+            "value_specs",
+        ],
+    },
+    Known {
+        name: "OS::Neutron::FloatingIPAssociation",
+        required: &["floatingip_id"],
+        optional: &["port_id", "fixed_ip_address"],
+    },
+    Known {
+        name: "OS::Cinder::Volume",
+        required: &[],
+        optional: &[
+            "size",
+            "name",
+            "description",
+            "volume_type",
+            "image",
+            "metadata",
+            "availability_zone",
+            "snapshot_id",
+            "source_volid",
+            "read_only",
+            "scheduler_hints",
+        ],
+    },
+    Known {
+        name: "OS::Cinder::VolumeAttachment",
+        required: &["instance_uuid", "volume_id"],
+        optional: &["mountpoint"],
+    },
+    Known {
+        name: "OS::Nova::KeyPair",
+        required: &["name"],
+        optional: &["public_key", "save_private_key", "type", "user"],
+    },
+    Known {
+        name: "OS::Nova::ServerGroup",
+        required: &[],
+        optional: &["name", "policies", "rules"],
+    },
+    Known {
+        name: "OS::Heat::ResourceGroup",
+        required: &["resource_def"],
+        optional: &["count", "index_var", "removal_policies", "removal_policies_mode"],
+    },
+    Known {
+        name: "OS::Heat::AutoScalingGroup",
+        required: &["min_size", "max_size", "resource"],
+        optional: &["desired_capacity", "cooldown", "rolling_updates"],
+    },
+    Known {
+        name: "OS::Heat::ScalingPolicy",
+        required: &["auto_scaling_group_id", "adjustment_type", "scaling_adjustment"],
+        optional: &["cooldown", "min_adjustment_step"],
+    },
+    Known { name: "OS::Heat::Value", required: &["value"], optional: &["type"] },
+    Known {
+        name: "OS::Heat::TestResource",
+        required: &[],
+        optional: &["value", "fail", "wait_secs"],
+    },
+];
+
+/// Refuses a flavor, image or network that is not there.
+pub(crate) fn check_references(
+    state: &State,
+    resource: &str,
+    kind: &str,
+    properties: &Properties,
+) -> Result<(), Wrong> {
+    let named = |property: &str| {
+        properties.get(property).and_then(Value::as_str).filter(|name| !name.contains(UNMADE))
+    };
+    let refuse = |path: &str, name: &str, why: &str| {
+        Err(invalid(format!(
+            "Property error: : resources.{resource}.properties.{path}: : Error validating value '{name}': {why}"
+        )))
+    };
+    let missing = |kind: &str, name: &str| state.find(kind, name).is_none();
+    let no_network = |name: &str| format!("Unable to find network with name or id '{name}'");
+    if let Some(flavor) = named("flavor").filter(|name| missing("flavor", name)) {
+        return refuse(
+            "flavor",
+            flavor,
+            &format!("No Flavor matching {{'name': '{flavor}'}}. (HTTP 404)"),
+        );
+    }
+    if let Some(image) = named("image").filter(|name| missing("image", name)) {
+        return refuse("image", image, &format!("No images matching {{'name': '{image}'}}."));
+    }
+    for property in ["network", "floating_network"] {
+        if let Some(network) = named(property).filter(|name| missing("network", name)) {
+            return refuse(property, network, &no_network(network));
+        }
+    }
+    if kind != "OS::Nova::Server" {
+        return Ok(());
+    }
+    if let Some(key) = named("key_name").filter(|name| missing("keypair", name)) {
+        return refuse("key_name", key, &format!("The Key ({key}) could not be found."));
+    }
+    for (n, network) in
+        properties.get("networks").and_then(Value::as_array).into_iter().flatten().enumerate()
+    {
+        if let Some(name) = network
+            .get("network")
+            .and_then(Value::as_str)
+            .filter(|name| !name.contains(UNMADE) && missing("network", name))
+        {
+            return refuse(&format!("networks[{n}].network"), name, &no_network(name));
+        }
+    }
+    Ok(())
+}
