@@ -1,1 +1,17 @@
-//! vnfmctl: a thin client; every command prints what it did.
+//! `vnfmctl`: a thin client of vnfm-server; every command prints what it did.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`args`] | the command line |
+//! | [`client`] | one HTTP call, and errors as people and scripts need them |
+//! | `commands/<noun>.rs` | what each command does, one file per noun |
+//! | [`watch`] | live progress of an operation |
+//! | [`vimfile`] | clouds.yaml, kubeconfig and VIM files of Tacker, read into a connection |
+//! | [`output`] | tables, JSON, YAML |
+
+pub mod args;
+pub mod client;
+pub mod commands;
+pub mod output;
+pub mod vimfile;
+pub mod watch;

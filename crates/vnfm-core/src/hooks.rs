@@ -108,7 +108,7 @@ pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Ef
     if let Some(schema) = driver.declaration().hooks.get(name).and_then(|h| h.parameters.as_ref()) {
         let mut found = Redactor::default();
         redact(&Value::Object(request.additional_params.clone()), Some(schema), &mut found);
-        op.live.hide(found);
+        op.live.hide(&found);
     }
     let (vim, infra) = op.vim().await?;
     let host = Host {
@@ -125,7 +125,7 @@ pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Ef
     for vim in &effects.register_vims {
         let mut found = Redactor::default();
         found.add(&Value::Object(vim.access_info.clone()));
-        op.live.hide(found);
+        op.live.hide(&found);
     }
     Ok(effects)
 }
@@ -395,28 +395,28 @@ fn to_value<T: serde::Serialize>(value: &T) -> Result<Value, PortError> {
 }
 
 /// A driver's schema is no JSON Schema.
-pub const SCHEMA: Code = Code {
+const SCHEMA: Code = Code {
     name: "hook.schema",
     kind: ErrorKind::Broken,
     means: "a MgmtDriver or the VNFD declares a parameter schema that is no JSON Schema",
     next: "report it to whoever wrote the plugin or the VNFD",
 };
 /// The driver does not implement the hook.
-pub const UNDECLARED: Code = Code {
+const UNDECLARED: Code = Code {
     name: "hook.undeclared",
     kind: ErrorKind::Refused,
     means: "the VNFD names a hook that its MgmtDriver does not implement",
     next: "use a version of the plugin that does, or take the hook out of the VNFD",
 };
 /// A host service was asked for in the wrong way.
-pub const SERVICE: Code = Code {
+const SERVICE: Code = Code {
     name: "hook.service",
     kind: ErrorKind::Refused,
     means: "a hook asked for a host service that is not there, or in the wrong shape",
     next: "report it to whoever wrote the plugin",
 };
 /// The package has no such file.
-pub const ARTIFACT: Code = Code {
+const ARTIFACT: Code = Code {
     name: "hook.artifact",
     kind: ErrorKind::Refused,
     means: "a hook asked for a file that is not in the VNF package",

@@ -19,7 +19,7 @@ mod vims;
 
 pub use engine::{Engine, EngineParts, Limits};
 pub use redact::{HIDDEN, Redactor, is_secret_name, redact};
-pub use refusal::{CODES as REQUEST_CODES, Refusal, Why};
+pub use refusal::{Refusal, Why};
 pub use vims::{Drivers, VimChange};
 
 /// All error codes of this crate, for `docs/errors.md`.

@@ -125,7 +125,7 @@ impl LiveOp {
     }
 
     /// What must not appear in anything that it says.
-    pub(crate) fn hide(&self, redactor: crate::redact::Redactor) {
+    pub(crate) fn hide(&self, redactor: &crate::redact::Redactor) {
         self.change(|state| state.redactor.extend(redactor));
     }
 

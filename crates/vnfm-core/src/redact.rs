@@ -118,7 +118,7 @@ impl Redactor {
     }
 
     /// What `other` knows as well.
-    pub fn extend(&mut self, other: Self) {
+    pub fn extend(&mut self, other: &Self) {
         other.secrets.iter().for_each(|secret| self.add_text(secret));
     }
 

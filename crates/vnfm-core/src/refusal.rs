@@ -116,79 +116,79 @@ const fn refused(name: &'static str, means: &'static str, next: &'static str) ->
 }
 
 /// `404`.
-pub const NOT_FOUND: Code = refused(
+pub(crate) const NOT_FOUND: Code = refused(
     "request.not-found",
     "there is no such resource, or it belongs to another tenant",
     "look at the list; an id is needed where a name is not unique",
 );
 /// An operation is not ended.
-pub const BUSY: Code = refused(
+pub(crate) const BUSY: Code = refused(
     "request.busy",
     "the VNF instance has an operation that is not ended",
     "wait for it, or retry, roll back or fail it: `vnfmctl op explain ID`",
 );
 /// A name or id is taken.
-pub const EXISTS: Code = refused(
+pub(crate) const EXISTS: Code = refused(
     "request.exists",
     "the name or the id is taken",
     "choose another name, or delete the other first",
 );
 /// Others use it.
-pub const IN_USE: Code = refused(
+pub(crate) const IN_USE: Code = refused(
     "request.in-use",
     "live VNF instances need it",
     "terminate the VNF instances in the list first",
 );
 /// The cluster is being taken away.
-pub const RETIRING: Code = refused(
+pub(crate) const RETIRING: Code = refused(
     "request.retiring",
     "the cluster behind the VIM is being taken away by another operation",
     "use another VIM, or wait for that operation to be rolled back",
 );
 /// Not in the state that is needed.
-pub const WRONG_STATE: Code = refused(
+pub(crate) const WRONG_STATE: Code = refused(
     "request.wrong-state",
     "the resource is not in the state that the request needs",
     "read it again; its `_links` name what is possible now",
 );
 /// Rollback after the point of no return.
-pub const NO_WAY_BACK: Code = refused(
+pub(crate) const NO_WAY_BACK: Code = refused(
     "request.no-way-back",
     "a step that cannot be undone has begun",
     "retry, which goes forward, or fail the operation",
 );
 /// The request names a VIM that is not there.
-pub const UNKNOWN_VIM: Code = refused(
+pub(crate) const UNKNOWN_VIM: Code = refused(
     "request.unknown-vim",
     "the request names a VIM that is not in the registry",
     "`vnfmctl vim list` shows those that are; register it first",
 );
 /// The VIM in the request cannot be used.
-pub const BAD_VIM: Code = refused(
+pub(crate) const BAD_VIM: Code = refused(
     "request.bad-vim",
     "the VIM connection of the request cannot be used",
     "name exactly one registered VIM, of a type that the VNF can live on",
 );
 /// The request names a flavour or level that the VNFD has not.
-pub const UNKNOWN_FLAVOUR: Code = refused(
+pub(crate) const UNKNOWN_FLAVOUR: Code = refused(
     "request.unknown-flavour",
     "the VNFD has no such deployment flavour or instantiation level",
     "use one of the list in the message",
 );
 /// The package of the VNFD is not there.
-pub const NO_PACKAGE: Code = refused(
+pub(crate) const NO_PACKAGE: Code = refused(
     "request.no-package",
     "no onboarded and enabled VNF package has this VNFD",
     "onboard it: `vnfmctl package onboard PATH`",
 );
 /// The parameters do not fit the schema.
-pub const BAD_PARAMETERS: Code = refused(
+pub(crate) const BAD_PARAMETERS: Code = refused(
     "request.bad-parameters",
     "`additionalParams` do not fit the schema that the hook or the VNFD declares",
     "correct the member that the message names",
 );
 /// The hook's driver is not there.
-pub const NO_DRIVER: Code = refused(
+pub(crate) const NO_DRIVER: Code = refused(
     "request.no-mgmt-driver",
     "no loaded MgmtDriver serves a hook that the VNFD names",
     "install and allow the plugin: `vnfmctl plugin allow FILE`, or map its name in `plugins.implementations`",
@@ -207,7 +207,7 @@ const STORE_BROKEN: Code = Code {
 };
 
 /// All codes of this file, for `docs/errors.md`.
-pub const CODES: &[&Code] = &[
+pub(crate) const CODES: &[&Code] = &[
     &NOT_FOUND,
     &BUSY,
     &EXISTS,

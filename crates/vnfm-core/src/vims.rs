@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
-use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, Vim, VimConnectionInfo};
+use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, Secret, Vim, VimConnectionInfo};
 
 /// Drivers by vimType: the only place where a vimType decides anything.
 #[derive(Clone, Default)]
@@ -22,7 +22,8 @@ pub struct Drivers(BTreeMap<&'static str, Arc<dyn InfraDriver>>);
 impl Drivers {
     /// The same with `driver` for all types that it serves.
     #[must_use]
-    pub fn with(mut self, driver: Arc<dyn InfraDriver>) -> Self {
+    pub fn with(mut self, driver: impl InfraDriver + 'static) -> Self {
+        let driver: Arc<dyn InfraDriver> = Arc::new(driver);
         for vim_type in driver.vim_types() {
             self.0.insert(vim_type, driver.clone());
         }
@@ -52,6 +53,8 @@ pub struct VimChange {
     pub name: Option<String>,
     /// Where and who.
     pub connection: SecretConnection,
+    /// A new password alone; the rest of `accessInfo` stays.
+    pub password: Option<Secret>,
 }
 
 impl Engine {
@@ -88,6 +91,9 @@ impl Engine {
         connection.extra.extend(new.extra);
         if !new.access_info.is_empty() {
             connection.access_info = new.access_info;
+        }
+        if let Some(password) = change.password {
+            connection.access_info.insert("password".to_owned(), password.reveal().into());
         }
         let key = (old.vim.id.clone(), change.name.unwrap_or_else(|| old.vim.name.clone()));
         let mut record = self.checked(tenant, key, connection, Some(&old)).await?;
@@ -165,7 +171,7 @@ impl Engine {
             return Err(Refusal::new(Why::Conflict, &refusal::UNKNOWN_VIM, what));
         };
         let connection = SecretConnection(connection_of(record));
-        self.register_vim(tenant, VimChange { name: Some(name), connection }).await
+        self.register_vim(tenant, VimChange { name: Some(name), connection, password: None }).await
     }
 
     /// The record of a connection, once its login worked.
@@ -416,7 +422,7 @@ pub(crate) async fn unregister_all_of(op: &Op) -> Result<(), PortError> {
 }
 
 /// No driver serves the vimType.
-pub const UNKNOWN_TYPE: Code = Code {
+const UNKNOWN_TYPE: Code = Code {
     name: "vim.unknown-type",
     kind: ErrorKind::Refused,
     means: "no driver serves this vimType",

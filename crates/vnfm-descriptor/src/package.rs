@@ -25,6 +25,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Package {
     archive: Archive,
+    entry: String,
     vnfd: Vnfd,
     order: Option<OrderFile>,
     hot: BTreeMap<String, BaseHot>,
@@ -52,6 +53,11 @@ impl Package {
         let mut sink = Sink::default();
         let archive = Archive::bytes(bytes.into(), limits, &mut sink);
         Package::read_archive(archive, sink, limits)
+    }
+
+    /// Path of the VNFD's main file, `Entry-Definitions`.
+    pub fn entry(&self) -> &str {
+        &self.entry
     }
 
     /// The descriptor.
@@ -137,6 +143,7 @@ impl Package {
         let warnings = sink.finish()?;
         Ok(Package {
             archive,
+            entry: meta.entry,
             vnfd,
             order,
             hot,

@@ -1,1 +1,25 @@
-//! The SOL003 facade: routes, ProblemDetails, composition root.
+//! The SOL003 facade: HTTP in, the engine's calls out.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`compose`] | the composition root: everything is made here and nowhere else |
+//! | `routes/<resource>.rs` | one file per resource, short handlers |
+//! | [`problem`] | the one place that knows status codes |
+//! | [`view`] | records as the standard shows them |
+//! | [`drive`] | drives accepted operations on this process's runtime |
+//! | [`onboarding`] | uploaded packages: checked, kept, or refused with every finding |
+//! | [`config`] | flag > `VNFM_*` > YAML file > default |
+
+pub mod body;
+pub mod compose;
+pub mod config;
+pub mod drive;
+pub mod gate;
+pub mod hosts;
+pub mod onboarding;
+pub mod page;
+pub mod problem;
+pub mod query;
+pub mod routes;
+pub mod state;
+pub mod view;

@@ -64,7 +64,7 @@ impl Op {
         let mut found = Redactor::default();
         redact(&self.record.request.0, None, &mut found);
         redact(&self.instance.request.0, None, &mut found);
-        self.live.hide(found);
+        self.live.hide(&found);
     }
 
     /// Whose.
@@ -197,14 +197,14 @@ pub(crate) fn unreadable(what: &str) -> impl FnOnce(serde_json::Error) -> PortEr
 }
 
 /// The journal holds a shape that this binary does not know.
-pub const JOURNAL: Code = Code {
+pub(super) const JOURNAL: Code = Code {
     name: "op.journal",
     kind: ErrorKind::Broken,
     means: "the journal or the record of an operation holds a shape that this binary does not know",
     next: "use the binary that wrote it or a newer one, and report it otherwise",
 };
 /// The package is not as the instance needs it.
-pub const PACKAGE: Code = Code {
+pub(super) const PACKAGE: Code = Code {
     name: "op.package",
     kind: ErrorKind::Refused,
     means: "the VNF package is no longer as the instance needs it",

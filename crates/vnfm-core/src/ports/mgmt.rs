@@ -169,7 +169,7 @@ pub trait MgmtDriver: Send + Sync {
     ) -> Result<Effects, PortError>;
 }
 
-/// The MgmtDrivers that are there.
+/// The drivers of hooks that are there.
 pub trait MgmtDrivers: Send + Sync {
     /// The driver for a VNFD's hook: `plugin` where the artifact names one, else by the spelling in
     /// `implementation`.

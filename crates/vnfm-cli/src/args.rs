@@ -1,0 +1,311 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// Client of vnfm-server, the VNF Manager.
+#[derive(Debug, Parser)]
+#[command(name = "vnfmctl", version, about, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// Where the server is
+    #[arg(
+        long,
+        global = true,
+        env = "VNFM_SERVER",
+        default_value = "http://127.0.0.1:9890",
+        value_name = "URL"
+    )]
+    pub server: String,
+    /// Bearer token, where the server needs one
+    #[arg(long, global = true, env = "VNFM_TOKEN", hide_env_values = true, value_name = "TOKEN")]
+    pub token: Option<String>,
+    /// Certificate authority of the server, PEM
+    #[arg(long, global = true, env = "VNFM_CA", value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// How results are printed
+    #[arg(short, long, global = true, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Names and ids are accepted everywhere; a name that several have is refused with their ids.
+
+Exit codes:
+  0  done
+  1  the operation did not end as COMPLETED, or something local failed
+  2  the command line is wrong
+  3  the server refused the request (4xx)
+  4  the server cannot be reached, or failed (5xx)";
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people
+    Table,
+    /// As the server sent it
+    Json,
+    /// The same as YAML
+    Yaml,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// VNF packages
+    #[command(subcommand)]
+    Package(Package),
+    /// VIMs: OpenStack clouds and Kubernetes clusters
+    #[command(subcommand)]
+    Vim(Vim),
+    /// VNF instances
+    #[command(subcommand)]
+    Vnf(Vnf),
+    /// Operation occurrences
+    #[command(subcommand)]
+    Op(Op),
+    /// MgmtDriver plugins
+    #[command(subcommand)]
+    Plugin(Plugin),
+    /// Sealed secrets
+    #[command(subcommand)]
+    Secrets(Secrets),
+    /// What carries our mark on a VIM and no instance explains
+    Orphans,
+    /// Print the completion script of a shell
+    Completion {
+        /// Which shell
+        shell: Shell,
+    },
+}
+
+/// VNF packages.
+#[derive(Debug, Subcommand)]
+pub enum Package {
+    /// Upload a folder or a .csar and wait until it was checked
+    Onboard {
+        /// Folder or archive
+        path: PathBuf,
+    },
+    /// All packages
+    List,
+    /// One package
+    Show {
+        /// Id, vnfdId or product name
+        package: String,
+    },
+    /// Delete a package that no instance was made from
+    Delete {
+        /// Id, vnfdId or product name
+        package: String,
+    },
+}
+
+/// VIMs.
+#[derive(Debug, Subcommand)]
+pub enum Vim {
+    /// Register a VIM; it logs in first
+    Register {
+        /// Name, unique
+        #[arg(long)]
+        name: String,
+        /// Where the connection comes from
+        #[command(flatten)]
+        source: Source,
+        /// The cluster that the hook of this instance made
+        #[arg(long, value_name = "VNF", conflicts_with = "config_file")]
+        from_vnf: Option<String>,
+    },
+    /// Change a VIM; it logs in first, and operations in flight use it from their next call on
+    Update {
+        /// Id or name
+        vim: String,
+        /// Where the connection comes from
+        #[command(flatten)]
+        source: Source,
+        /// Read a new password from standard input
+        #[arg(long, conflicts_with = "config_file")]
+        password_stdin: bool,
+        /// New name
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Log in and say what was found
+    Check {
+        /// Id or name
+        vim: String,
+    },
+    /// All VIMs
+    List,
+    /// One VIM, without secrets
+    Show {
+        /// Id or name
+        vim: String,
+    },
+    /// Take a VIM out of the registry
+    Delete {
+        /// Id or name
+        vim: String,
+        /// Although instances live on it
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// A file that says where a VIM is and who we are there.
+#[derive(Debug, Args)]
+pub struct Source {
+    /// clouds.yaml, kubeconfig, or a VIM file with `type:`
+    #[arg(long, value_name = "FILE")]
+    pub config_file: Option<PathBuf>,
+    /// Entry of clouds.yaml, or context of the kubeconfig
+    #[arg(long, value_name = "NAME", requires = "config_file")]
+    pub cloud: Option<String>,
+}
+
+/// VNF instances.
+#[derive(Debug, Subcommand)]
+pub enum Vnf {
+    /// Make an instance; nothing is deployed yet
+    Create {
+        /// The VNFD
+        #[arg(long, required_unless_present = "package", conflicts_with = "package")]
+        vnfd: Option<String>,
+        /// The package, by id or name
+        #[arg(long)]
+        package: Option<String>,
+        /// Name for people
+        #[arg(long)]
+        name: Option<String>,
+        /// Description for people
+        #[arg(long)]
+        description: Option<String>,
+    },
+    /// All instances
+    List,
+    /// One instance
+    Show {
+        /// Id or name
+        vnf: String,
+    },
+    /// Delete an instance that is not instantiated
+    Delete {
+        /// Id or name
+        vnf: String,
+    },
+    /// Deploy it
+    Instantiate {
+        /// Id or name
+        vnf: String,
+        /// InstantiateVnfRequest, JSON or YAML
+        #[arg(long, value_name = "FILE")]
+        request: PathBuf,
+        /// Set a member of additionalParams; dots go deeper, JSON values are taken as such
+        #[arg(long = "param", value_name = "KEY=VALUE")]
+        params: Vec<String>,
+        /// Use this VIM, by id or name
+        #[arg(long)]
+        vim: Option<String>,
+        /// Follow until it has ended
+        #[arg(long)]
+        watch: bool,
+    },
+    /// Take its resources away
+    Terminate {
+        /// Id or name
+        vnf: String,
+        /// Let it end by itself, within SECONDS if given
+        #[arg(long, value_name = "SECONDS", num_args = 0..=1)]
+        graceful: Option<Option<u32>>,
+        /// Follow until it has ended
+        #[arg(long)]
+        watch: bool,
+    },
+}
+
+/// Operation occurrences.
+#[derive(Debug, Subcommand)]
+pub enum Op {
+    /// All operations
+    List,
+    /// One operation
+    Show {
+        /// Id
+        op: String,
+    },
+    /// Follow until it has ended
+    Watch {
+        /// Id
+        op: String,
+    },
+    /// What it does, why it waits, what each way on would do
+    Explain {
+        /// Id
+        op: String,
+    },
+    /// What hooks, hosts and VIMs said
+    Log {
+        /// Id
+        op: String,
+        /// Go on until the operation has ended
+        #[arg(long)]
+        follow: bool,
+    },
+    /// Go on at the step that failed
+    Retry(WayOn),
+    /// Undo everything that was begun
+    Rollback(WayOn),
+    /// Give it up
+    Fail {
+        /// Id
+        op: String,
+    },
+    /// Stop it
+    Cancel {
+        /// Id
+        op: String,
+        /// At once, instead of after the running step
+        #[arg(long)]
+        forceful: bool,
+    },
+}
+
+/// A way on that starts the operation again.
+#[derive(Debug, Args)]
+pub struct WayOn {
+    /// Id
+    pub op: String,
+    /// Follow until it has ended
+    #[arg(long)]
+    pub watch: bool,
+}
+
+/// MgmtDriver plugins.
+#[derive(Debug, Subcommand)]
+pub enum Plugin {
+    /// The plugins that the server has loaded
+    List,
+    /// Allow a library in the server's plugin folder: copy it there and pin its SHA-256
+    Allow {
+        /// The library, `lib….so`
+        file: PathBuf,
+        /// The server's plugin folder
+        #[arg(long, env = "VNFM_PLUGINS", value_name = "DIR")]
+        dir: PathBuf,
+    },
+    /// What a library says of itself
+    Inspect {
+        /// The library, `lib….so`
+        file: PathBuf,
+    },
+}
+
+/// Sealed secrets.
+#[derive(Debug, Subcommand)]
+pub enum Secrets {
+    /// Make a new key, seal everything anew, forget the old key
+    Rotate,
+}

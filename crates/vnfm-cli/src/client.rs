@@ -1,0 +1,242 @@
+//! One HTTP call to the server, and its errors as people and scripts need them.
+
+use crate::args::Cli;
+use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use vnfm_types::ProblemDetails;
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// Something on this machine: a file, the command's own logic.
+    #[error("{0}")]
+    Local(String),
+    /// An operation that did not end as COMPLETED.
+    #[error("{0}")]
+    Operation(String),
+    /// The server refused the request.
+    #[error("{}", said(.0))]
+    Refused(Box<ProblemDetails>),
+    /// The server failed.
+    #[error("the server failed with status {}: {}", .0.status, said(.0))]
+    Server(Box<ProblemDetails>),
+    /// The server cannot be reached.
+    #[error("cannot reach {url}: {why}")]
+    Unreachable {
+        /// Where it was looked for.
+        url: String,
+        /// What the network says.
+        why: String,
+    },
+}
+
+/// What the server says, without the part that is printed as a hint.
+fn said(problem: &ProblemDetails) -> &str {
+    problem.detail.split_once("; next: ").map_or(&problem.detail, |(what, _)| what)
+}
+
+impl Failure {
+    /// The exit code, as `--help` documents it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Local(_) | Self::Operation(_) => 1,
+            Self::Refused(_) => 3,
+            Self::Server(_) | Self::Unreachable { .. } => 4,
+        }
+    }
+
+    /// What to do next.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Refused(problem) | Self::Server(problem) => {
+                problem.detail.split_once("; next: ").map(|(_, next)| next.to_owned())
+            }
+            Self::Unreachable { .. } => Some(
+                "is vnfm-server running there? --server or VNFM_SERVER says where it is".into(),
+            ),
+            Self::Local(_) | Self::Operation(_) => None,
+        }
+    }
+}
+
+/// What a command yields.
+pub type Outcome<T> = Result<T, Failure>;
+
+/// Shorthand for what went wrong on this machine.
+pub fn local(what: impl std::fmt::Display) -> Failure {
+    Failure::Local(what.to_string())
+}
+
+/// A server.
+pub struct Client {
+    http: reqwest::Client,
+    server: String,
+    token: Option<String>,
+}
+
+impl Client {
+    /// The server that the command line names.
+    ///
+    /// # Errors
+    ///
+    /// Where the certificate authority cannot be read.
+    pub fn new(cli: &Cli) -> Outcome<Self> {
+        let mut builder = reqwest::Client::builder().no_proxy();
+        if let Some(file) = &cli.ca {
+            let pem = std::fs::read(file)
+                .map_err(|error| local(format!("cannot read `{}`: {error}", file.display())))?;
+            let authority = reqwest::Certificate::from_pem(&pem).map_err(|error| {
+                local(format!("`{}` is no certificate: {error}", file.display()))
+            })?;
+            builder = builder.add_root_certificate(authority);
+        }
+        let http =
+            builder.build().map_err(|error| local(format!("cannot make a client: {error}")))?;
+        let server = cli.server.trim_end_matches('/').to_owned();
+        Ok(Self { http, server, token: cli.token.clone() })
+    }
+
+    /// A request for `path`.
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.server));
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
+    }
+
+    /// Sends a request; whatever is not 2xx is a failure.
+    ///
+    /// # Errors
+    ///
+    /// As [`Failure`] says.
+    pub async fn send(&self, request: RequestBuilder) -> Outcome<Response> {
+        let response = request.send().await.map_err(|error| Failure::Unreachable {
+            url: self.server.clone(),
+            why: root_cause(&error),
+        })?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = response.bytes().await.unwrap_or_default();
+        let problem = serde_json::from_slice(&body).unwrap_or_else(|_| {
+            ProblemDetails::new(status.as_u16(), String::from_utf8_lossy(&body).into_owned())
+        });
+        let problem = Box::new(problem);
+        Err(if status.is_client_error() {
+            Failure::Refused(problem)
+        } else {
+            Failure::Server(problem)
+        })
+    }
+
+    /// The JSON at `path`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Failure`] says.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Outcome<T> {
+        self.json(self.request(Method::GET, path)).await
+    }
+
+    /// The JSON that a request is answered with.
+    ///
+    /// # Errors
+    ///
+    /// As [`Failure`] says.
+    pub async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Outcome<T> {
+        let response = self.send(request).await?;
+        let url = response.url().to_string();
+        let body = response
+            .bytes()
+            .await
+            .map_err(|error| Failure::Unreachable { url: url.clone(), why: root_cause(&error) })?;
+        serde_json::from_slice(&body)
+            .map_err(|error| local(format!("{url} answers with what I do not understand: {error}")))
+    }
+
+    /// All entries of a list, page by page.
+    ///
+    /// # Errors
+    ///
+    /// As [`Failure`] says.
+    pub async fn list(&self, path: &str) -> Outcome<Vec<Value>> {
+        let mut all = Vec::new();
+        let mut next = Some(path.to_owned());
+        while let Some(path) = next {
+            let response = self.send(self.request(Method::GET, &path)).await?;
+            next = response
+                .headers()
+                .get(header::LINK)
+                .and_then(|link| link.to_str().ok())
+                .and_then(next_page);
+            let page: Vec<Value> = response
+                .json()
+                .await
+                .map_err(|error| local(format!("the list cannot be read: {error}")))?;
+            all.extend(page);
+        }
+        Ok(all)
+    }
+
+    /// Accepts a task: the id of the operation occurrence that `Location` names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Failure`] says.
+    pub async fn task(&self, path: &str, body: &Value) -> Outcome<String> {
+        let response = self.send(self.request(Method::POST, path).json(body)).await?;
+        let location = response.headers().get(header::LOCATION).and_then(|l| l.to_str().ok());
+        let id = location.and_then(|location| location.rsplit('/').next()).map(ToOwned::to_owned);
+        id.ok_or_else(|| local("the server accepted it without saying where the operation is"))
+    }
+
+    /// The one entry of a list whose `id` or one of `names` is `wanted`.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, or several with that name: their ids are named.
+    pub async fn find(
+        &self,
+        path: &str,
+        what: &str,
+        names: &[&str],
+        wanted: &str,
+    ) -> Outcome<Value> {
+        match self.get(&format!("{path}/{wanted}")).await {
+            Err(Failure::Refused(problem)) if problem.status == StatusCode::NOT_FOUND.as_u16() => {}
+            found => return found,
+        }
+        let all = self.list(path).await?;
+        let has = |entry: &Value| names.iter().any(|name| entry[*name] == *wanted);
+        let mut found: Vec<_> = all.into_iter().filter(has).collect();
+        if found.len() > 1 {
+            let ids: Vec<_> = found.iter().filter_map(|entry| entry["id"].as_str()).collect();
+            return Err(local(format!("several {what}s are named `{wanted}`: {}", ids.join(", "))));
+        }
+        found.pop().ok_or_else(|| {
+            let mut problem = ProblemDetails::new(404, format!("there is no {what} `{wanted}`"));
+            problem.detail += &format!("; next: `vnfmctl {what} list` shows those that there are");
+            Failure::Refused(Box::new(problem))
+        })
+    }
+}
+
+/// The path of the next page out of a `Link` header.
+fn next_page(link: &str) -> Option<String> {
+    let uri = link.strip_prefix('<')?.split_once('>')?.0;
+    let path = uri.split_once("://").map_or(uri, |(_, rest)| rest);
+    let from = path.find('/')?;
+    link.contains("rel=\"next\"").then(|| path[from..].to_owned())
+}
+
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

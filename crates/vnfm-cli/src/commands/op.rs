@@ -1,0 +1,139 @@
+//! `vnfmctl op …`
+
+use crate::args::{Format, Op};
+use crate::client::{Client, Failure, Outcome};
+use crate::output::{Column, Output, print};
+use crate::watch;
+use reqwest::Method;
+use serde_json::{Value, json};
+use vnfm_types::LcmOperationState::{Completed, RolledBack};
+use vnfm_types::{LogLine, Progress};
+
+const OPS: &str = "/vnflcm/v2/vnf_lcm_op_occs";
+const COLUMNS: &[Column] = &[
+    ("id", "/id"),
+    ("operation", "/operation"),
+    ("state", "/operationState"),
+    ("vnf", "/vnfInstanceId"),
+    ("started", "/startTime"),
+    ("since", "/stateEnteredTime"),
+];
+const DETAILS: &[Column] = &[
+    ("id", "/id"),
+    ("operation", "/operation"),
+    ("state", "/operationState"),
+    ("vnf", "/vnfInstanceId"),
+    ("started", "/startTime"),
+    ("since", "/stateEnteredTime"),
+    ("error", "/error/detail"),
+    ("step", "/error/step"),
+    ("resource", "/error/resource"),
+    ("request id", "/error/requestId"),
+    ("parameters", "/operationParams"),
+];
+
+pub(super) async fn run(client: &Client, output: Output, command: Op) -> Outcome<()> {
+    match command {
+        Op::List => output.list(&client.list(OPS).await?, COLUMNS),
+        Op::Show { op } => output.one(&client.get(&format!("{OPS}/{op}")).await?, DETAILS),
+        Op::Watch { op } => watch::operation(client, &op, Completed).await,
+        Op::Explain { op } => explain(client, output, &op).await,
+        Op::Log { op, follow } => log(client, output, &op, follow).await,
+        Op::Retry(way) => {
+            again(client, output, (&way.op, "retry"), way.watch.then_some(Completed)).await
+        }
+        Op::Rollback(way) => {
+            again(client, output, (&way.op, "rollback"), way.watch.then_some(RolledBack)).await
+        }
+        Op::Fail { op } => {
+            let request = client.request(Method::POST, &format!("{OPS}/{op}/fail"));
+            let failed: Value = client.json(request).await?;
+            output.done(&format!("operation {op} is FAILED"), &failed)
+        }
+        Op::Cancel { op, forceful } => {
+            let mode = if forceful { "FORCEFUL" } else { "GRACEFUL" };
+            let request = client.request(Method::POST, &format!("{OPS}/{op}/cancel"));
+            client.send(request.json(&json!({"cancelMode": mode}))).await?;
+            output.done(&format!("operation {op} is being cancelled"), &json!({"cancelMode": mode}))
+        }
+    }
+}
+
+async fn again(
+    client: &Client,
+    output: Output,
+    (op, task): (&str, &str),
+    watched: Option<vnfm_types::LcmOperationState>,
+) -> Outcome<()> {
+    client.send(client.request(Method::POST, &format!("{OPS}/{op}/{task}"))).await?;
+    if let Some(wanted) = watched {
+        watch::operation(client, op, wanted).await?;
+    }
+    output.done(
+        &format!("{task} of operation {op} accepted"),
+        &client.get(&format!("{OPS}/{op}")).await?,
+    )
+}
+
+async fn explain(client: &Client, output: Output, op: &str) -> Outcome<()> {
+    let path = format!("/vnfm/v1/op_occs/{op}/progress");
+    if output.0 != Format::Table {
+        return output.one(&client.get(&path).await?, &[]);
+    }
+    let now: Progress = client.get(&path).await?;
+    print(&format!("operation {op} is {}", now.operation_state));
+    for step in &now.steps {
+        let since = step.started_at.map(|at| format!(" since {at}")).unwrap_or_default();
+        print(&format!("  {:18} {}{since}", step.name, step.status));
+    }
+    if let Some(message) = &now.message {
+        print(&format!("doing: {message}"));
+    }
+    if let Some(waiting) = &now.waiting {
+        let until = waiting.until.map(|at| format!(", at most until {at}")).unwrap_or_default();
+        print(&format!("waits for: {} since {}{until}", waiting.for_what, waiting.since));
+    }
+    if let Some(error) = &now.error {
+        print(&format!("stopped: {}", error.detail));
+    }
+    for way in &now.ways_on {
+        let may = if way.allowed { "can" } else { "cannot" };
+        print(&format!("{may} {}: {}", way.task, way.what));
+    }
+    Ok(())
+}
+
+async fn log(client: &Client, output: Output, op: &str, follow: bool) -> Outcome<()> {
+    let mut after = 0;
+    loop {
+        let state: Progress = client.get(&format!("/vnfm/v1/op_occs/{op}/progress")).await?;
+        let path = format!("/vnfm/v1/op_occs/{op}/log?after={after}");
+        let lines: Vec<LogLine> = client.get(&path).await?;
+        after = lines.last().map_or(after, |line| line.seq);
+        if output.0 == Format::Table {
+            lines
+                .iter()
+                .for_each(|l| print(&format!("{} {:5} {}: {}", l.at, l.level, l.source, l.text)));
+        } else {
+            output.one(&serde_json::to_value(&lines).map_err(crate::client::local)?, &[])?;
+        }
+        if !follow || !state.operation_state.is_driven() {
+            return Ok(());
+        }
+        next_event(client, op).await?;
+    }
+}
+
+/// Completes at the operation's next event but one: the first is what is known already.
+async fn next_event(client: &Client, op: &str) -> Outcome<()> {
+    let path = format!("/vnfm/v1/op_occs/{op}/events");
+    let mut response = client.send(client.request(Method::GET, &path)).await?;
+    let lost =
+        |error: reqwest::Error| Failure::Unreachable { url: path.clone(), why: error.to_string() };
+    for _ in 0..2 {
+        if response.chunk().await.map_err(lost)?.is_none() {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! `vnfmctl package …`
+
+use crate::args::Package;
+use crate::client::{Client, Outcome, local};
+use crate::output::{Column, Output, tell};
+use reqwest::{Method, header};
+use serde_json::{Value, json};
+use std::path::Path;
+use vnfm_descriptor::Limits;
+
+const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
+const COLUMNS: &[Column] = &[
+    ("product", "/vnfProductName"),
+    ("version", "/vnfSoftwareVersion"),
+    ("id", "/id"),
+    ("vnfdId", "/vnfdId"),
+    ("state", "/onboardingState"),
+    ("usage", "/usageState"),
+];
+const DETAILS: &[Column] = &[
+    ("id", "/id"),
+    ("vnfdId", "/vnfdId"),
+    ("provider", "/vnfProvider"),
+    ("product", "/vnfProductName"),
+    ("software", "/vnfSoftwareVersion"),
+    ("vnfd version", "/vnfdVersion"),
+    ("state", "/onboardingState"),
+    ("operational", "/operationalState"),
+    ("usage", "/usageState"),
+    ("sha-256", "/checksum/hash"),
+    ("failure", "/onboardingFailureDetails/detail"),
+    ("warnings", "/warnings"),
+];
+
+pub(super) async fn run(client: &Client, output: Output, command: Package) -> Outcome<()> {
+    match command {
+        Package::Onboard { path } => onboard(client, output, &path).await,
+        Package::List => output.list(&client.list(PACKAGES).await?, COLUMNS),
+        Package::Show { package } => output.one(&find(client, &package).await?, DETAILS),
+        Package::Delete { package } => {
+            let found = find(client, &package).await?;
+            let id = found["id"].as_str().unwrap_or_default();
+            client.send(client.request(Method::DELETE, &format!("{PACKAGES}/{id}"))).await?;
+            output.done(&format!("deleted package {id}"), &found)
+        }
+    }
+}
+
+pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {
+    client.find(PACKAGES, "package", &["vnfdId", "vnfProductName"], wanted).await
+}
+
+async fn onboard(client: &Client, output: Output, path: &Path) -> Outcome<()> {
+    let content = content(path)?;
+    let request = client.request(Method::POST, PACKAGES).json(&json!({}));
+    let created: Value = client.json(request).await?;
+    let id = created["id"].as_str().unwrap_or_default().to_owned();
+    let uri = format!("{PACKAGES}/{id}");
+    let upload = client
+        .request(Method::PUT, &format!("{uri}/package_content"))
+        .header(header::CONTENT_TYPE, "application/zip")
+        .body(content);
+    client.send(upload).await?;
+    let shown: Value = client.get(&uri).await?;
+    if shown["onboardingState"] != "ONBOARDED" {
+        let why = shown["onboardingFailureDetails"]["detail"].as_str().unwrap_or("no reason given");
+        client.send(client.request(Method::DELETE, &uri)).await?;
+        return Err(local(format!("`{}` was not onboarded:\n{why}", path.display())));
+    }
+    for warning in shown["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        tell(warning);
+    }
+    let (product, vnfd) = (&shown["vnfProductName"], &shown["vnfdId"]);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let sentence = format!("onboarded {} as package {id}, vnfdId {}", text(product), text(vnfd));
+    output.done(&sentence, &shown)
+}
+
+fn content(path: &Path) -> Outcome<Vec<u8>> {
+    if path.is_dir() {
+        return vnfm_descriptor::pack(path, &Limits::default()).map_err(local);
+    }
+    std::fs::read(path).map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
+}

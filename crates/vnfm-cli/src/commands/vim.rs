@@ -1,0 +1,119 @@
+//! `vnfmctl vim …`
+
+use crate::args::{Source, Vim};
+use crate::client::{Client, Outcome, local};
+use crate::commands::vnf;
+use crate::output::{Column, Output, tell};
+use crate::vimfile;
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::io::Read as _;
+use vnfm_types::VimConnectionInfo;
+
+const VIMS: &str = "/vnfm/v1/vims";
+const COLUMNS: &[Column] = &[
+    ("name", "/name"),
+    ("id", "/id"),
+    ("type", "/vimType"),
+    ("endpoint", "/interfaceInfo/endpoint"),
+    ("registered by", "/registeredBy"),
+    ("expires", "/expiresAt"),
+];
+const DETAILS: &[Column] = &[
+    ("name", "/name"),
+    ("id", "/id"),
+    ("type", "/vimType"),
+    ("interface", "/interfaceInfo"),
+    ("extra", "/extra"),
+    ("registered by", "/registeredBy"),
+    ("identity", "/identity"),
+    ("expires", "/expiresAt"),
+    ("created", "/createdAt"),
+    ("updated", "/updatedAt"),
+];
+
+pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcome<()> {
+    match command {
+        Vim::Register { name, source, from_vnf } => {
+            register(client, output, name, (source, from_vnf)).await
+        }
+        Vim::Update { vim, source, password_stdin, name } => {
+            update(client, output, &vim, changed(source, password_stdin, name)?).await
+        }
+        Vim::Check { vim } => {
+            let id = id(client, &vim).await?;
+            let request = client.request(Method::POST, &format!("{VIMS}/{id}/check"));
+            let report: Value = client.json(request).await?;
+            output.done(&format!("VIM {vim} answers: {}", report["detail"]), &report)
+        }
+        Vim::List => output.list(&client.list(VIMS).await?, COLUMNS),
+        Vim::Show { vim } => output.one(&client.get(&format!("{VIMS}/{vim}")).await?, DETAILS),
+        Vim::Delete { vim, force } => {
+            let id = id(client, &vim).await?;
+            let path = format!("{VIMS}/{id}{}", if force { "?force=true" } else { "" });
+            client.send(client.request(Method::DELETE, &path)).await?;
+            output.done(&format!("deleted VIM {vim}"), &json!({"id": id}))
+        }
+    }
+}
+
+async fn id(client: &Client, vim: &str) -> Outcome<String> {
+    let found: Value = client.get(&format!("{VIMS}/{vim}")).await?;
+    Ok(found["id"].as_str().unwrap_or_default().to_owned())
+}
+
+async fn register(
+    client: &Client,
+    output: Output,
+    name: String,
+    (source, from_vnf): (Source, Option<String>),
+) -> Outcome<()> {
+    let body = match from_vnf {
+        Some(vnf) => {
+            let instance = vnf::find(client, &vnf).await?;
+            json!({"name": name, "fromVnfInstanceId": instance["id"]})
+        }
+        None => json!({"name": name, "connection": connection(&source)?}),
+    };
+    let vim: Value = client.json(client.request(Method::POST, VIMS).json(&body)).await?;
+    let id = vim["id"].as_str().unwrap_or_default();
+    output.done(&format!("registered VIM {name} as {id}"), &vim)
+}
+
+fn connection(source: &Source) -> Outcome<VimConnectionInfo> {
+    let Some(file) = &source.config_file else {
+        return Err(local("give --config-file (clouds.yaml, kubeconfig, VIM file) or --from-vnf"));
+    };
+    let read = vimfile::read(file, source.cloud.as_deref())?;
+    read.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+    Ok(read.connection)
+}
+
+fn changed(source: Source, password_stdin: bool, name: Option<String>) -> Outcome<Value> {
+    let mut body = json!({});
+    if let Some(name) = name {
+        body["name"] = json!(name);
+    }
+    if source.config_file.is_some() {
+        body["connection"] = serde_json::to_value(connection(&source)?).map_err(local)?;
+    }
+    if password_stdin {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map_err(local)?;
+        body["password"] = json!(text.trim_end_matches(['\n', '\r']));
+    }
+    if body.as_object().is_none_or(serde_json::Map::is_empty) {
+        return Err(local("nothing to change: give --config-file, --password-stdin or --name"));
+    }
+    Ok(body)
+}
+
+async fn update(client: &Client, output: Output, vim: &str, body: Value) -> Outcome<()> {
+    let id = id(client, vim).await?;
+    let request = client.request(Method::PATCH, &format!("{VIMS}/{id}")).json(&body);
+    let updated: Value = client.json(request).await?;
+    output.done(
+        &format!("updated VIM {vim}; operations in flight use it from their next call on"),
+        &updated,
+    )
+}

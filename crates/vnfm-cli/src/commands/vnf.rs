@@ -1,0 +1,173 @@
+//! `vnfmctl vnf …`
+
+use crate::args::Vnf;
+use crate::client::{Client, Outcome, local};
+use crate::commands::package;
+use crate::output::{Column, Output};
+use crate::watch;
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::path::Path;
+use vnfm_types::LcmOperationState;
+
+const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
+const COLUMNS: &[Column] = &[
+    ("name", "/vnfInstanceName"),
+    ("id", "/id"),
+    ("product", "/vnfProductName"),
+    ("state", "/instantiationState"),
+    ("flavour", "/instantiatedVnfInfo/flavourId"),
+    ("vnfcs", "/instantiatedVnfInfo/vnfcResourceInfo"),
+];
+const DETAILS: &[Column] = &[
+    ("name", "/vnfInstanceName"),
+    ("id", "/id"),
+    ("description", "/vnfInstanceDescription"),
+    ("vnfdId", "/vnfdId"),
+    ("provider", "/vnfProvider"),
+    ("product", "/vnfProductName"),
+    ("software", "/vnfSoftwareVersion"),
+    ("state", "/instantiationState"),
+    ("flavour", "/instantiatedVnfInfo/flavourId"),
+    ("vims", "/vimConnectionInfo"),
+    ("metadata", "/metadata"),
+];
+const VNFCS: &[Column] = &[
+    ("vdu", "/vduId"),
+    ("name", "/metadata/name"),
+    ("type", "/computeResource/vimLevelResourceType"),
+    ("resource", "/computeResource/resourceId"),
+    ("address", "/vnfcCpInfo/0/cpProtocolInfo/0/ipOverEthernet/ipAddresses/0/addresses"),
+];
+
+pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcome<()> {
+    match command {
+        Vnf::Create { vnfd, package, name, description } => {
+            let vnfd = vnfd_id(client, vnfd, package).await?;
+            create(client, output, &json!({"vnfdId": vnfd, "vnfInstanceName": name, "vnfInstanceDescription": description})).await
+        }
+        Vnf::List => output.list(&client.list(INSTANCES).await?, COLUMNS),
+        Vnf::Show { vnf } => show(output, &find(client, &vnf).await?),
+        Vnf::Delete { vnf } => {
+            let found = find(client, &vnf).await?;
+            let path = format!("{INSTANCES}/{}", id_of(&found));
+            client.send(client.request(Method::DELETE, &path)).await?;
+            output.done(&format!("deleted VNF instance {vnf}"), &found)
+        }
+        Vnf::Instantiate { vnf, request, params, vim, watch } => {
+            let mut body = read(&request)?;
+            for param in params {
+                set(&mut body["additionalParams"], &param)?;
+            }
+            if let Some(vim) = vim {
+                let vim: Value = client.get(&format!("/vnfm/v1/vims/{vim}")).await?;
+                body["vimConnectionInfo"] =
+                    json!({"vim1": {"vimId": vim["id"], "vimType": vim["vimType"]}});
+            }
+            task(client, output, (&vnf, "instantiate"), (&body, watch)).await
+        }
+        Vnf::Terminate { vnf, graceful, watch } => {
+            let body = match graceful {
+                None => json!({"terminationType": "FORCEFUL"}),
+                Some(None) => json!({"terminationType": "GRACEFUL"}),
+                Some(Some(seconds)) => {
+                    json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": seconds})
+                }
+            };
+            task(client, output, (&vnf, "terminate"), (&body, watch)).await
+        }
+    }
+}
+
+pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {
+    client.find(INSTANCES, "vnf", &["vnfInstanceName"], wanted).await
+}
+
+fn id_of(instance: &Value) -> &str {
+    instance["id"].as_str().unwrap_or_default()
+}
+
+async fn vnfd_id(client: &Client, vnfd: Option<String>, wanted: Option<String>) -> Outcome<Value> {
+    match (vnfd, wanted) {
+        (Some(vnfd), _) => Ok(Value::String(vnfd)),
+        (None, Some(wanted)) => Ok(package::find(client, &wanted).await?["vnfdId"].clone()),
+        (None, None) => Err(local("give --vnfd or --package")),
+    }
+}
+
+async fn create(client: &Client, output: Output, body: &Value) -> Outcome<()> {
+    let mut body = body.clone();
+    if let Some(members) = body.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
+    let made: Value = client.json(client.request(Method::POST, INSTANCES).json(&body)).await?;
+    let name =
+        made["vnfInstanceName"].as_str().map(|name| format!("{name} as ")).unwrap_or_default();
+    output.done(&format!("created VNF instance {name}{}", id_of(&made)), &made)
+}
+
+fn show(output: Output, instance: &Value) -> Outcome<()> {
+    output.one(instance, DETAILS)?;
+    let vnfcs = instance.pointer("/instantiatedVnfInfo/vnfcResourceInfo").and_then(Value::as_array);
+    match vnfcs {
+        Some(vnfcs) if output.0 == crate::args::Format::Table => output.list(vnfcs, VNFCS),
+        _ => Ok(()),
+    }
+}
+
+async fn task(
+    client: &Client,
+    output: Output,
+    (vnf, task): (&str, &str),
+    (body, watched): (&Value, bool),
+) -> Outcome<()> {
+    let found = find(client, vnf).await?;
+    let op_id = client.task(&format!("{INSTANCES}/{}/{task}", id_of(&found)), body).await?;
+    if !watched {
+        let sentence = format!("{task} of {vnf} accepted as operation {op_id}");
+        return output.done(&sentence, &json!({"vnfLcmOpOccId": op_id}));
+    }
+    watch::operation(client, &op_id, LcmOperationState::Completed).await?;
+    let op: Value = client.get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op_id}")).await?;
+    output.done(&format!("{task} of {vnf} is COMPLETED (operation {op_id})"), &op)
+}
+
+fn read(file: &Path) -> Outcome<Value> {
+    let name = file.display();
+    let text =
+        std::fs::read_to_string(file).map_err(|e| local(format!("cannot read `{name}`: {e}")))?;
+    serde_yaml::from_str(&text)
+        .map_err(|e| local(format!("`{name}` is neither JSON nor YAML: {e}")))
+}
+
+/// Sets `a.b.c=value` in `params`; a value that is JSON is taken as such.
+fn set(params: &mut Value, assignment: &str) -> Outcome<()> {
+    let Some((key, value)) = assignment.split_once('=') else {
+        return Err(local(format!("`--param {assignment}` is not KEY=VALUE")));
+    };
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    let place = key.split('.').fold(params, |place, name| {
+        if !place.is_object() {
+            *place = json!({});
+        }
+        &mut place[name]
+    });
+    *place = value;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::set;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_parameter_goes_as_deep_as_its_dots() {
+        let mut params = Value::Null;
+        for assignment in ["a.b=1", "a.c=text", "d=[true]"] {
+            set(&mut params, assignment).unwrap();
+        }
+        assert_eq!(params, json!({"a": {"b": 1, "c": "text"}, "d": [true]}));
+        assert!(set(&mut params, "no value").is_err());
+    }
+}

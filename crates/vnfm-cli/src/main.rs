@@ -1,0 +1,28 @@
+//! The binary around [`vnfm_cli`]: parses, runs, and turns an error into lines and an exit code.
+
+use clap::Parser as _;
+use std::process::ExitCode;
+use vnfm_cli::args::Cli;
+use vnfm_cli::{client, commands};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        return report(&client::Failure::Local("another TLS provider is installed".into()));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(commands::run(cli)),
+        Err(error) => Err(client::Failure::Local(format!("cannot start: {error}"))),
+    };
+    outcome.map_or_else(|failure| report(&failure), |()| ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stderr, reason = "errors of a command go to standard error")]
+fn report(failure: &client::Failure) -> ExitCode {
+    eprintln!("error: {failure}");
+    if let Some(hint) = failure.hint() {
+        eprintln!("hint: {hint}");
+    }
+    ExitCode::from(failure.exit_code())
+}

@@ -1,0 +1,101 @@
+//! Results as people (tables) and scripts (JSON, YAML) want them. Data goes to standard output, everything else to
+//! standard error.
+
+use crate::args::Format;
+use crate::client::{Outcome, local};
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use serde_json::Value;
+
+/// How to print.
+#[derive(Debug, Clone, Copy)]
+pub struct Output(pub Format);
+
+/// A column: its head, and the JSON pointer of its cells.
+pub type Column = (&'static str, &'static str);
+
+impl Output {
+    /// Prints a list.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written as YAML.
+    pub fn list(self, entries: &[Value], columns: &[Column]) -> Outcome<()> {
+        if self.0 != Format::Table {
+            return self.value(&Value::Array(entries.to_vec()));
+        }
+        let mut table = Table::new();
+        table.load_style(NOTHING);
+        table.set_header(columns.iter().map(|(head, _)| head.to_uppercase()));
+        for entry in entries {
+            table.add_row(columns.iter().map(|(_, place)| cell(entry.pointer(place))));
+        }
+        print(&table.to_string());
+        Ok(())
+    }
+
+    /// Prints one thing: its members a line each, or as the server sent it.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written as YAML.
+    pub fn one(self, entry: &Value, columns: &[Column]) -> Outcome<()> {
+        if self.0 != Format::Table {
+            return self.value(entry);
+        }
+        let widest = columns.iter().map(|(head, _)| head.len()).max().unwrap_or(0);
+        for (head, place) in columns {
+            let shown = cell(entry.pointer(place));
+            if !shown.is_empty() {
+                print(&format!("{head:widest$}  {shown}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints what was done: a sentence for people, the thing itself for scripts.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written as YAML.
+    pub fn done(self, sentence: &str, entry: &Value) -> Outcome<()> {
+        if self.0 == Format::Table {
+            print(sentence);
+            return Ok(());
+        }
+        self.value(entry)
+    }
+
+    fn value(self, value: &Value) -> Outcome<()> {
+        let text = match self.0 {
+            Format::Yaml => serde_yaml::to_string(value).map_err(local)?,
+            _ => serde_json::to_string_pretty(value).map_err(local)?,
+        };
+        print(text.trim_end());
+        Ok(())
+    }
+}
+
+fn cell(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(items)) if items.iter().all(Value::is_string) => {
+            items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+        }
+        Some(Value::Array(items)) => items.len().to_string(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// A line of data.
+#[expect(clippy::print_stdout, reason = "data goes to standard output")]
+pub fn print(line: &str) {
+    println!("{line}");
+}
+
+/// A line about what goes on.
+#[expect(clippy::print_stderr, reason = "what goes on is told on standard error")]
+pub fn tell(line: &str) {
+    eprintln!("{line}");
+}

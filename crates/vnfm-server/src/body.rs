@@ -1,0 +1,87 @@
+//! Request bodies: JSON of a known type, or a 400 that names the place.
+
+use crate::problem::Problem;
+use axum::body::{Body, to_bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::{StatusCode, header};
+use serde::de::DeserializeOwned;
+
+/// The largest JSON body, in bytes.
+pub const LARGEST: usize = 1024 * 1024;
+
+/// A JSON body, read whole.
+pub struct Json<T>(pub T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let essence = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim().to_owned());
+        if !matches!(
+            essence.as_deref(),
+            None | Some("application/json" | "application/merge-patch+json")
+        ) {
+            let what =
+                format!("content type `{}` is not application/json", essence.unwrap_or_default());
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "request.media-type",
+                what,
+            ));
+        }
+        let bytes = read(request.into_body()).await?;
+        parse(&bytes).map(Self)
+    }
+}
+
+async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
+    to_bytes(body, LARGEST).await.map_err(|_| {
+        let what = format!("the body is larger than {LARGEST} bytes, or did not arrive whole");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", what)
+    })
+}
+
+/// Parses `bytes`; an error names the member, such as `vimConnectionInfo.vim1.vimId`.
+///
+/// # Errors
+///
+/// 400 where it is not JSON or not of this type.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let place = error.path().to_string();
+        let inner = error.into_inner();
+        match place.as_str() {
+            "." => {
+                Problem::bad_request(format!("the body is not what this resource takes: {inner}"))
+            }
+            place => Problem::bad_request(format!("`{place}`: {inner}")),
+        }
+    })?;
+    deserializer.end().map_err(|error| {
+        Problem::bad_request(format!("there is something after the JSON body: {error}"))
+    })?;
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+    use vnfm_types::InstantiateVnfRequest;
+
+    #[test]
+    fn a_wrong_type_is_named_by_its_path() {
+        let body = br#"{"flavourId": "f", "vimConnectionInfo": {"vim1": {"vimId": 7}}}"#;
+        let problem = parse::<InstantiateVnfRequest>(body).unwrap_err();
+        assert_eq!(problem.details().status, 400);
+        let detail = &problem.details().detail;
+        assert!(detail.starts_with("`vimConnectionInfo.vim1.vimId`: invalid type"), "{detail}");
+    }
+
+    #[test]
+    fn what_is_not_json_is_said_with_line_and_column() {
+        let problem = parse::<InstantiateVnfRequest>(b"{flavourId}").unwrap_err();
+        assert!(problem.details().detail.contains("line 1 column 2"), "{:?}", problem.details());
+    }
+}

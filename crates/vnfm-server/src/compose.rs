@@ -1,0 +1,199 @@
+//! The composition root: everything is made here, in this order, and nowhere else.
+//!
+//! ```text
+//! keys ─ store ─┬─ packages ─ onboarding
+//!               ├─ drivers: OpenStack, Kubernetes
+//!               ├─ plugins (kubernetes-cluster, …)
+//!               ├─ host services: SSH with pinned keys, HTTP
+//!               └─ engine ─ router ─ listener
+//!                        └─ driving loop
+//! ```
+
+use crate::config::{Config, Tls};
+use crate::drive::{self, Wake};
+use crate::hosts::Hosts;
+use crate::onboarding::Onboarding;
+use crate::routes;
+use crate::state::{App, AppState, Rotate};
+use anyhow::Context as _;
+use axum_server::Handle;
+use axum_server::tls_rustls::RustlsConfig;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use vnfm_core::ports::{Clock, StoreError};
+use vnfm_core::{Drivers, Engine, EngineParts, Limits};
+use vnfm_kubernetes::KubernetesDriver;
+use vnfm_openstack::OpenStack;
+use vnfm_plugin_host::{Config as PluginsConfig, PluginConfig, PluginHost};
+use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
+
+/// A running server.
+pub struct Server {
+    address: SocketAddr,
+    tls: bool,
+    handle: Handle<SocketAddr>,
+    serving: JoinHandle<std::io::Result<()>>,
+    driving: JoinHandle<()>,
+    stop: Arc<Notify>,
+}
+
+/// How long a stop waits for answers that are on their way.
+const LAST_ANSWERS: Duration = Duration::from_secs(2);
+/// The largest package where nothing else is configured.
+const LARGEST_PACKAGE: u64 = 512 * 1024 * 1024;
+
+impl Server {
+    /// Starts a server as `config` says; it answers when this returns.
+    ///
+    /// # Errors
+    ///
+    /// Where the data folder, database, key file, certificate or address cannot be used: said with its name.
+    pub async fn start(config: Config) -> anyhow::Result<Self> {
+        let data = &config.data;
+        make_private(data)?;
+        let keys =
+            SecretKeys::open(&data.join("secrets.key")).context("cannot use the key file")?;
+        let database = data.join("vnfm.db");
+        let opened = SqliteStore::open(&database, keys).await;
+        let store =
+            Arc::new(opened.with_context(|| format!("cannot use `{}`", database.display()))?);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let descriptor_limits = vnfm_descriptor::Limits::default();
+        let packages = Arc::new(PackageDir::open(&data.join("packages"), descriptor_limits)?);
+        let engine = engine(&config, &store, &packages, &clock)?;
+        let largest = config.limits.package_bytes.unwrap_or(LARGEST_PACKAGE);
+        let wake = Wake::default();
+        let app: App = Arc::new(AppState {
+            engine: engine.clone(),
+            onboarding: Onboarding::new(store.clone(), packages, largest),
+            wake: wake.clone(),
+            public_url: config.public_url.clone(),
+            tls: config.tls.is_some(),
+            token: config.token.clone(),
+            rotation: Arc::new(Rotation(store)),
+        });
+        let stop = Arc::new(Notify::new());
+        let stopped = stop.clone();
+        let driving =
+            tokio::spawn(async move { drive::run(engine, clock, wake, stopped.notified()).await });
+        let (address, handle, serving) = listen(&config, app).await?;
+        Ok(Self { address, tls: config.tls.is_some(), handle, serving, driving, stop })
+    }
+
+    /// Where it listens.
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.tls { "https" } else { "http" }, self.address)
+    }
+
+    /// Stops: no new requests, and what is being driven is left where the journal has it for the next start.
+    pub async fn stop(self) {
+        self.stop.notify_one();
+        self.handle.graceful_shutdown(Some(LAST_ANSWERS));
+        for outcome in [self.driving.await.err(), self.serving.await.err()].into_iter().flatten() {
+            tracing::error!(error = %outcome, "a task of the server ended badly");
+        }
+    }
+}
+
+fn engine(
+    config: &Config,
+    store: &Arc<SqliteStore>,
+    packages: &Arc<PackageDir>,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Engine> {
+    let dir = config.plugins.dir.clone().unwrap_or_else(|| config.data.join("plugins"));
+    make_private(&dir)?;
+    let plugins = config.plugins.config.iter();
+    let plugins = PluginsConfig {
+        dir,
+        plugins: plugins
+            .map(|(name, c)| (name.clone(), PluginConfig { config: c.clone() }))
+            .collect(),
+        implementations: config.plugins.implementations.clone(),
+    };
+    let default = Limits::default();
+    let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);
+    Ok(Engine::new(EngineParts {
+        store: store.clone(),
+        packages: packages.clone(),
+        drivers: Drivers::default()
+            .with(OpenStack::new(clock.clone()))
+            .with(KubernetesDriver::new()),
+        mgmt: Arc::new(PluginHost::new(plugins, clock.clone())),
+        host: Arc::new(Hosts::new(store.clone())),
+        clock: clock.clone(),
+        limits: Limits {
+            step: seconds(config.limits.step_seconds, default.step),
+            hook: seconds(config.limits.hook_seconds, default.hook),
+            lease: seconds(config.limits.lease_seconds, default.lease),
+        },
+    }))
+}
+
+async fn listen(
+    config: &Config,
+    app: App,
+) -> anyhow::Result<(SocketAddr, Handle<SocketAddr>, JoinHandle<std::io::Result<()>>)> {
+    let listener = TcpListener::bind(config.listen)
+        .with_context(|| format!("cannot listen at {}", config.listen))?;
+    listener.set_nonblocking(true).context("cannot use the listener")?;
+    let address = listener.local_addr().context("cannot use the listener")?;
+    let handle = Handle::new();
+    let service = routes::router(app).into_make_service();
+    let serving = match &config.tls {
+        Some(tls) => {
+            let server = axum_server::from_tcp_rustls(listener, certificate(tls).await?)?;
+            tokio::spawn(server.handle(handle.clone()).serve(service))
+        }
+        None => {
+            let server = axum_server::from_tcp(listener)?;
+            tokio::spawn(server.handle(handle.clone()).serve(service))
+        }
+    };
+    Ok((address, handle, serving))
+}
+
+async fn certificate(tls: &Tls) -> anyhow::Result<RustlsConfig> {
+    RustlsConfig::from_pem_file(&tls.cert, &tls.key).await.with_context(|| {
+        format!("cannot use the certificate `{}` with `{}`", tls.cert.display(), tls.key.display())
+    })
+}
+
+/// A folder that only its owner reads and writes.
+fn make_private(dir: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .with_context(|| format!("cannot make the folder `{}`", dir.display()))
+}
+
+/// The time of this machine.
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the Clock that everybody else uses")]
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+struct Rotation(Arc<SqliteStore>);
+
+#[async_trait::async_trait]
+impl Rotate for Rotation {
+    async fn rotate(&self) -> Result<u64, StoreError> {
+        self.0.rotate().await
+    }
+}

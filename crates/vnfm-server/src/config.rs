@@ -1,0 +1,231 @@
+//! What the server is configured with: flag > `VNFM_*` > YAML file > default.
+
+use anyhow::{Context as _, bail};
+use clap::Parser;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use vnfm_types::Secret;
+
+/// SOL003 VNF Manager: one binary, one folder of data.
+#[derive(Debug, Parser)]
+#[command(name = "vnfm-server", version, about, after_help = AFTER_HELP)]
+pub struct Flags {
+    /// Address and port to listen at; port 0 takes a free one
+    #[arg(long, env = "VNFM_LISTEN", value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// Folder of the database, packages, plugins and the key file
+    #[arg(long, env = "VNFM_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Configuration file, YAML
+    #[arg(long, env = "VNFM_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder of MgmtDriver plugins; `plugins` in the data folder where absent
+    #[arg(long, env = "VNFM_PLUGINS", value_name = "DIR")]
+    pub plugins: Option<PathBuf>,
+    /// Where clients find this server, for links
+    #[arg(long, env = "VNFM_PUBLIC_URL", value_name = "URL")]
+    pub public_url: Option<String>,
+    /// File that holds the bearer token that each request needs
+    #[arg(long, env = "VNFM_TOKEN_FILE", value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Certificate chain, PEM
+    #[arg(long, env = "VNFM_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+    /// Its private key, PEM
+    #[arg(long, env = "VNFM_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Log lines as JSON
+    #[arg(long, env = "VNFM_LOG_JSON")]
+    pub log_json: bool,
+}
+
+const AFTER_HELP: &str = "\
+On loopback the server needs no credential. At any other address it demands TLS (--tls-cert, --tls-key) and a \
+bearer token (--token-file), or it does not start.
+
+VNFM_LOG sets what is logged, such as `info` or `vnfm_core=debug`; logs go to standard error.";
+
+/// The YAML file; every member may be absent.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "snake_case")]
+struct File {
+    listen: Option<SocketAddr>,
+    data: Option<PathBuf>,
+    public_url: Option<String>,
+    token_file: Option<PathBuf>,
+    tls: Option<Tls>,
+    plugins: Plugins,
+    limits: Limits,
+}
+
+/// Where the certificate is.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// Certificate chain, PEM.
+    pub cert: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+}
+
+/// Which plugins there are, and how they are configured.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plugins {
+    /// Folder of plugins.
+    pub dir: Option<PathBuf>,
+    /// Names in a VNFD's `implementation`, and the plugin that serves each.
+    pub implementations: BTreeMap<String, String>,
+    /// Configuration of a plugin, by its name.
+    pub config: BTreeMap<String, Value>,
+}
+
+/// Time and size limits.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Seconds for a step that works on a VIM; 1800 where absent.
+    pub step_seconds: Option<u64>,
+    /// Seconds for a hook; 3600 where absent.
+    pub hook_seconds: Option<u64>,
+    /// Seconds after which the crash of another process is noticed; 10 where absent.
+    pub lease_seconds: Option<u64>,
+    /// Bytes of the largest package; 512 MiB where absent.
+    pub package_bytes: Option<u64>,
+}
+
+/// The whole configuration.
+#[derive(Debug)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// Folder of data.
+    pub data: PathBuf,
+    /// Where clients find this server.
+    pub public_url: Option<String>,
+    /// The bearer token.
+    pub token: Option<Secret>,
+    /// The certificate.
+    pub tls: Option<Tls>,
+    /// Plugins.
+    pub plugins: Plugins,
+    /// Limits.
+    pub limits: Limits,
+}
+
+/// The port that nobody else has registered.
+const PORT: u16 = 9890;
+
+impl Config {
+    /// Puts flags, environment and file together.
+    ///
+    /// # Errors
+    ///
+    /// Where the file cannot be read or has a member that is not known, with line and column; where the server
+    /// would be open to others without TLS and a credential.
+    pub fn load(flags: Flags) -> anyhow::Result<Self> {
+        let file = flags.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let tls = match (flags.tls_cert, flags.tls_key) {
+            (Some(cert), Some(key)) => Some(Tls { cert, key }),
+            (None, None) => file.tls,
+            _ => bail!("--tls-cert and --tls-key go together"),
+        };
+        let mut plugins = file.plugins;
+        plugins.dir = flags.plugins.or(plugins.dir);
+        let token = flags.token_file.or(file.token_file);
+        let config = Self {
+            listen: flags.listen.or(file.listen).unwrap_or(([127, 0, 0, 1], PORT).into()),
+            data: flags.data.or(file.data).map_or_else(default_data, Ok)?,
+            public_url: flags.public_url.or(file.public_url),
+            token: token.as_deref().map(read_token).transpose()?,
+            tls,
+            plugins,
+            limits: file.limits,
+        };
+        config.guarded()?;
+        Ok(config)
+    }
+
+    /// Refuses to be open to others.
+    fn guarded(&self) -> anyhow::Result<()> {
+        if self.listen.ip().is_loopback() || (self.tls.is_some() && self.token.is_some()) {
+            return Ok(());
+        }
+        let missing = match (&self.tls, &self.token) {
+            (None, None) => "--tls-cert, --tls-key and --token-file",
+            (None, Some(_)) => "--tls-cert and --tls-key",
+            _ => "--token-file",
+        };
+        bail!(
+            "{} is not a loopback address: others could use this server without a login; give {missing}, or \
+             listen at 127.0.0.1",
+            self.listen
+        )
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<File> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the configuration `{}`", path.display()))?;
+    let text = text.trim_start_matches('\u{feff}');
+    serde_yaml::from_str(text)
+        .with_context(|| format!("the configuration `{}` is wrong", path.display()))
+}
+
+fn read_token(path: &Path) -> anyhow::Result<Secret> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the token file `{}`", path.display()))?;
+    let token = text.trim();
+    if token.len() < 16 {
+        bail!("the token in `{}` is shorter than 16 characters", path.display());
+    }
+    Ok(Secret::new(token))
+}
+
+fn default_data() -> anyhow::Result<PathBuf> {
+    let root = is_root();
+    if root {
+        return Ok("/var/lib/vnfm".into());
+    }
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    let base =
+        state.or_else(home).context("neither XDG_STATE_HOME nor HOME is set; give --data")?;
+    Ok(base.join("vnfm"))
+}
+
+/// True where the process belongs to root: `/proc/self` does.
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Config, Flags};
+    use clap::Parser as _;
+    use std::io::Write as _;
+
+    fn load(arguments: &[&str]) -> anyhow::Result<Config> {
+        Config::load(Flags::parse_from([&["vnfm-server"], arguments].concat()))
+    }
+
+    #[test]
+    fn a_server_that_others_reach_needs_tls_and_a_token() {
+        let error = load(&["--listen", "0.0.0.0:0", "--data", "d"]).unwrap_err().to_string();
+        assert!(error.contains("--tls-cert, --tls-key and --token-file"), "{error}");
+        assert!(load(&["--listen", "127.0.0.1:0", "--data", "d"]).is_ok());
+    }
+
+    #[test]
+    fn an_unknown_member_is_named_with_its_place() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "listen: 127.0.0.1:1\nplugin: {{}}").unwrap();
+        let path = file.path().to_str().unwrap();
+        let error = format!("{:#}", load(&["--config", path, "--data", "d"]).unwrap_err());
+        assert!(error.contains("plugin") && error.contains("line 2"), "{error}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Drives accepted operations on this process's runtime, and takes over those that nobody drives.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use vnfm_core::Engine;
+use vnfm_core::ports::Clock;
+
+/// Wakes the loop that drives: told after each acceptance.
+#[derive(Clone, Default)]
+pub struct Wake(Arc<Notify>);
+
+impl Wake {
+    /// There is something to drive.
+    pub fn wake(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// How long after the last look the loop looks again for operations that another process left.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Drives everything until `stop` completes; then what runs is dropped, which means what a crash means: the next
+/// start goes on with it.
+pub async fn run(
+    engine: Engine,
+    clock: Arc<dyn Clock>,
+    wake: Wake,
+    stop: impl Future<Output = ()>,
+) {
+    let mut driven = JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        take_all(&engine, &mut driven).await;
+        tokio::select! {
+            () = &mut stop => break,
+            () = wake.0.notified() => {}
+            () = clock.sleep(LOOK_AGAIN) => {}
+            Some(ended) = driven.join_next() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "the task of an operation ended badly; it is taken up again");
+                }
+            }
+        }
+    }
+    driven.shutdown().await;
+}
+
+async fn take_all(engine: &Engine, driven: &mut JoinSet<()>) {
+    loop {
+        match engine.take_over().await {
+            Ok(Some(operation)) => {
+                driven.spawn(async move {
+                    if let Err(error) = operation.await {
+                        tracing::error!(%error, "an operation is not driven any further for now");
+                    }
+                });
+            }
+            Ok(None) => return,
+            Err(error) => {
+                tracing::error!(%error, "cannot look for operations to drive");
+                return;
+            }
+        }
+    }
+}

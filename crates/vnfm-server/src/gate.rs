@@ -1,0 +1,74 @@
+//! What every request passes before its handler: a credential where one is needed, the API version, an id.
+
+use crate::problem::Problem;
+use crate::routes::api_versions::{Api, api_of};
+use crate::state::App;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use vnfm_types::Secret;
+
+/// Checks the bearer token, where the server needs one.
+pub async fn credential(State(app): State<App>, request: Request, next: Next) -> Response {
+    let Some(wanted) = &app.token else { return next.run(request).await };
+    let given = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.strip_prefix("Bearer "));
+    if given.is_some_and(|given| same(given, wanted)) {
+        return next.run(request).await;
+    }
+    let what =
+        "this server needs `Authorization: Bearer TOKEN`; `vnfmctl` takes it from VNFM_TOKEN";
+    Problem::new(StatusCode::UNAUTHORIZED, "request.unauthorized", what).into_response()
+}
+
+/// Compares without telling by its time how much was right.
+fn same(given: &str, wanted: &Secret) -> bool {
+    let (given, wanted) = (given.as_bytes(), wanted.reveal().as_bytes());
+    let differing = given.iter().zip(wanted).fold(0_u8, |sum, (a, b)| sum | (a ^ b));
+    given.len() == wanted.len() && differing == 0
+}
+
+/// Checks the `Version` header of the standard's interfaces (SOL013 9.3.2) and answers with it.
+pub async fn version(request: Request, next: Next) -> Response {
+    let Some(api) = api_of(request.uri().path()) else { return next.run(request).await };
+    let asked = request.headers().get("version").and_then(|value| value.to_str().ok());
+    let Some(version) = served(api, asked) else {
+        let what = format!(
+            "API version `{}` is not served here; served: {}",
+            asked.unwrap_or_default(),
+            api.versions.join(", ")
+        );
+        return Problem::new(StatusCode::NOT_ACCEPTABLE, "request.version", what).into_response();
+    };
+    let mut response = next.run(request).await;
+    response.headers_mut().insert("version", HeaderValue::from_static(version));
+    response
+}
+
+/// The version to answer with: the newest where none is asked for, else the one that is asked for; an
+/// implementation version behind it (`2.3.0-impl:…`) is not looked at.
+fn served(api: &Api, asked: Option<&str>) -> Option<&'static str> {
+    let Some(asked) = asked else { return api.versions.last().copied() };
+    let asked = asked.split(['-', '+']).next().unwrap_or_default().trim();
+    api.versions.iter().copied().find(|version| *version == asked)
+}
+
+/// What no route knows.
+pub async fn unknown(request: Request) -> Response {
+    let what = format!("there is no resource at `{}`", request.uri().path());
+    Problem::not_found(what).into_response()
+}
+
+/// What the resource does not do.
+pub async fn not_allowed(request: Request) -> Response {
+    let what = format!("`{}` does not take {}", request.uri().path(), request.method());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "request.method", what).into_response()
+}
+
+/// What a handler that panicked answers with.
+pub fn panicked(_: Box<dyn std::any::Any + Send + 'static>) -> Response {
+    tracing::error!("a handler panicked");
+    let what = "the server met a bug in itself; its log has more";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", what).into_response()
+}

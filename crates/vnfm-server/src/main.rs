@@ -1,0 +1,46 @@
+//! `vnfm-server`: the binary around [`vnfm_server`]. It alone sets the subscriber, the TLS provider and signal
+//! handlers.
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use tracing_subscriber::EnvFilter;
+use vnfm_server::compose::Server;
+use vnfm_server::config::{Config, Flags};
+
+fn main() -> anyhow::Result<()> {
+    let flags = Flags::parse();
+    log(flags.log_json);
+    let config = Config::load(flags)?;
+    if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
+        anyhow::bail!("another TLS provider is installed already");
+    }
+    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).min(4);
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(serve(config))
+}
+
+async fn serve(config: Config) -> anyhow::Result<()> {
+    let server = Server::start(config).await?;
+    #[expect(clippy::print_stdout, reason = "the one line that scripts wait for")]
+    {
+        println!("listening on {}", server.url());
+    }
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+        .context("cannot listen for SIGTERM")?;
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("SIGTERM"),
+        _ = tokio::signal::ctrl_c() => tracing::info!("interrupted"),
+    }
+    server.stop().await;
+    Ok(())
+}
+
+fn log(json: bool) {
+    let filter = EnvFilter::try_from_env("VNFM_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if json { builder.json().init() } else { builder.init() }
+}

@@ -1,0 +1,209 @@
+//! Onboarding a package (SOL005 9.3.2): an upload goes to a temporary file, is checked as a whole, and is kept, or
+//! refused with every finding.
+//!
+//! ```text
+//! CREATED ──upload──► UPLOADING ──► PROCESSING ──► ONBOARDED
+//!                         └────────────┴──refused──► ERROR  (onboardingFailureDetails)
+//! ```
+
+use crate::problem::{Answer, Problem};
+use axum::body::Body;
+use axum::http::StatusCode;
+use futures::StreamExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::io::AsyncWriteExt as _;
+use vnfm_core::ports::{Change, PackageRecord, Packages as _, Store, StoreError};
+use vnfm_store::PackageDir;
+use vnfm_types::{
+    Checksum, KeyValuePairs, PackageOnboardingState, PackageOperationalState, PackageUsageState,
+    ProblemDetails, VnfPkgInfo,
+};
+
+/// Takes packages in.
+pub struct Onboarding {
+    store: Arc<dyn Store>,
+    packages: Arc<PackageDir>,
+    largest: u64,
+}
+
+impl Onboarding {
+    /// Onboarding into `packages`, at most `largest` bytes each.
+    pub fn new(store: Arc<dyn Store>, packages: Arc<PackageDir>, largest: u64) -> Self {
+        Self { store, packages, largest }
+    }
+
+    /// A record without content.
+    ///
+    /// # Errors
+    ///
+    /// 503 where the database does not answer.
+    pub async fn create(&self, tenant: &str, data: KeyValuePairs) -> Answer<PackageRecord> {
+        let record = PackageRecord {
+            tenant: tenant.to_owned(),
+            info: VnfPkgInfo {
+                id: uuid::Uuid::new_v4().to_string(),
+                vnfd_id: None,
+                vnf_provider: None,
+                vnf_product_name: None,
+                vnf_software_version: None,
+                vnfd_version: None,
+                checksum: None,
+                onboarding_state: PackageOnboardingState::Created,
+                operational_state: PackageOperationalState::Disabled,
+                usage_state: PackageUsageState::NotInUse,
+                user_defined_data: data,
+                onboarding_failure_details: None,
+                warnings: Vec::new(),
+                links: None,
+            },
+        };
+        self.store.write(None, vec![Change::AddPackage(Box::new(record.clone()))]).await?;
+        Ok(record)
+    }
+
+    /// Takes the content in; the record says how it went.
+    ///
+    /// # Errors
+    ///
+    /// 404, 409 where there is content already, 413, 503. What is wrong with the package itself is in the record.
+    pub async fn upload(&self, tenant: &str, id: &str, body: Body) -> Answer<()> {
+        let mut record = self.store.package_record(tenant, id).await?;
+        let state = record.info.onboarding_state;
+        if !matches!(state, PackageOnboardingState::Created | PackageOnboardingState::Error) {
+            let what = format!("package `{id}` has content already");
+            return Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what));
+        }
+        self.note(&mut record, PackageOnboardingState::Uploading).await?;
+        let file = self.packages.incoming();
+        if let Err(problem) = self.receive(body, &file).await {
+            self.refuse(&mut record, problem.details().clone()).await?;
+            remove(&file).await;
+            return Err(problem);
+        }
+        self.note(&mut record, PackageOnboardingState::Processing).await?;
+        match self.check(&mut record, file).await {
+            Ok(()) => Ok(()),
+            Err(problem) => self.refuse(&mut record, problem.details().clone()).await,
+        }
+    }
+
+    /// Writes the body into `file`, bounded.
+    async fn receive(&self, body: Body, file: &Path) -> Answer<()> {
+        let failed = |error: std::io::Error| {
+            tracing::error!(%error, "an upload cannot be written");
+            let what = format!("the upload cannot be written: {error}");
+            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "package.not-written", what)
+        };
+        let mut out = tokio::fs::File::create(file).await.map_err(failed)?;
+        let mut stream = body.into_data_stream();
+        let mut size = 0_u64;
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|error| {
+                Problem::bad_request(format!("the upload did not arrive whole: {error}"))
+            })?;
+            size += chunk.len() as u64;
+            if size > self.largest {
+                let what = format!("the package is larger than {} bytes", self.largest);
+                return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", what));
+            }
+            out.write_all(&chunk).await.map_err(failed)?;
+        }
+        out.sync_all().await.map_err(failed)
+    }
+
+    /// Reads the package as a whole, and keeps it where nothing is wrong with it.
+    async fn check(&self, record: &mut PackageRecord, file: PathBuf) -> Answer<()> {
+        let id = record.info.id.clone();
+        let package =
+            self.packages.store(&id, file).await.map_err(|f| not_onboarded(f.to_string()))?;
+        let vnfd = package.vnfd();
+        let info = &mut record.info;
+        info.vnfd_id = Some(vnfd.descriptor_id.clone());
+        info.vnf_provider = Some(vnfd.provider.clone());
+        info.vnf_product_name = Some(vnfd.product_name.clone());
+        info.vnf_software_version = Some(vnfd.software_version.clone());
+        info.vnfd_version = Some(vnfd.descriptor_version.clone());
+        let hash = package.sha256().to_owned();
+        info.checksum = Some(Checksum { algorithm: "SHA-256".into(), hash });
+        info.warnings = package.warnings().iter().map(ToString::to_string).collect();
+        info.onboarding_state = PackageOnboardingState::Onboarded;
+        info.operational_state = PackageOperationalState::Enabled;
+        info.onboarding_failure_details = None;
+        match self.put(record).await {
+            Err(StoreError::Exists { .. }) => {
+                let taken = record.info.vnfd_id.take().unwrap_or_default();
+                if let Err(error) = self.packages.remove(&id).await {
+                    tracing::warn!(id, %error, "the file of a refused package stays");
+                }
+                let what =
+                    format!("another package with vnfdId `{taken}` is onboarded; delete it first");
+                Err(not_onboarded(what))
+            }
+            outcome => Ok(outcome?),
+        }
+    }
+
+    async fn note(&self, record: &mut PackageRecord, state: PackageOnboardingState) -> Answer<()> {
+        record.info.onboarding_state = state;
+        Ok(self.put(record).await?)
+    }
+
+    async fn refuse(&self, record: &mut PackageRecord, why: ProblemDetails) -> Answer<()> {
+        record.info.onboarding_state = PackageOnboardingState::Error;
+        record.info.operational_state = PackageOperationalState::Disabled;
+        record.info.onboarding_failure_details = Some(why);
+        Ok(self.put(record).await?)
+    }
+
+    async fn put(&self, record: &PackageRecord) -> Result<(), StoreError> {
+        self.store.write(None, vec![Change::PutPackage(Box::new(record.clone()))]).await
+    }
+
+    /// Deletes a package that no instance was made from.
+    ///
+    /// # Errors
+    ///
+    /// 404; 409 with the instances that need it.
+    pub async fn delete(&self, tenant: &str, id: &str) -> Answer<()> {
+        self.store.package_record(tenant, id).await?;
+        let gone = Change::RemovePackage { tenant: tenant.to_owned(), id: id.to_owned() };
+        self.store.write(None, vec![gone]).await?;
+        if let Err(error) = self.packages.remove(id).await {
+            tracing::warn!(id, %error, "the file of a deleted package stays");
+        }
+        Ok(())
+    }
+
+    /// The VNFD's main file, as it is in the package.
+    ///
+    /// # Errors
+    ///
+    /// 404; 409 where the package is not onboarded.
+    pub async fn vnfd(&self, tenant: &str, id: &str) -> Answer<Vec<u8>> {
+        let record = self.store.package_record(tenant, id).await?;
+        if record.info.onboarding_state != PackageOnboardingState::Onboarded {
+            let what = format!("package `{id}` is not ONBOARDED");
+            return Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what));
+        }
+        let package = self
+            .packages
+            .package(tenant, id)
+            .await
+            .map_err(|error| Problem::from(vnfm_core::Refusal::unprocessable(error)))?;
+        package.read(package.entry()).map_err(|error| Problem::not_found(error.to_string()))
+    }
+}
+
+fn not_onboarded(why: String) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "package.refused", why)
+}
+
+async fn remove(file: &Path) {
+    match tokio::fs::remove_file(file).await {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            tracing::warn!(file = %file.display(), %error, "an upload's file stays");
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,127 @@
+//! The operator's page at `/`: instances, operations and why they wait. It only shows.
+
+use crate::problem::Answer;
+use crate::state::{App, TENANT};
+use axum::extract::State;
+use axum::response::Html;
+use std::fmt::Write as _;
+use vnfm_core::ports::{InstanceFilter, InstanceRecord, OpRecord};
+
+/// How many rows of each table are shown.
+const ROWS: usize = 200;
+
+pub(crate) async fn show(State(app): State<App>) -> Answer<Html<String>> {
+    let filter = InstanceFilter { limit: ROWS, ..InstanceFilter::default() };
+    let store = app.engine.store();
+    let instances = store.instances(TENANT, &filter).await?;
+    let mut ops = store.ops(TENANT, &filter).await?;
+    ops.sort_by_key(|record| std::cmp::Reverse(record.op.start_time));
+    let mut page = String::from(HEAD);
+    table(
+        &mut page,
+        "VNF instances",
+        &["name", "id", "VNFD", "state", "VNFCs", "operation"],
+        instances.iter().map(instance),
+    );
+    let mut rows = Vec::new();
+    for record in &ops {
+        rows.push(op(&app, record).await);
+    }
+    table(
+        &mut page,
+        "Operations",
+        &["operation", "id", "instance", "state", "since", "what"],
+        rows.into_iter(),
+    );
+    page.push_str("</body></html>\n");
+    Ok(Html(page))
+}
+
+fn instance(record: &InstanceRecord) -> Vec<String> {
+    let vnf = &record.vnf;
+    let vnfcs = vnf.instantiated_vnf_info.as_ref().map_or(0, |info| info.vnfc_resource_info.len());
+    vec![
+        vnf.vnf_instance_name.clone().unwrap_or_default(),
+        vnf.id.clone(),
+        vnf.vnfd_id.clone(),
+        if vnf.instantiated_vnf_info.is_some() { "INSTANTIATED" } else { "NOT_INSTANTIATED" }
+            .into(),
+        vnfcs.to_string(),
+        record.active_op.clone().unwrap_or_default(),
+    ]
+}
+
+async fn op(app: &App, record: &OpRecord) -> Vec<String> {
+    let op = &record.op;
+    vec![
+        op.operation.to_string(),
+        op.id.clone(),
+        op.vnf_instance_id.clone(),
+        op.operation_state.to_string(),
+        op.state_entered_time.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
+        what(app, record).await,
+    ]
+}
+
+/// Why it stopped, or what it does and waits for.
+async fn what(app: &App, record: &OpRecord) -> String {
+    if let Some(error) = &record.op.error {
+        return error.detail.clone();
+    }
+    if !record.op.operation_state.is_driven() {
+        return String::new();
+    }
+    match app.engine.progress(TENANT, &record.op.id).await {
+        Ok(progress) => {
+            let step = progress.step.unwrap_or_default();
+            let waiting =
+                progress.waiting.map(|waiting| format!(": waits for {}", waiting.for_what));
+            step + &waiting.or(progress.message.map(|m| format!(": {m}"))).unwrap_or_default()
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+fn table(page: &mut String, title: &str, heads: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+    let _ = write!(page, "<h2>{}</h2><table><tr>", escape(title));
+    for head in heads {
+        let _ = write!(page, "<th>{}</th>", escape(head));
+    }
+    page.push_str("</tr>");
+    for row in rows {
+        page.push_str("<tr>");
+        for cell in row {
+            let _ = write!(page, "<td>{}</td>", escape(&cell));
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</table>\n");
+}
+
+fn escape(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, letter| {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+        out
+    })
+}
+
+const HEAD: &str = "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>vnfm</title>\
+<meta http-equiv=\"refresh\" content=\"3\"><style>body{font:14px sans-serif;margin:2em}\
+table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.3em .6em;text-align:left;\
+vertical-align:top}th{background:#eee}td{max-width:40em;overflow-wrap:anywhere}</style></head>\
+<body><h1>vnfm</h1>\n";
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_came_from_outside_is_escaped() {
+        assert_eq!(super::escape("<a href='x'>&"), "&lt;a href=&#39;x&#39;&gt;&amp;");
+    }
+}

@@ -1,0 +1,103 @@
+//! The one place that knows status codes: every refusal and every bad request becomes `ProblemDetails` here
+//! (SOL013 6.3), `application/problem+json`.
+//!
+//! | [`Why`] | status |
+//! |---|---|
+//! | `NotFound` | 404 |
+//! | `Conflict` | 409 |
+//! | `Unprocessable` | 422 |
+//! | `Unavailable` | 503 |
+//! | `Broken` | 500, without inner text |
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use vnfm_core::ports::StoreError;
+use vnfm_core::{Refusal, Why};
+use vnfm_types::ProblemDetails;
+
+/// An answer that says no.
+#[derive(Debug)]
+pub struct Problem(Box<ProblemDetails>);
+
+/// What a handler returns.
+pub type Answer<T = Response> = Result<T, Problem>;
+
+/// Where `docs/errors.md` is served from; a code is a fragment of it.
+const ERRORS: &str = "https://vnfm.dev/errors#";
+
+impl Problem {
+    /// A problem of a request, with our code for it.
+    pub fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Self {
+        let mut details = ProblemDetails::new(status.as_u16(), detail);
+        details.type_uri = Some(format!("{ERRORS}{code}"));
+        details.title = status.canonical_reason().map(ToOwned::to_owned);
+        details.code = Some(code.to_owned());
+        Self(Box::new(details))
+    }
+
+    /// A request that is not what the resource takes (400).
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "request.malformed", detail)
+    }
+
+    /// No such thing (404).
+    pub fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "request.not-found", detail)
+    }
+
+    /// What it says.
+    pub fn details(&self) -> &ProblemDetails {
+        &self.0
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let status = match refusal.why {
+            Why::NotFound => StatusCode::NOT_FOUND,
+            Why::Conflict => StatusCode::CONFLICT,
+            Why::Unprocessable => StatusCode::UNPROCESSABLE_ENTITY,
+            Why::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        if status == StatusCode::INTERNAL_SERVER_ERROR {
+            tracing::error!(code = refusal.code.name, detail = refusal.detail, "a request failed");
+        }
+        let detail = format!("{}; next: {}", refusal.detail, refusal.next());
+        let mut problem = Self::new(status, refusal.code.name, detail);
+        problem.0.title = Some(refusal.code.means.to_owned());
+        problem.0.retryable = Some(refusal.why == Why::Unavailable);
+        problem.0.blocked_by = refusal.blocked_by;
+        if let Some(source) = refusal.source {
+            problem.0.code = Some(source.name().to_owned());
+            problem.0.resource = source.resource().map(ToOwned::to_owned);
+            problem.0.request_id = source.request_id().map(ToOwned::to_owned);
+        }
+        problem
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        Refusal::from(error).into()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status =
+            StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self.0).unwrap_or_default();
+        let mut response = (status, body).into_response();
+        let kind = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}

@@ -1,0 +1,129 @@
+//! One file per resource; this one puts them under their paths and behind the gate.
+
+pub mod api_versions;
+mod orphans;
+mod own_op_occs;
+mod plugins;
+mod secrets;
+mod vims;
+mod vnf_instances;
+mod vnf_lcm_op_occs;
+mod vnf_packages;
+
+use crate::state::App;
+use crate::{gate, page};
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{get, post};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
+use tower_http::trace::TraceLayer;
+
+/// Our OpenAPI document, written by hand and checked against [`PATHS`].
+pub const OPENAPI: &str = include_str!("../../../../schemas/openapi/vnfm.yaml");
+
+/// Every path with its methods, as the OpenAPI document has to show them.
+pub const PATHS: &[(&str, &[&str])] = &[
+    ("/vnflcm/api_versions", &["get"]),
+    ("/vnflcm/v2/api_versions", &["get"]),
+    ("/vnflcm/v2/vnf_instances", &["get", "post"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}", &["get", "delete"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/instantiate", &["post"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/terminate", &["post"]),
+    ("/vnflcm/v2/vnf_lcm_op_occs", &["get"]),
+    ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}", &["get"]),
+    ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/retry", &["post"]),
+    ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/rollback", &["post"]),
+    ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/fail", &["post"]),
+    ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/cancel", &["post"]),
+    ("/vnfpkgm/api_versions", &["get"]),
+    ("/vnfpkgm/v2/api_versions", &["get"]),
+    ("/vnfpkgm/v2/vnf_packages", &["get", "post"]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}", &["get", "delete"]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content", &["put"]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/vnfd", &["get"]),
+    ("/vnfm/v1/vims", &["get", "post"]),
+    ("/vnfm/v1/vims/{vimId}", &["get", "patch", "delete"]),
+    ("/vnfm/v1/vims/{vimId}/check", &["post"]),
+    ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/progress", &["get"]),
+    ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/events", &["get"]),
+    ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/log", &["get"]),
+    ("/vnfm/v1/orphans", &["get"]),
+    ("/vnfm/v1/plugins", &["get"]),
+    ("/vnfm/v1/secrets/rotate", &["post"]),
+    ("/vnfm/v1/health", &["get"]),
+    ("/openapi.yaml", &["get"]),
+    ("/", &["get"]),
+];
+
+/// The whole facade over `app`; an embedder nests it into its own application.
+pub fn router(app: App) -> Router {
+    Router::new()
+        .merge(lcm())
+        .merge(packages())
+        .merge(own())
+        .fallback(gate::unknown)
+        .method_not_allowed_fallback(gate::not_allowed)
+        .layer(from_fn(gate::version))
+        .layer(from_fn_with_state(app.clone(), gate::credential))
+        .layer(CatchPanicLayer::custom(gate::panicked))
+        .layer(PropagateRequestIdLayer::x_request_id())
+        .layer(TraceLayer::new_for_http())
+        .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
+        .with_state(app)
+}
+
+fn lcm() -> Router<App> {
+    Router::new()
+        .route("/vnflcm/api_versions", get(api_versions::lcm))
+        .route("/vnflcm/v2/api_versions", get(api_versions::lcm))
+        .route("/vnflcm/v2/vnf_instances", get(vnf_instances::list).post(vnf_instances::create))
+        .route(
+            "/vnflcm/v2/vnf_instances/{id}",
+            get(vnf_instances::show).delete(vnf_instances::delete),
+        )
+        .route("/vnflcm/v2/vnf_instances/{id}/instantiate", post(vnf_instances::instantiate))
+        .route("/vnflcm/v2/vnf_instances/{id}/terminate", post(vnf_instances::terminate))
+        .route("/vnflcm/v2/vnf_lcm_op_occs", get(vnf_lcm_op_occs::list))
+        .route("/vnflcm/v2/vnf_lcm_op_occs/{id}", get(vnf_lcm_op_occs::show))
+        .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/retry", post(vnf_lcm_op_occs::retry))
+        .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/rollback", post(vnf_lcm_op_occs::rollback))
+        .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/fail", post(vnf_lcm_op_occs::fail))
+        .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/cancel", post(vnf_lcm_op_occs::cancel))
+}
+
+fn packages() -> Router<App> {
+    Router::new()
+        .route("/vnfpkgm/api_versions", get(api_versions::packages))
+        .route("/vnfpkgm/v2/api_versions", get(api_versions::packages))
+        .route("/vnfpkgm/v2/vnf_packages", get(vnf_packages::list).post(vnf_packages::create))
+        .route(
+            "/vnfpkgm/v2/vnf_packages/{id}",
+            get(vnf_packages::show).delete(vnf_packages::delete),
+        )
+        .route(
+            "/vnfpkgm/v2/vnf_packages/{id}/package_content",
+            axum::routing::put(vnf_packages::upload),
+        )
+        .route("/vnfpkgm/v2/vnf_packages/{id}/vnfd", get(vnf_packages::vnfd))
+}
+
+fn own() -> Router<App> {
+    Router::new()
+        .route("/vnfm/v1/vims", get(vims::list).post(vims::register))
+        .route("/vnfm/v1/vims/{id}", get(vims::show).patch(vims::update).delete(vims::delete))
+        .route("/vnfm/v1/vims/{id}/check", post(vims::check))
+        .route("/vnfm/v1/op_occs/{id}/progress", get(own_op_occs::progress))
+        .route("/vnfm/v1/op_occs/{id}/events", get(own_op_occs::events))
+        .route("/vnfm/v1/op_occs/{id}/log", get(own_op_occs::log))
+        .route("/vnfm/v1/orphans", get(orphans::list))
+        .route("/vnfm/v1/plugins", get(plugins::list))
+        .route("/vnfm/v1/secrets/rotate", post(secrets::rotate))
+        .route("/vnfm/v1/health", get(|| async { axum::Json(serde_json::json!({"status": "ok"})) }))
+        .route("/openapi.yaml", get(openapi))
+        .route("/", get(page::show))
+}
+
+async fn openapi() -> impl axum::response::IntoResponse {
+    ([("content-type", "application/yaml")], OPENAPI)
+}

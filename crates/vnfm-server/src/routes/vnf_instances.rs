@@ -1,0 +1,72 @@
+//! VNF instances (SOL003 5.4.2, 5.4.3) and the tasks on them (5.4.4, 5.4.8).
+
+use crate::body::Json;
+use crate::problem::Answer;
+use crate::query;
+use crate::state::{App, TENANT};
+use crate::view::{self, Root};
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use std::collections::BTreeMap;
+use vnfm_types::{CreateVnfRequest, InstantiateVnfRequest, TerminateVnfRequest, VnfInstance};
+
+pub(super) async fn create(
+    State(app): State<App>,
+    root: Root,
+    Json(request): Json<CreateVnfRequest>,
+) -> Answer {
+    let record = app.engine.create(TENANT, request).await?;
+    let location = root.instance(&record.vnf.id);
+    let body = axum::Json(view::instance(record, &root));
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    root: Root,
+    Query(asked): Query<BTreeMap<String, String>>,
+) -> Answer {
+    let filter = query::page(&asked)?;
+    let records = app.engine.store().instances(TENANT, &filter).await?;
+    let shown: Vec<_> = records.into_iter().map(|record| view::instance(record, &root)).collect();
+    let uri = format!("{}/vnflcm/v2/vnf_instances", root.0);
+    Ok(query::answer(shown, &uri, |vnf: &VnfInstance| vnf.id.clone()))
+}
+
+pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
+    let record = app.engine.store().instance(TENANT, &id).await?;
+    let tag = format!("\"{}\"", record.version);
+    Ok(([(header::ETAG, tag)], axum::Json(view::instance(record, &root))).into_response())
+}
+
+pub(super) async fn delete(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {
+    app.engine.delete(TENANT, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn instantiate(
+    State(app): State<App>,
+    root: Root,
+    Path(id): Path<String>,
+    Json(request): Json<InstantiateVnfRequest>,
+) -> Answer {
+    let op_id = app.engine.instantiate(TENANT, &id, request).await?;
+    Ok(accepted(&app, &root, &op_id))
+}
+
+pub(super) async fn terminate(
+    State(app): State<App>,
+    root: Root,
+    Path(id): Path<String>,
+    Json(request): Json<TerminateVnfRequest>,
+) -> Answer {
+    let op_id = app.engine.terminate(TENANT, &id, request).await?;
+    Ok(accepted(&app, &root, &op_id))
+}
+
+/// 202 with the occurrence's URI; somebody drives it from now on.
+fn accepted(app: &App, root: &Root, op_id: &str) -> Response {
+    app.wake.wake();
+    (StatusCode::ACCEPTED, [(header::LOCATION, root.op(op_id))]).into_response()
+}

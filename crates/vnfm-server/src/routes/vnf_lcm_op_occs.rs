@@ -1,0 +1,57 @@
+//! Operation occurrences (SOL003 5.4.12, 5.4.13) and the error handling tasks on them (5.4.14 to 5.4.17).
+
+use crate::body::Json;
+use crate::problem::Answer;
+use crate::query;
+use crate::state::{App, TENANT};
+use crate::view::{self, Root};
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use std::collections::BTreeMap;
+use vnfm_types::{CancelRequest, VnfLcmOpOcc};
+
+pub(super) async fn list(
+    State(app): State<App>,
+    root: Root,
+    Query(asked): Query<BTreeMap<String, String>>,
+) -> Answer {
+    let filter = query::page(&asked)?;
+    let records = app.engine.store().ops(TENANT, &filter).await?;
+    let shown: Vec<_> = records.into_iter().map(|record| view::op(record, &root)).collect();
+    let uri = format!("{}/vnflcm/v2/vnf_lcm_op_occs", root.0);
+    Ok(query::answer(shown, &uri, |op: &VnfLcmOpOcc| op.id.clone()))
+}
+
+pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
+    let record = app.engine.store().op(TENANT, &id).await?;
+    let tag = format!("\"{}\"", record.op.state_entered_time.as_microsecond());
+    Ok(([(header::ETAG, tag)], axum::Json(view::op(record, &root))).into_response())
+}
+
+pub(super) async fn retry(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {
+    app.engine.retry(TENANT, &id).await?;
+    app.wake.wake();
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(super) async fn rollback(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {
+    app.engine.rollback(TENANT, &id).await?;
+    app.wake.wake();
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(super) async fn fail(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
+    app.engine.fail(TENANT, &id).await?;
+    let record = app.engine.store().op(TENANT, &id).await?;
+    Ok(axum::Json(view::op(record, &root)).into_response())
+}
+
+pub(super) async fn cancel(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    Json(request): Json<CancelRequest>,
+) -> Answer<StatusCode> {
+    app.engine.cancel(TENANT, &id, request.cancel_mode).await?;
+    Ok(StatusCode::ACCEPTED)
+}

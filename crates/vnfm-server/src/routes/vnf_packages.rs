@@ -1,0 +1,69 @@
+//! VNF packages, onboarded by upload the SOL005 way (9.4.2 to 9.4.5).
+
+use crate::body::Json;
+use crate::problem::Answer;
+use crate::query;
+use crate::state::{App, TENANT};
+use crate::view::{self, Root};
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use vnfm_types::KeyValuePairs;
+
+/// `CreateVnfPkgInfoRequest` (SOL005 9.5.2.2).
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Create {
+    #[serde(default)]
+    user_defined_data: KeyValuePairs,
+}
+
+pub(super) async fn create(
+    State(app): State<App>,
+    root: Root,
+    Json(request): Json<Create>,
+) -> Answer {
+    let record = app.onboarding.create(TENANT, request.user_defined_data).await?;
+    let location = root.package(&record.info.id);
+    let body = axum::Json(view::package(record, &root));
+    Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    root: Root,
+    Query(asked): Query<BTreeMap<String, String>>,
+) -> Answer {
+    query::known(&asked, &[])?;
+    let records = app.engine.store().package_records(TENANT).await?;
+    let shown: Vec<_> = records.into_iter().map(|record| view::package(record, &root)).collect();
+    Ok(axum::Json(shown).into_response())
+}
+
+pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
+    let record = app.engine.store().package_record(TENANT, &id).await?;
+    Ok(axum::Json(view::package(record, &root)).into_response())
+}
+
+pub(super) async fn delete(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {
+    app.onboarding.delete(TENANT, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// 202; the record's `onboardingState` tells when it can be used, or why not.
+pub(super) async fn upload(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    body: Body,
+) -> Answer<StatusCode> {
+    app.onboarding.upload(TENANT, &id, body).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(super) async fn vnfd(State(app): State<App>, Path(id): Path<String>) -> Answer {
+    let vnfd = app.onboarding.vnfd(TENANT, &id).await?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], vnfd).into_response())
+}

@@ -1,0 +1,90 @@
+//! Records as the standard shows them: with `_links`, without secrets.
+
+use axum::http::HeaderMap;
+use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord};
+use vnfm_types::LcmOperationState::FailedTemp;
+use vnfm_types::{
+    InstantiationState, Link, PackageOnboardingState, VnfInstance, VnfInstanceLinks, VnfLcmOpOcc,
+    VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks,
+};
+
+/// Where this server is, as the client sees it: configured, or from the request's `Host`.
+#[derive(Debug, Clone)]
+pub struct Root(pub String);
+
+impl Root {
+    /// The root for a request.
+    pub fn of(headers: &HeaderMap, public_url: Option<&str>, tls: bool) -> Self {
+        let host = headers.get("host").and_then(|host| host.to_str().ok()).unwrap_or("localhost");
+        let scheme = if tls { "https" } else { "http" };
+        let derived = || format!("{scheme}://{host}");
+        Self(public_url.map_or_else(derived, |url| url.trim_end_matches('/').to_owned()))
+    }
+
+    fn link(&self, path: &str) -> Link {
+        Link { href: format!("{}{path}", self.0) }
+    }
+
+    /// The URI of an instance.
+    pub fn instance(&self, id: &str) -> String {
+        format!("{}/vnflcm/v2/vnf_instances/{id}", self.0)
+    }
+
+    /// The URI of an operation occurrence.
+    pub fn op(&self, id: &str) -> String {
+        format!("{}/vnflcm/v2/vnf_lcm_op_occs/{id}", self.0)
+    }
+
+    /// The URI of a package.
+    pub fn package(&self, id: &str) -> String {
+        format!("{}/vnfpkgm/v2/vnf_packages/{id}", self.0)
+    }
+}
+
+/// An instance; a task's link is there while the task is possible.
+pub fn instance(record: InstanceRecord, root: &Root) -> VnfInstance {
+    let mut vnf = record.vnf;
+    for connection in vnf.vim_connection_info.values_mut() {
+        connection.access_info.clear();
+    }
+    let path = format!("/vnflcm/v2/vnf_instances/{}", vnf.id);
+    let free = record.active_op.is_none();
+    let instantiated = vnf.instantiation_state == InstantiationState::Instantiated;
+    let task = |name: &str, possible: bool| possible.then(|| root.link(&format!("{path}/{name}")));
+    vnf.links = Some(VnfInstanceLinks {
+        this: root.link(&path),
+        instantiate: task("instantiate", free && !instantiated),
+        terminate: task("terminate", free && instantiated),
+    });
+    vnf
+}
+
+/// An operation occurrence; a task's link is there while the task is allowed.
+pub fn op(record: OpRecord, root: &Root) -> VnfLcmOpOcc {
+    let mut op = record.op;
+    let path = format!("/vnflcm/v2/vnf_lcm_op_occs/{}", op.id);
+    let stopped = op.operation_state == FailedTemp;
+    let task = |name: &str, allowed: bool| allowed.then(|| root.link(&format!("{path}/{name}")));
+    op.links = Some(VnfLcmOpOccLinks {
+        this: root.link(&path),
+        vnf_instance: root.link(&format!("/vnflcm/v2/vnf_instances/{}", op.vnf_instance_id)),
+        cancel: task("cancel", op.operation_state.is_driven()),
+        retry: task("retry", stopped),
+        rollback: task("rollback", stopped && record.point_of_no_return.is_none()),
+        fail: task("fail", stopped),
+    });
+    op
+}
+
+/// A package.
+pub fn package(record: PackageRecord, root: &Root) -> VnfPkgInfo {
+    let mut info = record.info;
+    let path = format!("/vnfpkgm/v2/vnf_packages/{}", info.id);
+    let onboarded = info.onboarding_state == PackageOnboardingState::Onboarded;
+    info.links = Some(VnfPkgInfoLinks {
+        this: root.link(&path),
+        vnfd: onboarded.then(|| root.link(&format!("{path}/vnfd"))),
+        package_content: root.link(&format!("{path}/package_content")),
+    });
+    info
+}
