@@ -1,9 +1,9 @@
 //! `kubeadm init | join | reset | token | version`, with the checks, files and words of the real one.
 
+use super::Lan;
 use super::host::Host;
 use super::programs::hex;
 use super::shell::{Output, Shell, lines};
-use super::{Lan, Plane};
 use crate::kubernetes::ClusterSpec;
 use serde::Deserialize;
 use serde_json::Value;
@@ -201,9 +201,8 @@ async fn init(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
         disk.write(API_SERVER, "kind: Pod\n", 0o600);
     }
     host.settings().active.insert("kubelet".into());
-    let tokens = token.split_once('.').map(|(id, secret)| (id.to_owned(), secret.to_owned()));
-    let plane = Plane { cluster, tokens: tokens.into_iter().collect() };
-    host.lan.planes().insert(endpoint.clone(), plane);
+    cluster.bootstrap_token_add(&token);
+    host.lan.planes().insert(endpoint.clone(), cluster);
     let join = join_command(&endpoint, &token, &ca);
     Ok(format!(
         "[init] Using Kubernetes version: {VERSION}\n[preflight] Running pre-flight checks\n\
@@ -244,13 +243,13 @@ fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
     let plane = plane.ok_or_else(|| {
         format!("{fault}failed to request the cluster-info ConfigMap: dial tcp {endpoint}: connect: connection refused\n")
     })?;
-    let (id, secret) = token.split_once('.').unwrap_or_default();
-    if plane.tokens.get(id).is_none_or(|known| known != secret) {
+    let id = token.split('.').next().unwrap_or_default();
+    if !token.contains('.') || !plane.bootstrap_token_valid(&token) {
         return Err(format!(
             "{fault}could not find a JWS signature in the cluster-info ConfigMap for token ID \"{id}\"\n"
         ));
     }
-    let ca = plane.cluster.ca_pem();
+    let ca = plane.ca_pem();
     if hash != ca_hash(&ca) {
         return Err(format!(
             "{fault}cluster CA found in cluster-info ConfigMap is invalid: none of the public keys are pinned\n"
@@ -269,7 +268,7 @@ fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
         disk.write(CA, ca, 0o644);
     }
     host.settings().active.insert("kubelet".into());
-    plane.cluster.add_node(&node, &host.spec().address.to_string());
+    plane.add_node(&node, &host.spec().address.to_string());
     Ok("[preflight] Running pre-flight checks\n\nThis node has joined the cluster:\n\
         * Certificate signing request was sent to apiserver and a response was received.\n"
         .into())
@@ -291,25 +290,34 @@ fn token(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
     let endpoint = endpoint.ok_or_else(|| {
         format!("failed to load admin kubeconfig: open {ADMIN}: no such file or directory\n")
     })?;
-    let mut planes = host.lan.planes();
-    let plane = planes.get_mut(&endpoint).ok_or("the API server does not answer\n")?;
+    let plane = host.lan.planes().get(&endpoint).cloned();
+    let plane = plane.ok_or("the API server does not answer\n")?;
     match wanted.plain.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["create"] => {
             let token = fresh_token();
-            let (id, secret) = token.split_once('.').unwrap_or_default();
-            plane.tokens.insert(id.to_owned(), secret.to_owned());
-            let ca = plane.cluster.ca_pem();
+            plane.bootstrap_token_add(&token);
             let joins = wanted.flags.contains_key("print-join-command");
-            Ok(if joins { join_command(&endpoint, &token, &ca) } else { format!("{token}\n") })
+            Ok(if joins {
+                join_command(&endpoint, &token, &plane.ca_pem())
+            } else {
+                format!("{token}\n")
+            })
         }
         ["delete", ids @ ..] => {
             let said = ids.iter().map(|id| {
-                plane.tokens.remove(id.split('.').next().unwrap_or_default());
+                plane.bootstrap_token_remove(id);
                 format!("bootstrap token \"{id}\" deleted\n")
             });
             Ok(lines(said))
         }
-        ["list"] => Ok(lines(plane.tokens.keys().map(|id| format!("{id}.<hidden>\n")))),
+        ["list"] => {
+            let secrets =
+                plane.get_json("/api/v1/namespaces/kube-system/secrets").unwrap_or_default();
+            let names = secrets["items"].as_array().into_iter().flatten();
+            let names = names.filter_map(|secret| secret["metadata"]["name"].as_str());
+            let ids = names.filter_map(|name| name.strip_prefix("bootstrap-token-"));
+            Ok(lines(ids.map(|id| format!("{id}.<hidden>\n"))))
+        }
         other => Err(format!("unknown command {other:?} for \"kubeadm token\" (not simulated)\n")),
     }
 }

@@ -3,9 +3,7 @@
 use super::kubeadm::{endpoint_of, parse};
 use super::shell::{Input, Output, Shell, lines};
 use crate::kubernetes::Cluster;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
@@ -102,7 +100,7 @@ fn cluster(shell: &Shell, line: &Line<'_>) -> Result<Arc<Cluster>, String> {
     };
     let endpoint = endpoint_of(&shell.host.lan, &config);
     let plane = endpoint.and_then(|endpoint| shell.host.lan.planes().get(&endpoint).cloned());
-    plane.map(|plane| plane.cluster).ok_or_else(|| {
+    plane.ok_or_else(|| {
         "The connection to the server was refused - did you specify the right host or port?\n"
             .into()
     })
@@ -124,29 +122,13 @@ async fn apply(
         None => return Err("error: must specify one of -f and -k\n".into()),
     };
     let mut said = Vec::new();
-    for mut document in parse(&text).map_err(|e| format!("error: error parsing {e}\n"))? {
-        fill_token(cluster, &mut document);
+    for document in parse(&text).map_err(|e| format!("error: error parsing {e}\n"))? {
         let kind = document["kind"].as_str().unwrap_or_default().to_lowercase();
         let name = document["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         cluster.apply(&document.to_string()).map_err(|e| format!("Error from server: {e}\n"))?;
         said.push(format!("{kind}/{name} serverside-applied\n"));
     }
     Ok(lines(said))
-}
-
-/// A Secret for a service account gets its token, as the real cluster's token controller does it.
-fn fill_token(cluster: &Cluster, document: &mut Value) {
-    if document["type"] != "kubernetes.io/service-account-token" {
-        return;
-    }
-    let account = &document["metadata"]["annotations"]["kubernetes.io/service-account.name"];
-    let namespace = document["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
-    let token = cluster.token_for(&namespace, account.as_str().unwrap_or_default());
-    document["data"] = json!({
-        "token": STANDARD.encode(token),
-        "ca.crt": STANDARD.encode(cluster.ca_pem()),
-        "namespace": STANDARD.encode(&namespace),
-    });
 }
 
 /// The path of a kind's collection.

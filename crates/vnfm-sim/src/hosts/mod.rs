@@ -62,28 +62,20 @@ impl std::fmt::Debug for User {
     }
 }
 
-/// A control plane on one of the hosts.
-#[derive(Clone)]
-pub(crate) struct Plane {
-    pub(crate) cluster: Arc<Cluster>,
-    /// Bootstrap tokens: id, secret.
-    pub(crate) tokens: BTreeMap<String, String>,
-}
-
 /// What all hosts of a world share.
 pub(crate) struct Lan {
     pub(crate) books: Arc<Books>,
     pub(crate) faults: Arc<Faults>,
     pub(crate) clusters: Arc<Clusters>,
     pub(crate) ssh_port: u16,
-    /// What `kubeadm init` made, by `ADDRESS:PORT`.
-    planes: Mutex<BTreeMap<String, Plane>>,
+    /// Clusters that `kubeadm init` made, by `ADDRESS:PORT`.
+    planes: Mutex<BTreeMap<String, Arc<Cluster>>>,
     hosts: Mutex<BTreeMap<String, Arc<Host>>>,
 }
 
 impl Lan {
     /// The clusters by endpoint.
-    pub(crate) fn planes(&self) -> MutexGuard<'_, BTreeMap<String, Plane>> {
+    pub(crate) fn planes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Cluster>>> {
         self.planes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

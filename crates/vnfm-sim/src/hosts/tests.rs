@@ -11,6 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
+const NETWORK: &str = "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: cni, namespace: kube-system}, \
+    spec: {selector: {matchLabels: {app: cni}}, template: {metadata: {labels: {app: cni}}, spec: {containers: \
+    [{name: cni, image: cni}]}}}}";
+
 /// A world of hosts only, in a loopback /24 that nobody else uses.
 struct Room {
     hosts: Hosts,
@@ -102,6 +106,11 @@ async fn a_cluster_grows_as_with_the_real_kubeadm() {
     assert!(again.err.contains("kubelet.conf already exists"), "{again:?}");
 
     let kubectl = "kubectl --kubeconfig /etc/kubernetes/admin.conf";
+    let early = format!("{kubectl} wait --for=condition=Ready node/m1 --timeout=0s");
+    let early = as_root(&master, &early).await;
+    assert!(early.err.contains("timed out"), "no network, no ready node: {early:?}");
+    let applied = as_root(&master, &format!("echo '{NETWORK}' | {kubectl} apply -f -")).await;
+    assert_eq!(applied.code, 0, "{applied:?}");
     let ready =
         as_root(&master, &format!("{kubectl} wait --for=condition=Ready node/m1 node/w1")).await;
     assert_eq!(text(&ready), "node/m1 condition met\nnode/w1 condition met\n", "{ready:?}");
