@@ -294,7 +294,7 @@ fn feeds(watched: &[&Placed], owner: &Ownership) -> Vec<Feed> {
     let mut feeds: Vec<Feed> = Vec::new();
     let mut add = |feed: Feed| {
         if !feeds.contains(&feed) {
-            feeds.push(feed)
+            feeds.push(feed);
         }
     };
     for placed in watched {

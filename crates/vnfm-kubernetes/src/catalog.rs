@@ -1,5 +1,5 @@
 //! Which kinds the cluster serves, under which paths, and whether they live in a namespace: by discovery, so that
-//! any kind will do. A kind that a CustomResourceDefinition of the package brings is known before it is served.
+//! any kind will do. A kind that a `CustomResourceDefinition` of the package brings is known before it is served.
 
 use crate::client::Session;
 use crate::errors;
@@ -190,7 +190,7 @@ fn gvk(api_version: &str, kind: &str) -> GroupVersionKind {
     GroupVersionKind::gvk(group, version, kind)
 }
 
-/// The kinds that an object defines, if it is a CustomResourceDefinition.
+/// The kinds that an object defines, if it is a `CustomResourceDefinition`.
 fn brought_by(object: &Value) -> Vec<Kind> {
     if object.get("kind").and_then(Value::as_str) != Some("CustomResourceDefinition") {
         return Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! What was to be made and is not ours stays: it is never deleted by its name alone, always by its UID. A handle
 //! that was lost with a crash is made anew from the package. In a namespace that is not ours, whatever still
-//! carries our labels afterwards (a StatefulSet's claims) is swept up.
+//! carries our labels afterwards (a `StatefulSet`'s claims) is swept up.
 
 use crate::apply::{Placed, look};
 use crate::catalog::{Catalog, Target, core};
@@ -44,7 +44,8 @@ pub(crate) struct Made {
     pub(crate) uid: Option<String>,
     pub(crate) stage: usize,
     /// False for a namespace that was there before.
-    pub(crate) made_by_us: bool,
+    #[serde(rename = "madeByUs")]
+    pub(crate) is_ours: bool,
 }
 
 impl Handle {
@@ -67,7 +68,7 @@ impl Handle {
     pub(crate) fn reversed(&self) -> Vec<Vec<Target>> {
         let mut stages: Vec<Vec<Target>> = Vec::new();
         let mut last = None;
-        for made in self.objects.iter().rev().filter(|made| made.made_by_us) {
+        for made in self.objects.iter().rev().filter(|made| made.is_ours) {
             if last != Some(made.stage) {
                 stages.push(Vec::new());
                 last = Some(made.stage);
@@ -85,7 +86,7 @@ fn made(target: &Target, stage: usize, uid: Option<String>) -> Made {
         plural: target.resource.plural.clone(),
         namespace: target.namespace.clone(),
         name: target.name.clone(),
-        made_by_us: uid.is_some(),
+        is_ours: uid.is_some(),
         uid,
         stage,
     }
@@ -388,13 +389,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn object(name: &str, stage: usize, made_by_us: bool) -> Made {
+    fn object(name: &str, stage: usize, is_ours: bool) -> Made {
         let target = Target {
             resource: core("ConfigMap", "configmaps"),
             namespace: Some("a".into()),
             name: name.into(),
         };
-        Made { made_by_us, ..made(&target, stage, Some("u".into())) }
+        Made { is_ours, ..made(&target, stage, Some("u".into())) }
     }
 
     #[test]

@@ -42,7 +42,9 @@ pub(crate) fn stamp(object: &mut Value, owner: &Ownership) {
         if let Some(claims) =
             object.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut)
         {
-            claims.iter_mut().for_each(|claim| label(claim, owner));
+            for claim in claims {
+                label(claim, owner);
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! InfraDriver for Kubernetes: manifests by server-side apply, waits by watch.
+//! `InfraDriver` for Kubernetes: manifests by server-side apply, waits by watch.
 //!
 //! ```text
 //! VimConnectionInfo ── client      in memory only, asked anew at each call

@@ -305,7 +305,7 @@ fn with_failure(object: &Value, text: String) -> String {
 struct Condition<'a>(&'a Value);
 
 impl Condition<'_> {
-    fn is(&self, status: &str) -> bool {
+    fn is(self, status: &str) -> bool {
         text(self.0, "/status") == status
     }
 

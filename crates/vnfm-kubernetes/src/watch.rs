@@ -102,14 +102,14 @@ impl Scene {
         match event {
             Event::Init => seen.arriving.clear(),
             Event::InitApply(object) => {
-                drop(seen.arriving.insert(key(&object), shown(seen.resource.as_ref(), object)))
+                drop(seen.arriving.insert(key(&object), shown(seen.resource.as_ref(), object)));
             }
             Event::InitDone => {
                 seen.objects = std::mem::take(&mut seen.arriving);
                 seen.listed = true;
             }
             Event::Apply(object) => {
-                drop(seen.objects.insert(key(&object), shown(seen.resource.as_ref(), object)))
+                drop(seen.objects.insert(key(&object), shown(seen.resource.as_ref(), object)));
             }
             Event::Delete(object) => drop(seen.objects.remove(&key(&object))),
         }

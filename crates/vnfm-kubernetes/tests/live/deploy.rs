@@ -1,4 +1,4 @@
-//! Making it so: the whole VNF, twice as once, and each way in which the cluster says no.
+//! Making it so: the whole VNF, twice as once, and what is not ours stays.
 
 use crate::support::{CONFIG, SERVICE, World, deployment, package};
 use kube::api::{Patch, PatchParams};
@@ -7,7 +7,7 @@ use vnfm_core::ports::{ErrorKind, InfraDriver as _};
 
 #[tokio::test]
 async fn a_vnf_comes_up_twice_is_once_and_goes_without_a_trace() {
-    let Some(world) = World::live().await else { return };
+    let Some(world) = World::start().await else { return };
     let namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: $namespace}\n";
     let page =
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndata: {x: '${greeting} $HOME'}\n";
@@ -61,7 +61,7 @@ async fn a_vnf_comes_up_twice_is_once_and_goes_without_a_trace() {
 
 #[tokio::test]
 async fn somebody_elses_object_is_refused_by_name_and_untouched() {
-    let Some(world) = World::live().await else { return };
+    let Some(world) = World::start().await else { return };
     let namespace = format!("shared-{}", world.owner.instance_id);
     world.make_namespace(&namespace).await;
     let maps = world.config_maps(&namespace);
@@ -95,7 +95,7 @@ async fn somebody_elses_object_is_refused_by_name_and_untouched() {
 
 #[tokio::test]
 async fn another_manager_of_a_field_is_named() {
-    let Some(world) = World::live().await else { return };
+    let Some(world) = World::start().await else { return };
     let what = package(&[(1, CONFIG)], "", json!({}));
     let made = world.instantiate(&what, 20).await.unwrap();
     let maps = world.config_maps(&world.namespace());
@@ -115,97 +115,8 @@ async fn another_manager_of_a_field_is_named() {
 }
 
 #[tokio::test]
-async fn a_quota_is_the_reason_that_is_given() {
-    let Some(world) = World::live().await else { return };
-    let namespace = format!("small-{}", world.owner.instance_id);
-    world.make_namespace(&namespace).await;
-    let quotas = world.api("v1", "ResourceQuota", "resourcequotas", Some(&namespace));
-    world.make(&quotas, json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "small"}, "spec": {"hard": {"pods": "1", "count/secrets": "0"}}})).await;
-    let web = deployment(2, "");
-    let what = package(&[(1, &web)], "", json!({"namespace": namespace}));
-    let late = world.instantiate(&what, 6).await.unwrap_err();
-    assert_eq!((late.name(), late.kind()), ("kubernetes.not-ready", ErrorKind::Refused));
-    assert!(late.detail().contains("exceeded quota: small"), "{late}");
-    assert!(
-        world.seen.waits.lock().unwrap().iter().any(|wait| wait.contains("exceeded quota: small"))
-    );
-    world.terminate(&what, Value::Null).await.unwrap();
-    let secret =
-        "apiVersion: v1\nkind: Secret\nmetadata: {name: page}\nstringData: {password: hunter2}\n";
-    let what = package(&[(1, secret)], "", json!({"namespace": namespace}));
-    let refused = world.instantiate(&what, 20).await.unwrap_err();
-    assert_eq!(refused.name(), "kubernetes.quota", "{refused}");
-    assert!(!format!("{refused} {refused:?}").contains("hunter2"));
-    world.terminate(&what, Value::Null).await.unwrap();
-    world.assert_nothing_left().await;
-    world.clean(&world.namespaces(), &namespace).await;
-}
-
-#[tokio::test]
-async fn a_pod_that_nobody_takes_says_why() {
-    let Some(world) = World::live().await else { return };
-    let what = package(&[(1, &deployment(1, "      nodeSelector: {no: such}\n"))], "", json!({}));
-    let late = world.instantiate(&what, 6).await.unwrap_err();
-    assert_eq!(late.name(), "kubernetes.not-ready");
-    assert!(
-        late.detail().contains("Unschedulable") && late.detail().contains("pod `web-"),
-        "{late}"
-    );
-    world.terminate(&what, Value::Null).await.unwrap();
-    world.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn what_the_api_server_does_not_take_is_said_with_its_place() {
-    let Some(world) = World::live().await else { return };
-    let typo = "# a comment\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndta: {}\n";
-    let wrong = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: c}}, spec: {containers: []}}}\n";
-    let unknown = "apiVersion: example.org/v1\nkind: Wonder\nmetadata: {name: a}\n";
-    for (manifest, name, text, place) in [
-        (typo, "kubernetes.rejected", "dta", "Files/kubernetes/0.yaml:2"),
-        (wrong, "kubernetes.rejected", "selector", "Files/kubernetes/0.yaml:1"),
-        (
-            unknown,
-            "kubernetes.kind-unknown",
-            "the cluster serves no `Wonder` of `example.org/v1`",
-            "Files/kubernetes/0.yaml:1",
-        ),
-    ] {
-        let what = package(&[(1, manifest)], "", json!({}));
-        let refused = world.instantiate(&what, 20).await.unwrap_err();
-        assert_eq!((refused.name(), refused.kind()), (name, ErrorKind::Refused), "{refused}");
-        assert!(
-            refused.to_string().contains(text) && refused.to_string().contains(place),
-            "{refused}"
-        );
-        world.terminate(&what, Value::Null).await.unwrap();
-        world.assert_nothing_left().await;
-    }
-}
-
-#[tokio::test]
-async fn a_definition_and_its_objects_come_in_one_package() {
-    let Some(world) = World::live().await else { return };
-    let group = format!("g{}.example.com", world.owner.instance_id);
-    let definition = format!(
-        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{name: 'things.{group}'}}\nspec:\n  group: {group}\n  scope: Namespaced\n  names: {{kind: Thing, plural: things, singular: thing, listKind: ThingList}}\n  versions:\n  - name: v1\n    served: true\n    storage: true\n    schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}\n"
-    );
-    let thing =
-        format!("apiVersion: {group}/v1\nkind: Thing\nmetadata: {{name: one}}\nspec: {{a: 1}}\n");
-    let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: 'role-$namespace'}\nrules: []\n";
-    let what = package(&[(1, &definition), (2, &thing), (1, role)], "", json!({}));
-    let made = world.instantiate(&what, 30).await.unwrap();
-    let things = world.api(&format!("{group}/v1"), "Thing", "things", Some(&world.namespace()));
-    assert_eq!(things.get("one").await.unwrap().data["spec"]["a"], 1);
-    let again = world.instantiate(&what, 30).await.unwrap();
-    assert_eq!(again.handle, made.handle);
-    world.terminate(&what, made.handle).await.unwrap();
-    world.assert_nothing_left().await;
-}
-
-#[tokio::test]
 async fn a_namespace_that_is_going_is_not_used() {
-    let Some(world) = World::live().await else { return };
+    let Some(world) = World::start().await else { return };
     let namespace = format!("going-{}", world.owner.instance_id);
     world.make_namespace(&namespace).await;
     let maps = world.config_maps(&namespace);

@@ -10,7 +10,7 @@ use vnfm_core::ports::{ErrorKind, InfraDriver as _};
 
 #[tokio::test]
 async fn a_check_says_who_is_there_and_until_when() {
-    let Some(world) = World::live().await else { return };
+    let Some(world) = World::start().await else { return };
     let report = world.driver.check(&world.vim).await.unwrap();
     let system = world.namespaces().get("kube-system").await.unwrap();
     assert_eq!(report.identity, system.metadata.uid);
@@ -22,7 +22,7 @@ async fn a_check_says_who_is_there_and_until_when() {
 
 #[tokio::test]
 async fn what_is_wrong_with_a_login_is_told_apart() {
-    let Some(world) = World::live().await else { return };
+    let Some(world) = World::start().await else { return };
     let token = |token: &str| json!({"bearer_token": token}).as_object().cloned().unwrap();
     let proper = world.vim.login.lock().unwrap().0.clone();
     world.vim.update(|vim| vim.access_info = token("hunter2"));
@@ -31,7 +31,7 @@ async fn what_is_wrong_with_a_login_is_told_apart() {
     let other =
         rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap().cert.pem();
     world.vim.update(|vim| {
-        drop(vim.interface_info.insert("ssl_ca_cert".into(), other.replace('\n', " ").into()))
+        drop(vim.interface_info.insert("ssl_ca_cert".into(), other.replace('\n', " ").into()));
     });
     let stranger = world.driver.check(&world.vim).await.unwrap_err();
     assert_eq!(
@@ -40,7 +40,7 @@ async fn what_is_wrong_with_a_login_is_told_apart() {
         "{stranger}"
     );
     world.vim.update(|vim| {
-        drop(vim.interface_info.insert("endpoint".into(), "https://127.0.0.1:1".into()))
+        drop(vim.interface_info.insert("endpoint".into(), "https://127.0.0.1:1".into()));
     });
     let nobody = world.driver.check(&world.vim).await.unwrap_err();
     assert_eq!(
@@ -83,12 +83,12 @@ async fn token(accounts: &Api<ServiceAccount>, name: &str) -> String {
 
 #[tokio::test]
 async fn a_new_token_reaches_an_operation_that_waits() {
-    let Some(world) = World::live().await else { return };
+    let Some(world) = World::start().await else { return };
     let name = format!("account-{}", world.owner.instance_id);
     let (accounts, first) = account(&world, &name).await;
     let use_token = |token: String| {
         world.vim.update(|vim| {
-            vim.access_info = json!({"bearer_token": token}).as_object().cloned().unwrap()
+            vim.access_info = json!({"bearer_token": token}).as_object().cloned().unwrap();
         });
     };
     use_token(first);

@@ -1,7 +1,33 @@
 //! The driver against a real API server with controllers, scheduler and simulated nodes, named by
 //! `VNFM_LIVE_KUBECONFIG`. Without one the tests are skipped, loudly, and fail where `VNFM_REQUIRE_LIVE=1`.
 
+#[cfg(test)]
 mod deploy;
+#[cfg(test)]
 mod login;
+#[cfg(test)]
+mod real;
+#[cfg(test)]
 mod remove;
+#[cfg(test)]
 mod support;
+
+use kube::config::Kubeconfig;
+use std::sync::Arc;
+
+const KUBECONFIG: &str = "VNFM_LIVE_KUBECONFIG";
+
+#[cfg(test)]
+async fn cluster() -> Option<(Kubeconfig, support::Keep)> {
+    let Ok(path) = std::env::var(KUBECONFIG) else {
+        let required = std::env::var("VNFM_REQUIRE_LIVE").is_ok_and(|value| value == "1");
+        assert!(
+            !required,
+            "{KUBECONFIG} names no cluster, and VNFM_REQUIRE_LIVE=1 forbids to skip"
+        );
+        eprintln!("SKIPPED: {KUBECONFIG} names no cluster");
+        return None;
+    };
+    let read = move || Kubeconfig::read_from(path).expect("the kubeconfig is readable");
+    Some((tokio::task::spawn_blocking(read).await.expect("it is read"), Arc::new(())))
+}

@@ -1,4 +1,4 @@
-//! What the tests need: the cluster that `VNFM_LIVE_KUBECONFIG` names, a clock, a VIM, packages made on the spot,
+//! What the tests need: a cluster by its kubeconfig, a clock, a VIM, packages made on the spot,
 //! and a look at the cluster that does not go through the driver.
 
 use async_trait::async_trait;
@@ -10,6 +10,7 @@ use kube::api::{
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,8 +23,6 @@ use vnfm_descriptor::{Limits, Package};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, VimConnectionInfo};
 
-const KUBECONFIG: &str = "VNFM_LIVE_KUBECONFIG";
-
 /// One instance on the cluster, as the engine would hold it.
 pub(crate) struct World {
     pub(crate) vim: TestVim,
@@ -31,32 +30,33 @@ pub(crate) struct World {
     pub(crate) seen: Heard,
     pub(crate) client: Client,
     pub(crate) driver: KubernetesDriver,
+    keep: Keep,
 }
 
+/// What lives as long as the cluster is used.
+pub(crate) type Keep = Arc<dyn std::any::Any + Send + Sync>;
+
 impl World {
-    /// `None`, said loudly, where there is no cluster.
-    pub(crate) async fn live() -> Option<Self> {
-        let Ok(path) = std::env::var(KUBECONFIG) else {
-            let required = std::env::var("VNFM_REQUIRE_LIVE").is_ok_and(|value| value == "1");
-            assert!(
-                !required,
-                "{KUBECONFIG} names no cluster, and VNFM_REQUIRE_LIVE=1 forbids to skip"
-            );
-            eprintln!("SKIPPED: {KUBECONFIG} names no cluster");
-            return None;
-        };
-        let file = Kubeconfig::read_from(&path).expect("the kubeconfig is readable");
+    /// On the cluster that this test program is for; `None`, said loudly, where there is none.
+    pub(crate) async fn start() -> Option<Self> {
+        let (file, keep) = crate::cluster().await?;
+        Some(Self::on(file, keep).await)
+    }
+
+    /// On the cluster of a kubeconfig.
+    pub(crate) async fn on(file: Kubeconfig, keep: Keep) -> Self {
         let connection = connection(&file);
         let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
             .await
             .expect("it is complete");
-        Some(Self {
+        Self {
             vim: TestVim { login: Mutex::new((connection, 1)) },
             owner: owner(),
             seen: Heard::default(),
             client: Client::try_from(config).expect("it makes a client"),
             driver: KubernetesDriver::new(),
-        })
+            keep,
+        }
     }
 
     /// Another instance of the same installation.
@@ -69,6 +69,7 @@ impl World {
             seen: Heard::default(),
             client: self.client.clone(),
             driver: KubernetesDriver::new(),
+            keep: Arc::clone(&self.keep),
         }
     }
 
@@ -198,11 +199,11 @@ impl TestVim {
 
 #[async_trait]
 impl Vim for TestVim {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "cluster"
     }
 
-    fn connection_id(&self) -> &str {
+    fn connection_id(&self) -> &'static str {
         "vim1"
     }
 
@@ -272,10 +273,13 @@ fn connection(file: &Kubeconfig) -> VimConnectionInfo {
             "endpoint": text("/clusters/0/cluster/server"),
             "ssl_ca_cert": text("/clusters/0/cluster/certificate-authority-data"),
         })),
-        access_info: object(json!({
-            "client_certificate": text("/users/0/user/client-certificate-data"),
-            "client_key": text("/users/0/user/client-key-data"),
-        })),
+        access_info: object(match file.pointer("/users/0/user/token") {
+            Some(token) => json!({"bearer_token": token}),
+            None => json!({
+                "client_certificate": text("/users/0/user/client-certificate-data"),
+                "client_key": text("/users/0/user/client-key-data"),
+            }),
+        }),
         ..VimConnectionInfo::default()
     }
 }
@@ -311,6 +315,7 @@ topology_template:
 ";
 
 /// A package of manifests with their order, and the request's parameters.
+#[expect(clippy::needless_pass_by_value, reason = "what `json!` makes is used once")]
 pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value) -> Allocation {
     let folder = tempfile::tempdir().expect("there is room");
     let write = |path: &str, text: &str| {
@@ -325,7 +330,8 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
     write("Definitions/vnfd.yaml", VNFD);
     let mut order = format!("{order_head}\nmanifests:\n");
     for (index, (place, text)) in manifests.iter().enumerate() {
-        order.push_str(&format!("- {{path: Files/kubernetes/{index}.yaml, order: {place}}}\n"));
+        writeln!(order, "- {{path: Files/kubernetes/{index}.yaml, order: {place}}}")
+            .expect("a line");
         write(&format!("Files/kubernetes/{index}.yaml"), text);
     }
     write("Files/kubernetes/order.yaml", &order);

@@ -1,0 +1,106 @@
+//! What goes wrong between us and the API server, and what a VNF does not notice of it.
+
+use crate::support::{CONFIG, Keep, World, deployment, package};
+use kube::config::Kubeconfig;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use vnfm_core::ports::{ErrorKind, InfraDriver as _};
+use vnfm_sim::books::Books;
+use vnfm_sim::faults::{Fault, Faults, Rule, When};
+use vnfm_sim::kubernetes::{ClusterSpec, Clusters};
+
+pub(crate) async fn cluster() -> Option<(Kubeconfig, Keep)> {
+    Some(start(Faults::new()).await)
+}
+
+async fn start(faults: Arc<Faults>) -> (Kubeconfig, Keep) {
+    let clusters = Clusters::new(Books::new(), faults);
+    let spec = ClusterSpec { name: "one".to_owned(), address: [127, 0, 0, 1].into(), port: 0 };
+    let cluster = clusters.start(spec).await.expect("a cluster");
+    cluster.furnish("node-1", [127, 0, 0, 1].into());
+    let file = Kubeconfig::from_yaml(&cluster.kubeconfig()).expect("its kubeconfig is one");
+    (file, Arc::new(clusters))
+}
+
+async fn faulty() -> (World, Arc<Faults>) {
+    let faults = Faults::new();
+    let (file, keep) = start(faults.clone()).await;
+    (World::on(file, keep).await, faults)
+}
+
+#[tokio::test]
+async fn watches_that_break_are_begun_anew() {
+    let (world, faults) = faulty().await;
+    faults.arm(Rule::new("kubernetes.watch", Fault::Status { status: 500 }).nth(1, 2));
+    faults.arm(Rule::new("kubernetes.list", Fault::Drop { drop: When::Before }).on("deployments"));
+    let what = package(&[(1, CONFIG), (2, &deployment(2, ""))], "", json!({}));
+    let made = world.instantiate(&what, 30).await.unwrap();
+    assert_eq!(made.inventory.vnfc_resource_info.len(), 2);
+    faults.arm(Rule::new("kubernetes.watch", Fault::Status { status: 410 }).nth(1, 2));
+    world.terminate(&what, made.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn what_was_made_before_the_answer_was_lost_is_adopted() {
+    let (world, faults) = faulty().await;
+    faults.arm(Rule::new("kubernetes.apply", Fault::Drop { drop: When::After }).on("configmaps"));
+    let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
+    let lost = world.instantiate(&what, 20).await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Unavailable, "{lost}");
+    let before = world.config_maps(&world.namespace()).get("page").await.unwrap();
+    let made = world.instantiate(&what, 20).await.unwrap();
+    let after = world.config_maps(&world.namespace()).get("page").await.unwrap();
+    assert_eq!(before.metadata.uid, after.metadata.uid);
+    world.terminate(&what, made.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn a_delete_whose_answer_is_lost_goes_on_when_it_is_repeated() {
+    let (world, faults) = faulty().await;
+    let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
+    let made = world.instantiate(&what, 20).await.unwrap();
+    faults.arm(Rule::new("kubernetes.delete", Fault::Drop { drop: When::After }).on("deployments"));
+    let lost = world.terminate(&what, made.handle.clone()).await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Unavailable, "{lost}");
+    world.terminate(&what, made.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn an_image_that_is_not_there_is_named_while_we_wait_and_at_the_end() {
+    let (world, _) = faulty().await;
+    let web = deployment(1, "").replace("localhost/busybox:1", "localhost/no-such:1");
+    let what = package(&[(1, &web)], "", json!({}));
+    let prepared = world.driver.prepare(&world.cx(20), &what).await.unwrap();
+    let cx = world.cx(3);
+    let (late, ()) = tokio::join!(
+        world.driver.allocate(&cx, &what, &prepared),
+        world.seen.wait_for("ImagePull")
+    );
+    let late = late.unwrap_err();
+    assert_eq!((late.name(), late.kind()), ("kubernetes.not-ready", ErrorKind::Refused));
+    assert!(late.detail().contains("ImagePull") && late.detail().contains("pod `web-"), "{late}");
+    world.terminate(&what, Value::Null).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn no_word_of_ours_holds_the_token() {
+    let (world, _) = faulty().await;
+    let planted = "hunter2hunter2";
+    world.vim.update(|vim| {
+        vim.access_info.insert("bearer_token".into(), planted.into());
+    });
+    let what = package(&[(1, CONFIG)], "", json!({}));
+    let refused = world.driver.check(&world.vim).await.unwrap_err();
+    assert_eq!((refused.name(), refused.kind()), ("kubernetes.login-refused", ErrorKind::Refused));
+    let prepare = world.driver.prepare(&world.cx(5), &what).await.unwrap_err();
+    let release = world.terminate_within(&what, Value::Null, 3).await.unwrap_err();
+    let said = format!(
+        "{refused} {refused:?} {prepare:?} {release:?} {:?} {:?}",
+        world.seen.waits, world.seen.logs
+    );
+    assert!(!said.contains(planted), "{said}");
+}
