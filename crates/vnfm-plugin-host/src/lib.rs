@@ -1,1 +1,41 @@
-//! Loads MgmtDriver plugins and runs their hooks.
+//! Loads MgmtDriver plugins and runs their hooks: the adapter behind core's port [`vnfm_core::ports::MgmtDrivers`].
+//!
+//! ```text
+//! plugins.lock ──> PluginHost::find("kubernetes-cluster")        newest pinned version, or name@version
+//!                     │  folder and file writable by us alone?   folder.rs
+//!                     │  SHA-256 as pinned?                      folder.rs
+//!                     │  symbol, magic, major, size, flags       elf.rs, library.rs
+//!                     │  declaration, configuration              library.rs, driver.rs
+//!                     v
+//!                  PluginDriver::call(request, host)
+//!                     │  a thread of its own polls the hook      runner.rs
+//!                     │  its services go back to core            services.rs
+//!                     v
+//!                  Effects, or one error of one hook             driver.rs, errors.rs
+//! ```
+//!
+//! A plugin is trusted code that may still be wrong: a wrong file, version, panic, answer, a missed deadline or
+//! a `poll` that never returns ends one hook and nothing else. What aborts or segfaults ends the process; for
+//! that there is the process runner, which is not here yet. A library is never unloaded: a new version lies
+//! beside the old one.
+//!
+//! Needs a tokio runtime with time enabled where hooks are called; the embedder owns it.
+
+mod config;
+mod driver;
+mod elf;
+mod errors;
+mod folder;
+mod library;
+mod lock;
+mod registry;
+mod runner;
+mod services;
+
+pub use config::{Config, PluginConfig};
+pub use driver::PluginDriver;
+pub use errors::codes;
+pub use library::{Inspection, inspect};
+pub use lock::{LOCK_FILE, Lock, Pin};
+pub use registry::{PluginHost, PluginStatus};
+pub use vnfm_plugin_abi::Plugin;

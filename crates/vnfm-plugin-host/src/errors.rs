@@ -1,0 +1,175 @@
+//! The ways in which a plugin cannot be loaded or its hook fails, named. Each ends one hook.
+
+use serde::Deserialize;
+use vnfm_core::ports::ErrorKind::{Broken, Refused, Unavailable};
+use vnfm_core::ports::{Code, ErrorKind, PortError};
+
+macro_rules! errors {
+    ($($constant:ident $name:literal $kind:ident, $means:literal, $next:literal;)+) => {
+        $(pub(crate) const $constant: Code =
+            Code { name: $name, kind: $kind, means: $means, next: $next };)+
+
+        /// All error codes of this crate, for `docs/errors.md`.
+        pub fn codes() -> Vec<&'static Code> {
+            vec![$(&$constant),+]
+        }
+    };
+}
+
+errors! {
+    NOT_FOUND "plugin.not-found" Refused,
+        "no plugin of that name and version is installed",
+        "install it into the plugin folder and allow it, or map the VNFD's spelling to a plugin in the configuration";
+    LOCK "plugin.lock-unreadable" Refused,
+        "the list of allowed plugins cannot be read",
+        "make `plugins.lock` a JSON document as documented";
+    NOT_ALLOWED "plugin.not-allowed" Refused,
+        "the library does not lie directly in the plugin folder",
+        "put the library itself, not a link to it, into the plugin folder and allow it";
+    UNSAFE_FOLDER "plugin.unsafe-permissions" Refused,
+        "somebody else could change the library or its folder",
+        "let the server's user or root own them and take away write permission from group and others";
+    UNREADABLE "plugin.unreadable" Refused,
+        "the library is missing or cannot be read",
+        "install the file again";
+    HASH "plugin.hash-mismatch" Refused,
+        "the library is not the one that was allowed",
+        "find out who changed it; allow it again if that was on purpose";
+    REPLACED "plugin.replaced" Refused,
+        "another library of this name and version is already in use",
+        "give the new one another version and file name, or restart the server";
+    UNLOADABLE "plugin.unloadable" Refused,
+        "the dynamic linker refuses the library",
+        "build it for this machine, with all that it needs";
+    NEWER_GLIBC "plugin.newer-glibc" Refused,
+        "the library needs a newer C library than this machine has",
+        "build it on a system as old as the oldest that it is to run on";
+    NO_SYMBOL "plugin.missing-symbol" Refused,
+        "the library is no MgmtDriver plugin",
+        "export the driver with `export_mgmt_driver!` or define `VNFM_MGMT_DRIVER`, and build a cdylib";
+    MAGIC "plugin.wrong-magic" Refused,
+        "what the library exports is no plugin table",
+        "build it with the SDK or with `vnfm_plugin.h`";
+    MAJOR "plugin.wrong-major" Refused,
+        "the plugin speaks another major version of the plugin ABI",
+        "build it again with an SDK of the server's major version";
+    SIZE "plugin.short-table" Refused,
+        "the plugin's table lacks members that every version has",
+        "build it again with the SDK or with `vnfm_plugin.h`";
+    ABORTS "plugin.aborts-on-panic" Refused,
+        "a panic in the plugin would end the server",
+        "build it with `panic = \"unwind\"`";
+    DECLARATION "plugin.bad-declaration" Broken,
+        "what the plugin says of itself has the wrong shape",
+        "report it to whoever wrote the plugin";
+    MISNAMED "plugin.misnamed" Refused,
+        "the library calls itself otherwise than the list of allowed plugins does",
+        "allow the library again";
+    CONFIG "plugin.bad-config" Refused,
+        "the configuration does not fit the plugin's schema",
+        "correct `plugins.<name>.config`; inspecting the plugin shows the schema";
+    CREATE "plugin.create-failed" Refused,
+        "the plugin refuses to start",
+        "correct its configuration";
+    CREATE_PANICKED "plugin.create-panicked" Broken,
+        "the plugin panicked when it started",
+        "report it to whoever wrote the plugin";
+    UNDECLARED "plugin.undeclared-hook" Refused,
+        "the plugin does not implement the hook",
+        "use a version of the plugin that does";
+    PANICKED "plugin.panicked" Broken,
+        "the hook panicked",
+        "report it to whoever wrote the plugin";
+    DEADLINE "plugin.deadline" Unavailable,
+        "the hook did not end in time and was dropped",
+        "see in the operation's log what it waited for, then retry";
+    STUCK "plugin.stuck" Unavailable,
+        "the hook did not end in time and does not let go of its thread, which is left behind",
+        "report it to whoever wrote the plugin; restart the server when many threads are left behind, then retry";
+    PROTOCOL "plugin.protocol" Broken,
+        "the plugin broke the rules of the plugin ABI",
+        "report it to whoever wrote the plugin";
+    ANSWER "plugin.bad-answer" Broken,
+        "the hook's answer has the wrong shape",
+        "report it to whoever wrote the plugin";
+    RUNTIME "plugin.no-runtime" Broken,
+        "the hook was called where there is no runtime or no thread for it",
+        "call the engine on a tokio runtime with time enabled";
+    FAILED "plugin.hook-failed" Refused,
+        "the hook says that it failed",
+        "read what it says, mend the cause, then retry, or roll back";
+    UNAVAILABLE "plugin.hook-unavailable" Unavailable,
+        "the hook says that it failed and may work later",
+        "retry";
+}
+
+/// `error.to_string()` and its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// A hook's own error, as it crosses the boundary.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HookFailure {
+    code: String,
+    detail: String,
+    #[serde(default)]
+    retryable: bool,
+    host: Option<String>,
+    phase: Option<String>,
+    exit_code: Option<i32>,
+    #[serde(default)]
+    last_lines: Vec<String>,
+}
+
+impl HookFailure {
+    /// In one text: detail, host, phase, exit code, last lines, as far as they are there.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        if let Some(host) = &self.host {
+            text = format!("on `{host}`");
+        }
+        if let Some(phase) = &self.phase {
+            text = format!("{text} in phase `{phase}`");
+        }
+        if let Some(code) = self.exit_code {
+            text = format!("{text}, exit code {code}");
+        }
+        let text = text.trim_start_matches([',', ' ']);
+        let detail =
+            if text.is_empty() { self.detail.clone() } else { format!("{text}: {}", self.detail) };
+        if self.last_lines.is_empty() {
+            return detail;
+        }
+        format!("{detail}; last lines:\n{}", self.last_lines.join("\n"))
+    }
+
+    /// As an error of the port.
+    pub(crate) fn into_error(self, doing: String) -> PortError {
+        let code = if self.retryable { &UNAVAILABLE } else { &FAILED };
+        let error = PortError::new(code, doing, self.text()).named(self.code);
+        match self.host {
+            Some(host) => error.on(host),
+            None => error,
+        }
+    }
+}
+
+/// An error of a host service, as it crosses the boundary.
+pub(crate) fn service_error(error: &PortError) -> serde_json::Value {
+    service_failure(error.kind(), &format!("{error}; hint: {}", error.next()))
+}
+
+pub(crate) fn service_failure(kind: ErrorKind, detail: &str) -> serde_json::Value {
+    serde_json::json!({ "kind": kind, "detail": detail })
+}

@@ -1,0 +1,229 @@
+//! From a file to a plugin's table: open the library, trust nothing until it was looked at.
+#![expect(unsafe_code, reason = "opens libraries and reads the table that they export")]
+
+use crate::elf::{self, Facts};
+use crate::errors::{
+    ABORTS, DECLARATION, MAGIC, MAJOR, NEWER_GLIBC, SIZE, UNLOADABLE, UNREADABLE, chain,
+};
+use crate::folder::{self, Checked};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use vnfm_core::ports::{Declaration, PortError};
+use vnfm_plugin_abi::{
+    ABI_MAJOR, Buf, FLAG_PANICS_CONTAINED, MAGIC as OUR_MAGIC, Plugin, READY_OK,
+};
+
+/// What a library says of itself; nothing of it was started.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Inspection {
+    /// Its hooks and schemas.
+    #[serde(flatten)]
+    pub declaration: Declaration,
+    /// What it was built with.
+    pub sdk_version: String,
+    /// Version of the plugin ABI, `MAJOR.MINOR`.
+    pub abi: String,
+    /// Newest version of glibc that it needs.
+    pub glibc: Option<String>,
+    /// SHA-256 of the file.
+    pub sha256: String,
+}
+
+/// Looks into the library at `path` without starting a driver. Loading it runs its initialisers: look only into
+/// what you would run.
+///
+/// # Errors
+///
+/// As for any plugin that cannot be loaded.
+pub fn inspect(path: &Path) -> Result<Inspection, PortError> {
+    let (dir, file) = split(path)?;
+    look(&Libraries::default(), &folder::read(dir, file)?)
+}
+
+/// Looks into a library.
+///
+/// # Errors
+///
+/// As [`inspect`].
+pub(crate) fn look(libraries: &Libraries, checked: &Checked) -> Result<Inspection, PortError> {
+    let glibc = elf::facts(&checked.path, &checked.bytes)?.glibc;
+    let plugin = libraries.open(checked)?;
+    Ok(Inspection {
+        declaration: declaration(plugin)?,
+        // SAFETY: texts of a table live as long as its library, which is never unloaded.
+        sdk_version: unsafe { plugin.sdk_version.as_text() }.into_owned(),
+        abi: format!("{}.{}", plugin.abi_major, plugin.abi_minor),
+        glibc,
+        sha256: checked.sha256.clone(),
+    })
+}
+
+fn split(path: &Path) -> Result<(&Path, &str), PortError> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    match (path.parent(), name) {
+        (Some(dir), Some(name)) if dir.as_os_str().is_empty() => Ok((Path::new("."), name)),
+        (Some(dir), Some(name)) => Ok((dir, name)),
+        _ => {
+            let doing = format!("load plugin library `{}`", path.display());
+            Err(PortError::new(&UNREADABLE, doing, "it is no path of a file"))
+        }
+    }
+}
+
+/// The first four members never move; what is shorter cannot even be looked at.
+const FIRST_WORDS: u64 = std::mem::offset_of!(Plugin, flags) as u64;
+
+/// The libraries that one host has opened, by their SHA-256. They stay for ever.
+#[derive(Default)]
+pub(crate) struct Libraries {
+    opened: Mutex<BTreeMap<String, Result<&'static Plugin, PortError>>>,
+}
+
+impl Libraries {
+    /// Opens a library, or takes it from before, and checks its table.
+    ///
+    /// # Errors
+    ///
+    /// `Refused`, saying what is wrong with it.
+    pub(crate) fn open(&self, checked: &Checked) -> Result<&'static Plugin, PortError> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(outcome) = opened.get(&checked.sha256) {
+            return outcome.clone();
+        }
+        let facts = elf::facts(&checked.path, &checked.bytes)?;
+        let doing = format!("load plugin library `{}`", checked.path.display());
+        if facts.symbol_size < FIRST_WORDS {
+            let what = format!("`{}` has {} bytes", facts.symbol, facts.symbol_size);
+            return Err(PortError::new(&MAGIC, doing, what));
+        }
+        let table = link(checked, &facts, &doing)?;
+        let outcome = table_of(table, &facts, &doing);
+        opened.insert(checked.sha256.clone(), outcome.clone());
+        outcome
+    }
+}
+
+/// Links the bytes that were checked into the process, for ever, and returns where their table is.
+///
+/// The linker gets a sealed copy in memory: nobody can have changed it since its hash was taken, and who later
+/// writes over the file does not pull the code from under a running hook.
+fn link(checked: &Checked, facts: &Facts, doing: &str) -> Result<*const Plugin, PortError> {
+    let copy = sealed_copy(&checked.bytes).map_err(|error| {
+        PortError::new(&UNLOADABLE, doing, format!("no copy in memory: {error}"))
+    })?;
+    let path = format!("/proc/self/fd/{}", copy.as_raw_fd());
+    let refused = |error: libloading::Error| {
+        let said = chain(&error).replace(&path, &checked.path.display().to_string());
+        if said.contains("version `GLIBC_") {
+            let needs = facts.glibc.as_deref().unwrap_or("unknown");
+            return PortError::new(&NEWER_GLIBC, doing, format!("it needs glibc {needs}: {said}"));
+        }
+        PortError::new(&UNLOADABLE, doing, said)
+    };
+    // SAFETY: initialisers of the library run; it is one that an administrator allowed.
+    let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) }.map_err(refused)?;
+    // SAFETY: only the address is taken; what lies there is looked at step by step.
+    let symbol = unsafe { library.get::<*const Plugin>(facts.symbol.as_bytes()) };
+    let table = symbol.map(|symbol| symbol.into_raw().cast_const().cast());
+    // Never unloaded: its threads and thread-locals may outlive every hook. The descriptor stays as well: the
+    // linker knows the library by that name, and backtraces read it.
+    std::mem::forget(library);
+    std::mem::forget(copy);
+    table.map_err(refused)
+}
+
+fn sealed_copy(bytes: &[u8]) -> std::io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Older kernels do not know that a file in memory may be executable only if it says so.
+    let copy = memfd_create("vnfm-plugin", flags | MemfdFlags::EXEC)
+        .or_else(|_| memfd_create("vnfm-plugin", flags))?;
+    let mut file = File::from(copy);
+    file.write_all(bytes)?;
+    let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    fcntl_add_seals(&file, seals)?;
+    Ok(file.into())
+}
+
+fn table_of(
+    table: *const Plugin,
+    facts: &Facts,
+    doing: &str,
+) -> Result<&'static Plugin, PortError> {
+    let fail = |code, what: String| Err(PortError::new(code, doing, what));
+    // SAFETY: the symbol is at least this long, and the first words never move.
+    let (magic, major, minor, size) =
+        unsafe { ((*table).magic, (*table).abi_major, (*table).abi_minor, (*table).size) };
+    if magic != OUR_MAGIC {
+        return fail(&MAGIC, format!("it begins with {magic:#018x}, not {OUR_MAGIC:#018x}"));
+    }
+    if major != ABI_MAJOR {
+        return fail(&MAJOR, format!("it speaks ABI {major}.{minor}, the server {ABI_MAJOR}"));
+    }
+    if size < size_of::<Plugin>() || facts.symbol_size < size_of::<Plugin>() as u64 {
+        let what = format!("its table has {size} bytes, needed are {}", size_of::<Plugin>());
+        return fail(&SIZE, what);
+    }
+    // SAFETY: magic, version and size are right, and a constant of a library that stays is 'static.
+    let plugin: &'static Plugin = unsafe { &*table };
+    check(plugin, doing).map(|()| plugin)
+}
+
+/// Checks what a plugin's table promises; also for one that is linked into the program.
+///
+/// # Errors
+///
+/// `Refused`, saying what it lacks.
+pub(crate) fn check(plugin: &Plugin, doing: &str) -> Result<(), PortError> {
+    if plugin.flags & FLAG_PANICS_CONTAINED == 0 {
+        let what = "it does not promise to contain its panics";
+        return Err(PortError::new(&ABORTS, doing, what));
+    }
+    if plugin.declare.is_none() || plugin.create.is_none() {
+        return Err(PortError::new(&SIZE, doing, "`declare` or `create` is null"));
+    }
+    Ok(())
+}
+
+/// What the plugin says of itself.
+///
+/// # Errors
+///
+/// `Broken` where it has the wrong shape.
+pub(crate) fn declaration(plugin: &'static Plugin) -> Result<Declaration, PortError> {
+    // SAFETY: texts of a table live as long as its library, which is never unloaded.
+    let (name, version) = unsafe { (plugin.name.as_text(), plugin.version.as_text()) };
+    let fail = |what: String| {
+        PortError::new(
+            &DECLARATION,
+            format!("read the declaration of plugin `{name}@{version}`"),
+            what,
+        )
+    };
+    let mut out = Buf::EMPTY;
+    // SAFETY: `declare` writes `out` and keeps nothing.
+    let status = plugin.declare.map(|declare| unsafe { declare(&raw mut out) });
+    if status != Some(READY_OK) {
+        return Err(fail(format!("it answers {status:?}: {}", out.to_text())));
+    }
+    let said: Value =
+        serde_json::from_slice(out.as_bytes()).map_err(|error| fail(error.to_string()))?;
+    if said["schemaVersion"] != 1 {
+        return Err(fail(format!("its schemaVersion is {}, not 1", said["schemaVersion"])));
+    }
+    let declared: Declaration =
+        serde_json::from_value(said).map_err(|error| fail(error.to_string()))?;
+    if name.is_empty() || version.is_empty() {
+        return Err(fail("it has no name or no version".into()));
+    }
+    Ok(Declaration { name: name.into_owned(), version: version.into_owned(), ..declared })
+}

@@ -1,0 +1,248 @@
+//! Which plugin serves a VNFD's hook: by name, newest version first, loaded at first use.
+
+use crate::config::Config;
+use crate::driver::PluginDriver;
+use crate::errors::{MISNAMED, NOT_FOUND, REPLACED};
+use crate::folder;
+use crate::library::{self, Inspection, Libraries};
+use crate::lock::{Lock, Pin, newer};
+use crate::runner::Threads;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vnfm_core::ports::{Clock, Declaration, MgmtDriver, MgmtDrivers, PortError};
+use vnfm_plugin_abi::Plugin;
+
+/// All plugins of one engine.
+///
+/// `plugins.lock` is read at each use, so a plugin that is allowed while the server runs is there at once.
+pub struct PluginHost {
+    config: Config,
+    clock: Arc<dyn Clock>,
+    threads: Arc<Threads>,
+    libraries: Libraries,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    linked: Vec<Arc<PluginDriver>>,
+    loaded: BTreeMap<(String, String), Loaded>,
+}
+
+struct Loaded {
+    sha256: String,
+    driver: Arc<PluginDriver>,
+}
+
+/// A pinned plugin, and whether it can be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct PluginStatus {
+    /// What is allowed.
+    pub pin: Pin,
+    /// What it says of itself, or why it cannot be used.
+    pub outcome: Result<Declaration, PortError>,
+}
+
+enum Found {
+    Linked(Arc<PluginDriver>),
+    Pinned(Pin),
+}
+
+impl Found {
+    fn version(&self) -> &str {
+        match self {
+            Self::Linked(driver) => &driver.declaration().version,
+            Self::Pinned(pin) => &pin.version,
+        }
+    }
+}
+
+impl std::fmt::Debug for PluginHost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PluginHost").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl PluginHost {
+    /// The plugins of the folder that `config` names. Nothing is loaded yet, and nothing has to be there.
+    pub fn new(config: Config, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            config,
+            clock,
+            threads: Arc::default(),
+            libraries: Libraries::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// Adds a driver that is linked into the program, as the SDK's `static_driver` gives it.
+    ///
+    /// # Errors
+    ///
+    /// As for any plugin: its declaration or its configuration has the wrong shape.
+    pub fn register(&self, plugin: &'static Plugin) -> Result<(), PortError> {
+        library::check(plugin, "register a driver of this program")?;
+        let driver = Arc::new(self.driver(plugin)?);
+        self.state().linked.push(driver);
+        Ok(())
+    }
+
+    /// Allows the library `file` of the plugin folder, whose bytes are from now on the only ones that are
+    /// loaded as that name and version.
+    ///
+    /// # Errors
+    ///
+    /// As for any plugin that cannot be loaded; `Refused` where the list cannot be written.
+    pub fn allow(&self, file: &str) -> Result<Pin, PortError> {
+        let seen = library::look(&self.libraries, &folder::read(&self.config.dir, file)?)?;
+        let pin = Pin {
+            name: seen.declaration.name,
+            version: seen.declaration.version,
+            file: file.to_owned(),
+            sha256: seen.sha256,
+        };
+        let _one_at_a_time = self.state();
+        let mut lock = Lock::read(&self.config.dir)?;
+        lock.add(pin.clone());
+        lock.write(&self.config.dir)?;
+        Ok(pin)
+    }
+
+    /// Every pinned plugin, and whether it can be used.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where the list cannot be read.
+    pub fn status(&self) -> Result<Vec<PluginStatus>, PortError> {
+        let pins = Lock::read(&self.config.dir)?.plugins.into_iter();
+        Ok(pins
+            .map(|pin| {
+                let outcome = self.load(&pin).map(|driver| driver.declaration().clone());
+                PluginStatus { pin, outcome }
+            })
+            .collect())
+    }
+
+    /// What the library of `name` (or `name@version`) says of itself.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where there is none, or it cannot be loaded.
+    pub fn inspect(&self, name: &str) -> Result<Inspection, PortError> {
+        let lock = Lock::read(&self.config.dir)?;
+        match self.choose(name, &lock) {
+            Some(Found::Pinned(pin)) => {
+                library::look(&self.libraries, &folder::read_pinned(&self.config.dir, &pin)?)
+            }
+            _ => Err(self.not_found(name, name, &lock)),
+        }
+    }
+
+    /// How many threads are left behind by hooks that did not stop when they were told to.
+    pub fn left_behind(&self) -> usize {
+        self.threads.left_behind()
+    }
+
+    /// The folder of the libraries.
+    pub fn dir(&self) -> &Path {
+        &self.config.dir
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn driver(&self, plugin: &'static Plugin) -> Result<PluginDriver, PortError> {
+        let (clock, threads) = (self.clock.clone(), self.threads.clone());
+        PluginDriver::new(plugin, |name| self.config.of(name), clock, threads)
+    }
+
+    fn choose(&self, wanted: &str, lock: &Lock) -> Option<Found> {
+        let (name, version) = match wanted.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (wanted, None),
+        };
+        let linked = self.state().linked.clone().into_iter();
+        let linked = linked.filter(|driver| driver.declaration().name == name).map(Found::Linked);
+        let pinned = lock.plugins.iter().filter(|pin| pin.name == name).cloned().map(Found::Pinned);
+        linked
+            .chain(pinned)
+            .filter(|found| version.is_none_or(|version| version == found.version()))
+            .max_by(|a, b| newer(a.version(), b.version()))
+    }
+
+    fn load(&self, pin: &Pin) -> Result<Arc<PluginDriver>, PortError> {
+        let doing = || format!("load plugin `{pin}`");
+        let key = (pin.name.clone(), pin.version.clone());
+        let mut state = self.state();
+        if let Some(loaded) = state.loaded.get(&key) {
+            if loaded.sha256.eq_ignore_ascii_case(&pin.sha256) {
+                return Ok(loaded.driver.clone());
+            }
+            let what = format!("SHA-256 {} is in use, {} is allowed", loaded.sha256, pin.sha256);
+            return Err(PortError::new(&REPLACED, doing(), what));
+        }
+        let checked = folder::read_pinned(&self.config.dir, pin)?;
+        let driver = Arc::new(self.driver(self.libraries.open(&checked)?)?);
+        let says = driver.declaration();
+        if (&says.name, &says.version) != (&pin.name, &pin.version) {
+            let what = format!("it calls itself `{}@{}`", says.name, says.version);
+            return Err(PortError::new(&MISNAMED, doing(), what));
+        }
+        tracing::info!(plugin = %pin, sha256 = pin.sha256, "plugin loaded");
+        state.loaded.insert(key, Loaded { sha256: checked.sha256, driver: driver.clone() });
+        Ok(driver)
+    }
+
+    fn not_found(&self, implementation: &str, wanted: &str, lock: &Lock) -> PortError {
+        let pinned = lock.plugins.iter().map(|pin| format!("`{pin}`"));
+        let state = self.state();
+        let linked = state.linked.iter().map(|driver| {
+            let says = driver.declaration();
+            format!("`{}@{}`", says.name, says.version)
+        });
+        let mut there: Vec<_> = pinned.chain(linked).collect();
+        there.sort();
+        let there = if there.is_empty() { "there are none".into() } else { there.join(", ") };
+        let doing = format!("find a plugin for implementation `{implementation}`");
+        let what =
+            format!("no plugin `{wanted}` among those of `{}`: {there}", self.dir().display());
+        PortError::new(&NOT_FOUND, doing, what)
+    }
+}
+
+impl MgmtDrivers for PluginHost {
+    fn find(
+        &self,
+        implementation: &str,
+        plugin: Option<&str>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let mapped = self.config.implementations.get(implementation).map(String::as_str);
+        let wanted = plugin.or(mapped).unwrap_or(implementation);
+        let lock = Lock::read(&self.config.dir)?;
+        match self.choose(wanted, &lock) {
+            Some(Found::Linked(driver)) => Ok(driver),
+            Some(Found::Pinned(pin)) => Ok(self.load(&pin)?),
+            None => Err(self.not_found(implementation, wanted, &lock)),
+        }
+    }
+
+    fn list(&self) -> Vec<Declaration> {
+        let linked: Vec<_> =
+            self.state().linked.iter().map(|driver| driver.declaration().clone()).collect();
+        let pinned = self.status().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the list of plugins cannot be read");
+            Vec::new()
+        });
+        let usable = pinned.into_iter().filter_map(|status| {
+            let pin = status.pin;
+            status
+                .outcome
+                .inspect_err(|error| tracing::warn!(plugin = %pin, %error, "not usable"))
+                .ok()
+        });
+        linked.into_iter().chain(usable).collect()
+    }
+}

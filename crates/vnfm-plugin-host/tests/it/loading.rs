@@ -1,0 +1,233 @@
+//! What is loaded and what is not; each refusal has its name.
+
+use crate::c;
+use crate::world::{AMPLE, Folder, RealClock, Remembering, built, request};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use vnfm_core::ports::{MgmtDrivers, PortError};
+use vnfm_plugin_host::{Config, LOCK_FILE, Lock, Pin, PluginHost, inspect};
+
+fn refusal<T>(found: Result<T, PortError>) -> PortError {
+    found.err().expect("it must be refused")
+}
+
+/// Pins `file` as `name@version` with its true hash.
+fn pin(folder: &Folder, file: &str, name: &str, version: &str) {
+    use sha2_of::sha256;
+    let mut lock = Lock::read(folder.path()).unwrap();
+    lock.add(Pin {
+        name: name.into(),
+        version: version.into(),
+        file: file.into(),
+        sha256: sha256(&folder.path().join(file)),
+    });
+    lock.write(folder.path()).unwrap();
+}
+
+mod sha2_of {
+    use sha2::{Digest, Sha256};
+
+    pub(super) fn sha256(path: &std::path::Path) -> String {
+        format!("{:x}", Sha256::digest(std::fs::read(path).unwrap()))
+    }
+}
+
+#[test]
+fn an_allowed_plugin_is_found_by_name_by_version_and_by_spelling() {
+    let folder = Folder::new();
+    folder.put(&built("mgmt-template"), "mgmt-template-0.1.0.so");
+    let implementations = BTreeMap::from([("drivers-of-old".into(), "mgmt-template".into())]);
+    let config = Config { implementations, ..folder.config() };
+    let host = PluginHost::new(config, Arc::new(RealClock));
+
+    let error = refusal(host.find("mgmt-template", None));
+    assert_eq!(error.name(), "plugin.not-found");
+    let pin = host.allow("mgmt-template-0.1.0.so").unwrap();
+    assert_eq!(pin.to_string(), "mgmt-template@0.1.0");
+
+    for (implementation, plugin) in [
+        ("mgmt-template", None),
+        ("mgmt-template@0.1.0", None),
+        ("drivers-of-old", None),
+        ("whatever", Some("mgmt-template")),
+    ] {
+        let driver = host.find(implementation, plugin).unwrap();
+        assert_eq!(driver.declaration().hooks.keys().collect::<Vec<_>>(), ["instantiate_end"]);
+    }
+    let error = refusal(host.find("mgmt-template@9.9.9", None));
+    assert!(error.to_string().contains("`mgmt-template@0.1.0`"), "it says what is there: {error}");
+    assert_eq!(host.list().len(), 1);
+}
+
+#[test]
+fn a_declaration_has_schemas_and_marks_secrets() {
+    let folder = Folder::new();
+    let path = folder.put(&built("mgmt-template"), "t.so");
+    let seen = inspect(&path).unwrap();
+    let parameters = seen.declaration.hooks["instantiate_end"].parameters.as_ref().unwrap();
+    assert_eq!(parameters["properties"]["password"]["writeOnly"], true);
+    assert_eq!(parameters["required"], json!(["sshCp", "username", "password", "text"]));
+    assert!(seen.declaration.config_schema.unwrap()["properties"]["path"].is_object());
+    assert_eq!(seen.abi, "1.0");
+    assert!(seen.sdk_version.starts_with("rust-"), "{}", seen.sdk_version);
+    assert!(seen.glibc.unwrap().starts_with("2."));
+}
+
+#[test]
+fn every_way_to_be_no_plugin_has_its_name() {
+    let cases = [
+        ("WRONG_SYMBOL", "plugin.missing-symbol", "VNFM_MGMT_DRIVER"),
+        ("WRONG_TINY", "plugin.wrong-magic", "4 bytes"),
+        ("WRONG_MAGIC", "plugin.wrong-magic", "0x1122334455667788"),
+        ("WRONG_MAJOR", "plugin.wrong-major", "ABI 2.0"),
+        ("WRONG_SIZE", "plugin.short-table", "24 bytes"),
+        ("WRONG_FLAGS", "plugin.aborts-on-panic", "panics"),
+        ("WRONG_NULL_CREATE", "plugin.short-table", "null"),
+        ("WRONG_DECLARATION", "plugin.bad-declaration", "c-plugin@1.0.0"),
+        ("WRONG_UNDEFINED", "plugin.unloadable", "nobody_defines_this"),
+    ];
+    for (define, name, word) in cases {
+        let folder = Folder::new();
+        c::plugin(folder.path(), "bad.so", &[define]);
+        pin(&folder, "bad.so", "c-plugin", "1.0.0");
+        let error = refusal(folder.host().find("c-plugin", None));
+        assert_eq!(error.name(), name, "{define}: {error}");
+        assert!(error.to_string().contains(word), "{define}: {error}");
+        assert_eq!(folder.host().status().unwrap()[0].outcome.as_ref().unwrap_err().name(), name);
+        assert!(folder.host().list().is_empty());
+    }
+}
+
+#[test]
+fn a_library_that_needs_a_newer_glibc_says_which() {
+    let folder = Folder::new();
+    c::plugin_of_the_future(folder.path(), "future.so");
+    pin(&folder, "future.so", "c-plugin", "1.0.0");
+    let error = refusal(folder.host().find("c-plugin", None));
+    assert_eq!(error.name(), "plugin.newer-glibc");
+    assert!(error.to_string().contains("needs glibc 2.999"), "{error}");
+}
+
+#[test]
+fn what_is_no_library_at_all_is_refused() {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join("text.so"), "#!/bin/sh\n").unwrap();
+    pin(&folder, "text.so", "text", "1.0.0");
+    pin(&folder, "text.so", "gone", "1.0.0");
+    std::fs::write(folder.path().join("gone.so"), "").unwrap();
+    pin(&folder, "gone.so", "gone", "1.0.0");
+    std::fs::remove_file(folder.path().join("gone.so")).unwrap();
+    assert_eq!(refusal(folder.host().find("text", None)).name(), "plugin.unloadable");
+    assert_eq!(refusal(folder.host().find("gone", None)).name(), "plugin.unreadable");
+}
+
+#[test]
+fn another_file_than_the_pinned_one_is_not_loaded() {
+    let folder = Folder::new();
+    let path = c::plugin(folder.path(), "p.so", &[]);
+    folder.host().allow("p.so").unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.push(0);
+    std::fs::write(&path, bytes).unwrap();
+    let error = refusal(folder.host().find("c-plugin", None));
+    assert_eq!(error.name(), "plugin.hash-mismatch");
+}
+
+#[tokio::test]
+async fn who_writes_over_the_file_of_a_loaded_plugin_does_not_hurt_it() {
+    let folder = Folder::new();
+    let path = c::plugin(folder.path(), "p.so", &[]);
+    let host = folder.host();
+    host.allow("p.so").unwrap();
+    let driver = host.find("c-plugin", None).unwrap();
+    std::fs::write(&path, "gone").unwrap();
+    let remembering = Arc::new(Remembering::default());
+    let effects = driver.call(request("instantiate_end", AMPLE), remembering).await.unwrap();
+    assert_eq!(effects.message.as_deref(), Some("done in C"));
+    assert!(host.find("c-plugin", None).is_ok(), "what is in use stays in use");
+    assert_eq!(refusal(folder.host().find("c-plugin", None)).name(), "plugin.hash-mismatch");
+}
+
+#[test]
+fn only_the_folder_itself_counts_and_only_we_may_write_to_it() {
+    let folder = Folder::new();
+    let elsewhere = Folder::new();
+    let real = c::plugin(elsewhere.path(), "p.so", &[]);
+    std::os::unix::fs::symlink(&real, folder.path().join("link.so")).unwrap();
+    pin(&folder, "link.so", "link", "1.0.0");
+    folder.put(&real, "p.so");
+    pin(&folder, "p.so", "c-plugin", "1.0.0");
+    let mut lock = Lock::read(folder.path()).unwrap();
+    let outside = format!("../{}/p.so", elsewhere.path().file_name().unwrap().display());
+    lock.add(Pin { name: "outside".into(), file: outside, ..lock.plugins[0].clone() });
+    lock.write(folder.path()).unwrap();
+
+    let host = folder.host();
+    assert_eq!(refusal(host.find("link", None)).name(), "plugin.not-allowed");
+    assert_eq!(refusal(host.find("outside", None)).name(), "plugin.not-allowed");
+    for path in [folder.path().join("p.so"), folder.path().to_owned()] {
+        let before = path.metadata().unwrap().permissions();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o775)).unwrap();
+        let error = refusal(host.find("c-plugin", None));
+        assert_eq!(error.name(), "plugin.unsafe-permissions");
+        assert!(error.to_string().contains("mode 775"), "{error}");
+        std::fs::set_permissions(&path, before).unwrap();
+    }
+    host.find("c-plugin", None).unwrap();
+}
+
+#[test]
+fn versions_lie_side_by_side_and_the_newest_is_taken() {
+    let folder = Folder::new();
+    for version in ["1.9.0", "1.10.0"] {
+        let define = format!("PLUGIN_VERSION=\"{version}\"");
+        c::plugin(folder.path(), &format!("c-{version}.so"), &[&define]);
+        folder.host().allow(&format!("c-{version}.so")).unwrap();
+    }
+    let host = folder.host();
+    let version = |name: &str| host.find(name, None).unwrap().declaration().version.clone();
+    assert_eq!((version("c-plugin"), version("c-plugin@1.9.0")), ("1.10.0".into(), "1.9.0".into()));
+}
+
+#[test]
+fn a_library_that_changes_under_its_name_or_calls_itself_otherwise_is_refused() {
+    let folder = Folder::new();
+    c::plugin(folder.path(), "one.so", &[]);
+    let host = folder.host();
+    host.allow("one.so").unwrap();
+    host.find("c-plugin", None).unwrap();
+    c::plugin(folder.path(), "two.so", &["WRONG_SHAPE"]);
+    host.allow("two.so").unwrap();
+    assert_eq!(refusal(host.find("c-plugin", None)).name(), "plugin.replaced");
+    pin(&folder, "one.so", "other-name", "1.0.0");
+    assert_eq!(refusal(host.find("other-name", None)).name(), "plugin.misnamed");
+}
+
+#[test]
+fn a_list_that_is_no_list_is_refused_by_name() {
+    let folder = Folder::new();
+    std::fs::write(folder.path().join(LOCK_FILE), "plugins: all").unwrap();
+    assert_eq!(refusal(folder.host().find("any", None)).name(), "plugin.lock-unreadable");
+    assert!(folder.host().list().is_empty());
+}
+
+#[tokio::test]
+async fn a_configuration_is_checked_by_the_plugins_schema_and_never_shown() {
+    let folder = Folder::new();
+    folder.put(&built("mgmt-template"), "t.so");
+    folder.host().allow("t.so").unwrap();
+    let host = folder.configured("mgmt-template", json!({"loginSeconds": "p4ssw0rd"}));
+    let error = refusal(host.find("mgmt-template", None));
+    assert_eq!(error.name(), "plugin.bad-config");
+    let said = format!("{error} {error:?} {host:?}");
+    assert!(said.contains("config.loginSeconds") && !said.contains("p4ssw0rd"), "{said}");
+
+    let host = folder.configured("mgmt-template", json!({"path": "etc"}));
+    let driver = host.find("mgmt-template", None).unwrap();
+    let remembering = Arc::new(Remembering::default());
+    let error = refusal(driver.call(request("instantiate_end", AMPLE), remembering).await);
+    assert_eq!(error.name(), "plugin.create-failed");
+    assert!(error.to_string().contains("no absolute path"), "{error}");
+}

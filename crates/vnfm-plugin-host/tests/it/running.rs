@@ -1,0 +1,268 @@
+//! Hooks that run, fail, panic, hang, and are cancelled: each ends alone.
+
+use crate::c;
+use crate::world::{AMPLE, Folder, RealClock, Remembering, built, request};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm_core::ports::{Effects, ErrorKind, HookRequest, MgmtDriver, MgmtDrivers, PortError};
+use vnfm_plugin_host::{Config, PluginHost};
+use vnfm_plugin_sdk::static_driver;
+
+const MISBEHAVING: &str = "fixture-misbehaving";
+
+/// A plugin, the host of its hooks, and the folder that it lies in.
+struct Stage {
+    plugins: PluginHost,
+    driver: Arc<dyn MgmtDriver>,
+    host: Arc<Remembering>,
+    _folder: Folder,
+}
+
+impl Stage {
+    fn new(folder: Folder, plugins: PluginHost, file: &str) -> Self {
+        let pin = plugins.allow(file).unwrap();
+        let driver = plugins.find(&pin.name, None).unwrap();
+        Self { plugins, driver, host: Arc::default(), _folder: folder }
+    }
+
+    fn misbehaving() -> Self {
+        let folder = Folder::new();
+        folder.put(&built(MISBEHAVING), "m.so");
+        let plugins = folder.host();
+        Self::new(folder, plugins, "m.so")
+    }
+
+    fn in_c(defines: &[&str]) -> Self {
+        let folder = Folder::new();
+        c::plugin(folder.path(), "c.so", defines);
+        let plugins = folder.host();
+        Self::new(folder, plugins, "c.so")
+    }
+
+    async fn run(&self, request: HookRequest) -> Result<Effects, PortError> {
+        self.driver.call(request, self.host.clone()).await
+    }
+
+    async fn hook(&self, hook: &str) -> Result<Effects, PortError> {
+        self.run(request(hook, AMPLE)).await
+    }
+
+    /// Waits until the count of threads left behind is as wanted.
+    async fn left_behind(&self, wanted: usize) {
+        let until = async {
+            while self.plugins.left_behind() != wanted {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(AMPLE, until).await.unwrap();
+    }
+}
+
+fn with(hook: &str, limit: Duration, params: Value) -> HookRequest {
+    let mut request = request(hook, limit);
+    request.additional_params = serde_json::from_value(params).unwrap();
+    request
+}
+
+#[tokio::test]
+async fn the_template_does_its_work_through_the_boundary() {
+    let folder = Folder::new();
+    folder.put(&built("mgmt-template"), "t.so");
+    let plugins = folder.host();
+    let stage = Stage::new(folder, plugins, "t.so");
+    let params = json!({"sshCp": "CP1", "username": "u", "password": "p", "text": "hello"});
+    let effects = stage.run(with("instantiate_end", AMPLE, params)).await.unwrap();
+    assert_eq!(effects.metadata["welcomed"], 1);
+    assert_eq!(stage.host.services(), ["progress", "ssh.wait", "ssh.put", "ssh.run", "progress"]);
+    let calls = stage.host.calls.lock().unwrap();
+    assert_eq!(calls[3].1["host"]["address"], "10.0.0.7");
+    assert_eq!(calls[3].1["host"]["serverId"], "server-1");
+}
+
+#[tokio::test]
+async fn a_plugin_in_c_runs_and_waits_for_a_service() {
+    let stage = Stage::in_c(&[]);
+    let effects = stage.hook("instantiate_end").await.unwrap();
+    assert_eq!(effects.message.as_deref(), Some("done in C"));
+    assert_eq!(stage.host.logs(), ["info: hello from C"]);
+    let calls = stage.host.calls.lock().unwrap().clone();
+    assert_eq!(calls, [("progress".to_owned(), json!({"percent": 50, "message": "half"}))]);
+    assert_eq!(Arc::strong_count(&stage.host), 1, "the plugin gave its host back");
+}
+
+#[tokio::test]
+async fn an_answer_of_the_wrong_shape_is_a_clear_error() {
+    let cases = [
+        ("WRONG_JSON", "plugin.bad-answer", "EOF"),
+        ("WRONG_SHAPE", "plugin.bad-answer", "expected a sequence"),
+        ("WRONG_SCHEMA_VERSION", "plugin.bad-answer", "schemaVersion 9"),
+        ("WRONG_VIM", "plugin.bad-answer", "no name"),
+        ("WRONG_ERROR", "plugin.bad-answer", "wrong shape"),
+        ("WRONG_STATUS", "plugin.protocol", "77"),
+        ("WRONG_NULL_POLL", "plugin.protocol", "poll"),
+        ("WRONG_NULL_CALL", "plugin.protocol", "lacks `call`"),
+        ("WRONG_CREATE", "plugin.create-failed", "the licence ran out"),
+        ("WRONG_CREATE_STATUS", "plugin.protocol", "42"),
+    ];
+    for (define, name, word) in cases {
+        let stage = Stage::in_c(&[define]);
+        let error = stage.hook("instantiate_end").await.unwrap_err();
+        assert_eq!(error.name(), name, "{define}: {error}");
+        assert!(error.to_string().contains(word), "{define}: {error}");
+        assert!(error.to_string().contains("c-plugin@1.0.0"), "{define}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_ends_its_hook_and_says_where_it_was() {
+    let stage = Stage::misbehaving();
+    for (hook, text) in
+        [("instantiate_start", "a bug on attempt 1"), ("instantiate_end", "a bug after a call")]
+    {
+        let error = stage.hook(hook).await.unwrap_err();
+        assert_eq!((error.name(), error.kind()), ("plugin.panicked", ErrorKind::Broken));
+        assert!(error.detail().contains(text), "{error}");
+        assert!(error.detail().contains("src/lib.rs:"), "the place is named: {error}");
+    }
+    assert_eq!(stage.hook("terminate_start").await.map(|_| ()).map_err(|e| e.to_string()), Ok(()));
+    stage.left_behind(0).await;
+}
+
+#[tokio::test]
+async fn a_driver_that_refuses_or_panics_when_it_is_made_ends_one_hook() {
+    for (how, name, word) in [
+        ("refuse", "plugin.create-failed", "I will not"),
+        ("panic", "plugin.create-panicked", "no driver today"),
+    ] {
+        let folder = Folder::new();
+        folder.put(&built(MISBEHAVING), "m.so");
+        let plugins = folder.configured(MISBEHAVING, json!({"create": how}));
+        let stage = Stage::new(folder, plugins, "m.so");
+        for _ in 0..2 {
+            let error = stage.hook("heal_start").await.unwrap_err();
+            assert_eq!(error.name(), name);
+            assert!(error.to_string().contains(word), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hooks_own_error_keeps_its_name_host_phase_and_last_words() {
+    let error = Stage::misbehaving().hook("heal_start").await.unwrap_err();
+    assert_eq!((error.name(), error.kind()), ("join-failed", ErrorKind::Unavailable));
+    assert_eq!(error.resource(), Some("worker1"));
+    assert_eq!(
+        error.to_string(),
+        "cannot run hook `heal_start` of plugin `fixture-misbehaving@0.1.0`: on `worker1` in phase `join`, exit \
+         code 1: the join ended with an error; last lines:\none\ntwo"
+    );
+}
+
+#[tokio::test]
+async fn an_undeclared_hook_and_a_deadline_of_yesterday_run_nothing() {
+    let stage = Stage::misbehaving();
+    let error = stage.hook("change_external_connectivity_end").await.unwrap_err();
+    assert_eq!(error.name(), "plugin.undeclared-hook");
+    assert!(error.to_string().contains("heal_start"), "it says what there is: {error}");
+    let mut late = request("heal_start", AMPLE);
+    late.deadline = "2020-01-01T00:00:00Z".parse().unwrap();
+    assert_eq!(stage.run(late).await.unwrap_err().name(), "plugin.deadline");
+    assert!(stage.host.services().is_empty());
+}
+
+#[tokio::test]
+async fn a_hook_past_its_deadline_is_dropped() {
+    let stage = Stage::misbehaving();
+    let error = stage.run(request("scale_start", Duration::from_millis(300))).await.unwrap_err();
+    assert_eq!((error.name(), error.kind()), ("plugin.deadline", ErrorKind::Unavailable));
+    assert_eq!(stage.host.logs(), ["info: dropped"], "what it held was dropped");
+    let error = stage.run(request("heal_end", Duration::from_millis(100))).await.unwrap_err();
+    assert_eq!(error.name(), "plugin.deadline", "a panic in drop changes nothing");
+    stage.left_behind(0).await;
+}
+
+#[tokio::test]
+async fn a_caller_that_is_dropped_cancels_the_hook() {
+    let stage = Stage::misbehaving();
+    let mut running = Box::pin(stage.hook("scale_start"));
+    tokio::select! {
+        ended = &mut running => panic!("it never ends: {ended:?}"),
+        () = stage.host.asked.notified() => {}
+    }
+    drop(running);
+    let dropped = async {
+        while stage.host.logs().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(AMPLE, dropped).await.unwrap();
+    stage.left_behind(0).await;
+}
+
+#[tokio::test]
+async fn a_hook_that_does_not_return_from_poll_is_left_behind_counted_and_alone() {
+    let stage = Stage::misbehaving();
+    let pipe = stage.plugins.dir().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let stuck = with("scale_end", Duration::from_millis(100), json!({"path": &pipe}));
+    let error = stage.run(stuck).await.unwrap_err();
+    assert_eq!((error.name(), error.kind()), ("plugin.stuck", ErrorKind::Unavailable));
+    assert_eq!(stage.plugins.left_behind(), 1);
+    assert_eq!(stage.hook("heal_start").await.unwrap_err().name(), "join-failed");
+    std::fs::write(&pipe, "go on").unwrap();
+    stage.left_behind(0).await;
+}
+
+#[tokio::test]
+async fn a_service_that_is_refused_is_an_error_that_the_hook_can_read() {
+    let effects = Stage::misbehaving().hook("terminate_start").await.unwrap();
+    let message = effects.message.unwrap();
+    assert!(message.contains("`ssh.rum`") && message.contains("unknown"), "{message}");
+    assert!(message.contains("hint: ask for another"), "{message}");
+}
+
+#[tokio::test]
+async fn a_step_that_was_done_is_not_done_again() {
+    let stage = Stage::misbehaving();
+    let error = stage.hook("terminate_end").await.unwrap_err();
+    assert_eq!(error.name(), "first-time");
+    let mut again = request("terminate_end", AMPLE);
+    again.attempt = 2;
+    let effects = stage.run(again).await.unwrap();
+    assert_eq!(effects.message.as_deref(), Some("counted in attempt 1"));
+    assert_eq!(effects.unregister_vims, ["cluster"]);
+}
+
+#[tokio::test]
+async fn a_linked_driver_is_called_like_a_loaded_one() {
+    let folder = Folder::new();
+    let config = Config { dir: folder.path().join("absent"), ..Config::default() };
+    let plugins = PluginHost::new(config, Arc::new(RealClock));
+    plugins.register(static_driver::<fixture_misbehaving::Misbehaving>()).unwrap();
+    plugins.register(static_driver::<mgmt_template::Template>()).unwrap();
+    assert_eq!(plugins.list().len(), 2);
+    let driver = plugins.find("whatever", Some("fixture-misbehaving@0.1.0")).unwrap();
+    let host = Arc::new(Remembering::default());
+    let error = driver.call(request("heal_start", AMPLE), host.clone()).await.unwrap_err();
+    assert_eq!(error.name(), "join-failed");
+    let error = driver.call(request("instantiate_start", AMPLE), host).await.unwrap_err();
+    assert_eq!(error.name(), "plugin.panicked");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_hooks_run_side_by_side() {
+    let stage = Stage::in_c(&[]);
+    let many = (0..200).map(|_| stage.hook("instantiate_end"));
+    let ended = futures::future::join_all(many).await;
+    assert!(ended.iter().all(Result::is_ok));
+    assert_eq!(stage.host.services().len(), 200);
+}
+
+#[test]
+fn without_a_runtime_there_is_an_error_and_no_panic() {
+    let stage = Stage::misbehaving();
+    let error = futures::executor::block_on(stage.hook("heal_start")).unwrap_err();
+    assert_eq!(error.name(), "plugin.no-runtime");
+}

@@ -1,0 +1,155 @@
+//! What the tests share: a plugin folder, a host that answers, a request.
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::sync::Notify;
+use vnfm_core::ports::{Clock, Code, ErrorKind, HookHost, HookRequest, PortError};
+use vnfm_plugin_host::{Config, PluginConfig, PluginHost};
+
+pub(crate) struct RealClock;
+
+impl Clock for RealClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        // The plugin host tells the time and never lets it pass.
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A plugin folder of our own, mode 0700.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o700)).unwrap();
+        Self(dir)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Copies a library into it.
+    pub(crate) fn put(&self, from: &Path, file: &str) -> PathBuf {
+        let to = self.path().join(file);
+        std::fs::copy(from, &to).unwrap_or_else(|e| panic!("cannot copy {}: {e}", from.display()));
+        std::fs::set_permissions(&to, PermissionsExt::from_mode(0o755)).unwrap();
+        to
+    }
+
+    pub(crate) fn config(&self) -> Config {
+        Config { dir: self.path().to_owned(), ..Config::default() }
+    }
+
+    pub(crate) fn host(&self) -> PluginHost {
+        PluginHost::new(self.config(), Arc::new(RealClock))
+    }
+
+    pub(crate) fn configured(&self, name: &str, config: Value) -> PluginHost {
+        let plugins = BTreeMap::from([(name.to_owned(), PluginConfig { config })]);
+        PluginHost::new(Config { plugins, ..self.config() }, Arc::new(RealClock))
+    }
+}
+
+/// The library that cargo built of a plugin package beside this test.
+pub(crate) fn built(package: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.with_file_name(format!("lib{}.so", package.replace('-', "_")))
+}
+
+/// A host that remembers what it was asked.
+#[derive(Default)]
+pub(crate) struct Remembering {
+    pub(crate) calls: Mutex<Vec<(String, Value)>>,
+    pub(crate) logs: Mutex<Vec<String>>,
+    pub(crate) checkpoints: Mutex<BTreeMap<String, Value>>,
+    pub(crate) asked: Notify,
+}
+
+const NO_SERVICE: Code = Code {
+    name: "test.no-service",
+    kind: ErrorKind::Refused,
+    means: "there is no such service",
+    next: "ask for another",
+};
+
+impl Remembering {
+    pub(crate) fn services(&self) -> Vec<String> {
+        self.calls.lock().unwrap().iter().map(|(service, _)| service.clone()).collect()
+    }
+
+    pub(crate) fn logs(&self) -> Vec<String> {
+        self.logs.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl HookHost for Remembering {
+    async fn call(&self, service: &str, request: Value) -> Result<Value, PortError> {
+        self.calls.lock().unwrap().push((service.to_owned(), request.clone()));
+        self.asked.notify_one();
+        let key = request["key"].as_str().unwrap_or_default().to_owned();
+        match service {
+            "progress" => {
+                // Needs the runtime and comes back to the poller from another thread.
+                tokio::task::spawn(tokio::task::yield_now()).await.unwrap();
+                Ok(json!({}))
+            }
+            "waiting" | "ssh.put" | "ssh.wait" => Ok(json!({})),
+            "ssh.run" => {
+                Ok(json!({"exitCode": 0, "stdout": "hello", "stderr": "", "truncated": false}))
+            }
+            "checkpoint.get" => Ok(json!({"value": self.checkpoints.lock().unwrap().get(&key)})),
+            "checkpoint.put" => {
+                self.checkpoints.lock().unwrap().insert(key, request["value"].clone());
+                Ok(json!({}))
+            }
+            other => Err(PortError::new(&NO_SERVICE, format!("serve `{other}`"), "unknown")),
+        }
+    }
+
+    fn log(&self, level: &str, text: &str) {
+        self.logs.lock().unwrap().push(format!("{level}: {text}"));
+    }
+}
+
+/// A request for `hook` that must be answered within `limit`.
+pub(crate) fn request(hook: &str, limit: Duration) -> HookRequest {
+    let deadline = Timestamp::now() + limit;
+    serde_json::from_value(json!({
+        "schemaVersion": 1,
+        "operation": "INSTANTIATE",
+        "hook": hook,
+        "instance": {
+            "id": "i-1", "vnfdId": "d-1", "vnfProvider": "p", "vnfProductName": "n",
+            "vnfSoftwareVersion": "1", "vnfdVersion": "1", "metadata": {},
+        },
+        "inventory": {"vnfcResourceInfo": [{
+            "id": "vnfc-1", "vduId": "VDU1", "computeResource": {"resourceId": "server-1"},
+            "vnfcCpInfo": [{"id": "cp-1", "cpdId": "CP1", "cpProtocolInfo": [{
+                "layerProtocol": "IP_OVER_ETHERNET",
+                "ipOverEthernet": {"ipAddresses": [{"type": "IPV4", "addresses": ["10.0.0.7"]}]},
+            }]}],
+            "metadata": {"name": "web-1"},
+        }]},
+        "additionalParams": {},
+        "inputs": {}, "vims": [], "artifacts": [],
+        "deadline": deadline, "attempt": 1,
+    }))
+    .unwrap()
+}
+
+/// Enough for everything that is meant to end.
+pub(crate) const AMPLE: Duration = Duration::from_mins(1);
