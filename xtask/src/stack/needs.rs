@@ -44,7 +44,7 @@ pub(crate) fn missing(parts: &BTreeSet<Part>) -> Vec<Missing> {
     missing.extend(disk());
     // where some of its processes run, the ports are its own
     missing.extend(
-        down.iter().filter(|part| part.processes.is_empty()).flat_map(|part| ports(part.part)),
+        down.iter().filter(|part| part.processes.is_empty()).filter_map(|part| ports(part.part)),
     );
     missing
 }
@@ -145,18 +145,15 @@ fn free_gib(folder: &Path) -> Option<u64> {
     Some(found.f_bavail.saturating_mul(found.f_frsize) >> 30)
 }
 
-fn ports(part: Part) -> Vec<Missing> {
-    part.ports()
-        .iter()
-        .filter(|port| TcpListener::bind(("127.0.0.1", **port)).is_err())
-        .map(|port| {
-            let what = format!("port {port} of 127.0.0.1, which {} uses", part.name());
-            Missing::new(
-                what,
-                format!("end what listens there: `ss -ltnp 'sport = :{port}'` names it"),
-            )
-        })
-        .collect()
+fn ports(part: Part) -> Option<Missing> {
+    let taken =
+        part.ports().iter().filter(|port| TcpListener::bind(("127.0.0.1", **port)).is_err());
+    let taken: Vec<String> = taken.map(u16::to_string).collect();
+    (!taken.is_empty()).then(|| {
+        let what =
+            format!("free ports for {}, {} of 127.0.0.1 are taken", part.name(), taken.join(" "));
+        Missing::new(what, "end who listens there: `ss -ltnp` names them")
+    })
 }
 
 impl Part {
