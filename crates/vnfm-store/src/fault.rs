@@ -33,6 +33,11 @@ impl Fault {
         }
     }
 
+    /// True where the database itself failed, and not a condition.
+    pub(crate) fn is_of_the_database(&self) -> bool {
+        matches!(self, Self::Sql(_))
+    }
+
     /// True where a unique constraint refused the row.
     pub(crate) fn is_duplicate(&self) -> bool {
         matches!(self, Self::Sql(sqlx::Error::Database(e)) if e.is_unique_violation())
@@ -63,6 +68,8 @@ fn may_pass(error: &sqlx::Error) -> bool {
         sqlx::Error::Io(_)
         | sqlx::Error::PoolTimedOut
         | sqlx::Error::PoolClosed
+        | sqlx::Error::BeginFailed
+        | sqlx::Error::InvalidSavePointStatement
         | sqlx::Error::WorkerCrashed => true,
         sqlx::Error::Database(error) => error.code().is_some_and(|code| passing_code(&code)),
         _ => false,

@@ -70,7 +70,7 @@ impl SqliteStore {
             loop {
                 let mut writer = self.writer().await;
                 let batch = reseal(&mut writer, &keys, sealed).await;
-                let batch = batch.map_err(|e| e.told("seal secrets with a new key"))?;
+                let batch = self.ended(&mut writer, batch, "seal secrets with a new key").await?;
                 if batch == 0 {
                     break;
                 }

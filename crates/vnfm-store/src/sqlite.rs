@@ -10,8 +10,8 @@ use crate::keys::SecretKeys;
 use crate::write::Writing;
 use crate::{lease, read, schema, write};
 use async_trait::async_trait;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::Connection as _;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -36,6 +36,7 @@ pub struct SqliteStore {
     next_reader: AtomicUsize,
     keys: RwLock<Arc<SecretKeys>>,
     installation_id: String,
+    path: Option<PathBuf>,
     lock: Option<File>,
 }
 
@@ -68,7 +69,7 @@ impl SqliteStore {
                     SqliteConnection::connect_with(&options.clone().read_only(true)).await?,
                 ));
             }
-            Self::on(writer, readers, keys, Some(lock)).await
+            Self::on(writer, readers, keys, Some((path, lock))).await
         };
         opened.await.map_err(|fault: Fault| match fault.told(&doing) {
             StoreError::Broken(why) if !why.starts_with("cannot") => {
@@ -96,7 +97,7 @@ impl SqliteStore {
         mut writer: SqliteConnection,
         readers: Vec<Mutex<SqliteConnection>>,
         keys: SecretKeys,
-        lock: Option<File>,
+        file: Option<(&Path, File)>,
     ) -> Done<Self> {
         let installation_id = write::prepare(&mut writer, &keys).await?;
         Ok(Self {
@@ -105,7 +106,8 @@ impl SqliteStore {
             next_reader: AtomicUsize::new(0),
             keys: RwLock::new(Arc::new(keys)),
             installation_id,
-            lock,
+            path: file.as_ref().map(|(path, _)| path.to_path_buf()),
+            lock: file.map(|(_, lock)| lock),
         })
     }
 
@@ -153,21 +155,40 @@ impl SqliteStore {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
-    async fn write_all(&self, fence: Option<&Fence>, changes: &[Change]) -> Result<(), StoreError> {
-        let mut writer = self.writer().await;
-        let keys = self.keys();
-        let begun = writer.begin_with("BEGIN IMMEDIATE").await;
-        let mut tx = begun.map_err(|e| Fault::from(e).told("begin a transaction"))?;
-        if let Some(fence) = fence {
-            lease::check(&mut tx, fence).await.map_err(|e| e.told("look at the lease"))?;
+    /// What became of a write, as the port says it. After an error of the database itself, which may have ended the
+    /// transaction behind the driver's back, the next write gets a new connection.
+    pub(crate) async fn ended<T>(
+        &self,
+        writer: &mut SqliteConnection,
+        outcome: Done<T>,
+        doing: &str,
+    ) -> Result<T, StoreError> {
+        if outcome.as_ref().is_err_and(Fault::is_of_the_database)
+            && let Some(path) = &self.path
+            && let Ok(new) = SqliteConnection::connect_with(&options().filename(path)).await
+        {
+            *writer = new;
         }
-        let mut writing = Writing { connection: &mut tx, keys: &keys };
-        for change in changes {
-            let written = write::apply(&mut writing, change).await;
-            written.map_err(|e| e.told(write::doing(change)))?;
-        }
-        tx.commit().await.map_err(|e| Fault::from(e).told("commit a transaction"))
+        outcome.map_err(|fault| fault.told(doing))
     }
+}
+
+async fn write_all(
+    writer: &mut SqliteConnection,
+    keys: &SecretKeys,
+    fence: Option<&Fence>,
+    changes: &[Change],
+) -> Result<(), (Fault, &'static str)> {
+    let begun = writer.begin_with("BEGIN IMMEDIATE").await;
+    let mut tx = begun.map_err(|e| (e.into(), "begin a transaction"))?;
+    if let Some(fence) = fence {
+        lease::check(&mut tx, fence).await.map_err(|e| (e, "look at the lease"))?;
+    }
+    let mut writing = Writing { connection: &mut tx, keys };
+    for change in changes {
+        write::apply(&mut writing, change).await.map_err(|e| (e, write::doing(change)))?;
+    }
+    tx.commit().await.map_err(|e| (e.into(), "commit a transaction"))
 }
 
 #[async_trait]
@@ -177,7 +198,12 @@ impl Store for SqliteStore {
     }
 
     async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
-        self.write_all(fence, &changes).await
+        let mut writer = self.writer().await;
+        let (outcome, doing) = match write_all(&mut writer, &self.keys(), fence, &changes).await {
+            Ok(()) => (Ok(()), ""),
+            Err((fault, doing)) => (Err(fault), doing),
+        };
+        self.ended(&mut writer, outcome, doing).await
     }
 
     async fn claim(
@@ -187,9 +213,8 @@ impl Store for SqliteStore {
         op_id: Option<&str>,
     ) -> Result<Option<Claim>, StoreError> {
         let mut writer = self.writer().await;
-        lease::claim(&mut writer, owner, lease, op_id)
-            .await
-            .map_err(|e| e.told("claim an operation"))
+        let claimed = lease::claim(&mut writer, owner, lease, op_id).await;
+        self.ended(&mut writer, claimed, "claim an operation").await
     }
 
     async fn renew(
@@ -198,12 +223,14 @@ impl Store for SqliteStore {
         lease: Duration,
     ) -> Result<Option<CancelMode>, StoreError> {
         let mut writer = self.writer().await;
-        lease::renew(&mut writer, fence, lease).await.map_err(|e| e.told("renew a lease"))
+        let renewed = lease::renew(&mut writer, fence, lease).await;
+        self.ended(&mut writer, renewed, "renew a lease").await
     }
 
     async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
         let mut writer = self.writer().await;
-        lease::release(&mut writer, fence).await.map_err(|e| e.told("release a lease"))
+        let released = lease::release(&mut writer, fence).await;
+        self.ended(&mut writer, released, "release a lease").await
     }
 
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
@@ -291,7 +318,7 @@ impl Store for SqliteStore {
         }
         let mut writer = self.writer().await;
         let written = write::append_log(&mut writer, op_id, &lines).await;
-        written.map_err(|e| e.told("append to an operation's log"))
+        self.ended(&mut writer, written, "append to an operation's log").await
     }
 
     async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
@@ -398,16 +425,51 @@ fn create(path: &Path) -> Result<(), StoreError> {
 mod tests {
     use super::SqliteStore;
     use crate::SecretKeys;
+    use vnfm_core::ports::{Change, OutboxRow, Store as _, StoreError};
+
+    async fn file(folder: &tempfile::TempDir) -> SqliteStore {
+        SqliteStore::open(&folder.path().join("vnfm.db"), SecretKeys::ephemeral()).await.unwrap()
+    }
+
+    fn told(size: usize) -> Vec<Change> {
+        let row = OutboxRow {
+            seq: 0,
+            tenant: "default".into(),
+            instance_id: "i".into(),
+            kind: "VnfIdentifierCreationNotification".into(),
+            body: "x".repeat(size).into(),
+            at: jiff::Timestamp::UNIX_EPOCH,
+        };
+        vec![Change::Outbox(Box::new(row))]
+    }
 
     #[tokio::test]
     async fn every_connection_keeps_what_it_acknowledges() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("vnfm.db");
-        let store = SqliteStore::open(&path, SecretKeys::ephemeral()).await.unwrap();
+        let store = file(&folder).await;
         assert_eq!(store.pragma("PRAGMA synchronous").await, [2; 5], "FULL");
         assert_eq!(store.pragma("PRAGMA foreign_keys").await, [1; 5]);
         assert!(folder.path().join("vnfm.db-wal").exists());
         store.close().await.unwrap();
         assert!(!folder.path().join("vnfm.db-wal").exists());
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_told_and_the_next_write_works() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = file(&folder).await;
+        store.write(None, told(1)).await.unwrap();
+        {
+            let mut writer = store.writer().await;
+            let pages: i64 =
+                sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut *writer).await.unwrap();
+            assert!(pages < 100);
+            sqlx::query("PRAGMA max_page_count = 100").execute(&mut *writer).await.unwrap();
+        }
+        let error = store.write(None, told(1 << 20)).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+        store.write(None, told(1 << 20)).await.unwrap();
+        let numbers: Vec<_> = store.outbox(0, 9).await.unwrap().iter().map(|row| row.seq).collect();
+        assert_eq!(numbers, [1, 2]);
     }
 }

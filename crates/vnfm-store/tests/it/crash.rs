@@ -1,0 +1,187 @@
+//! What a crash leaves: the driving future dropped anywhere in a write, a process killed while it writes, a second
+//! process on the same file, operations in flight when the database is opened again.
+
+use crate::records::{Home, TENANT, at, instance, op, package, seed, step, told};
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::task::{Context, Waker};
+use std::time::Duration;
+use vnfm_core::ports::{Change, StepStatus, Store as _, StoreError};
+use vnfm_store::{SecretKeys, SqliteStore};
+
+/// Where a test that runs itself as a child process finds its database.
+const CHILD: &str = "VNFM_STORE_TEST_CHILD";
+const LONG: Duration = Duration::from_secs(3_600);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_is_dropped_is_there_as_a_whole_or_not_at_all() {
+    let home = Home::new();
+    let mut store = home.open().await;
+    seed(&store, &[]).await;
+    let (mut whole, mut nothing) = (0, 0);
+    for round in 0..60 {
+        let id = format!("i{round:03}");
+        let changes = vec![
+            Change::AddInstance(instance(&id)),
+            Change::AddOp(op(&format!("o{round}"), &id)),
+            told(&id, json!(round)),
+        ];
+        {
+            let mut write = store.write(None, changes);
+            let mut context = Context::from_waker(Waker::noop());
+            // Each look lets the database go on by some statements; the write is then dropped where it is.
+            for _ in 0..round * 10 {
+                if write.as_mut().poll(&mut context).is_ready() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        if round % 10 == 9 {
+            drop(store);
+            store = home.open().await;
+        }
+        let told = store.outbox(0, 100).await.unwrap().iter().any(|row| row.instance_id == id);
+        let active = store.instance(TENANT, &id).await.ok().map(|record| record.active_op);
+        match (active, told) {
+            (Some(Some(_)), true) => whole += 1,
+            (None, false) => nothing += 1,
+            half => panic!("round {round}: {half:?}"),
+        }
+    }
+    assert!(nothing > 0, "a write that was never looked at does nothing");
+    println!("{whole} as a whole, {nothing} not at all");
+    store.write(None, vec![Change::AddPackage(package("after", None))]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operations_in_flight_are_free_when_the_database_is_opened_again() {
+    let home = Home::new();
+    let store = home.open().await;
+    let id = store.installation_id().to_owned();
+    seed(&store, &["i1"]).await;
+    store.write(None, vec![Change::AddOp(op("o1", "i1"))]).await.unwrap();
+    let before = store.claim("the dead", LONG, None).await.unwrap().unwrap().fence;
+    let started = step("o1", "allocate", StepStatus::Started, Value::Null);
+    store.write(Some(&before), vec![started]).await.unwrap();
+    drop(store);
+    let store = home.open().await;
+    assert_eq!(store.installation_id(), id);
+    let after = store.claim("the living", LONG, None).await.unwrap().unwrap().fence;
+    assert_eq!((after.op_id.as_str(), after.epoch), ("o1", before.epoch + 1));
+    assert_eq!(store.journal("o1").await.unwrap()[0].status, StepStatus::Started);
+    assert_eq!(store.instance(TENANT, "i1").await.unwrap().active_op.as_deref(), Some("o1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_acknowledged_write_outlives_a_kill() {
+    if let Some(folder) = std::env::var_os(CHILD) {
+        return write_until_killed(&std::path::PathBuf::from(folder)).await;
+    }
+    let home = Home::new();
+    let mut acknowledged = 0;
+    for _ in 0..3 {
+        let mut child = Killed(child("crash::every_acknowledged_write_outlives_a_kill", &home));
+        let said = BufReader::new(child.0.stdout.take().unwrap());
+        let acks = said.lines().map_while(Result::ok).filter_map(|line| number_in(&line));
+        let last = acks.take(25).last().unwrap();
+        child.0.kill().unwrap();
+        child.0.wait().unwrap();
+        assert!(last >= acknowledged + 25);
+        acknowledged = last;
+        let store = home.open().await;
+        let rows = store.outbox(0, 10_000).await.unwrap();
+        assert!(rows.len() as u64 >= acknowledged, "{} of {acknowledged}", rows.len());
+        for (index, row) in rows.iter().enumerate() {
+            assert_eq!(row.seq, index as u64 + 1);
+        }
+        store.close().await.unwrap();
+    }
+}
+
+async fn write_until_killed(folder: &std::path::Path) {
+    let keys = SecretKeys::open(&folder.join("secrets.key")).unwrap();
+    let store = SqliteStore::open(&folder.join("vnfm.db"), keys).await.unwrap();
+    loop {
+        store.write(None, vec![told("i", json!("x".repeat(2_000)))]).await.unwrap();
+        let after = store.outbox(0, usize::MAX).await.unwrap().len();
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "\nack {after}").and_then(|()| out.flush()).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_process_on_the_same_file_is_refused_by_name() {
+    if let Some(folder) = std::env::var_os(CHILD) {
+        return write_until_killed(&std::path::PathBuf::from(folder)).await;
+    }
+    let home = Home::new();
+    let name = "crash::a_second_process_on_the_same_file_is_refused_by_name";
+    let mut child = Killed(child(name, &home));
+    let said = BufReader::new(child.0.stdout.take().unwrap());
+    said.lines().map_while(Result::ok).find_map(|line| number_in(&line)).unwrap();
+    let Err(StoreError::Unavailable(text)) = home.try_open().await else {
+        panic!("two processes have it open")
+    };
+    assert!(text.contains(&format!("the process {} has it open", child.0.id())), "{text}");
+    assert!(text.contains("vnfm.db"), "{text}");
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
+    home.open().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_store_in_the_same_process_is_refused_too() {
+    let home = Home::new();
+    let first = home.open().await;
+    assert!(matches!(home.try_open().await, Err(StoreError::Unavailable(_))));
+    drop(first);
+    home.open().await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_there_is_told() {
+    let home = Home::new();
+    let path = home.folder.path().join("nowhere/vnfm.db");
+    let Err(StoreError::Unavailable(text)) =
+        SqliteStore::open(&path, SecretKeys::ephemeral()).await
+    else {
+        panic!("it was opened")
+    };
+    assert!(text.contains("nowhere") && text.contains("hint"), "{text}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_told_and_stays_as_it_is() {
+    let home = Home::new();
+    let content = format!("not a database, {}", at()).repeat(100);
+    std::fs::write(home.database(), &content).unwrap();
+    let error = home.try_open().await.unwrap_err();
+    assert!(matches!(&error, StoreError::Broken(text) if text.contains("vnfm.db")), "{error}");
+    assert_eq!(std::fs::read_to_string(home.database()).unwrap(), content);
+}
+
+/// A child that does not outlive its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// This program again, to run the test `name` as a child.
+fn child(name: &str, home: &Home) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(CHILD, home.folder.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn number_in(line: &str) -> Option<u64> {
+    line.strip_prefix("ack ")?.parse().ok()
+}

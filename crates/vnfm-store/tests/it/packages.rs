@@ -1,0 +1,101 @@
+//! The packages' files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vnfm_core::ports::{ErrorKind, Packages as _};
+use vnfm_descriptor::{Limits, pack};
+use vnfm_store::{PackageDir, PackageFailure};
+
+fn sample() -> Vec<u8> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");
+    pack(&folder, &Limits::default()).unwrap()
+}
+
+fn open(folder: &tempfile::TempDir) -> PackageDir {
+    PackageDir::open(&folder.path().join("packages"), Limits::default()).unwrap()
+}
+
+fn upload(packages: &PackageDir, content: &[u8]) -> PathBuf {
+    let path = packages.incoming();
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+fn names(folder: &tempfile::TempDir) -> Vec<String> {
+    let entries = folder.path().join("packages").read_dir().unwrap();
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_package_is_read_once_and_again_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let packages = open(&folder);
+    let upload = upload(&packages, &sample());
+    let stored = packages.store("p1", upload.clone()).await.unwrap();
+    assert!(!upload.exists());
+    let read = packages.package("default", "p1").await.unwrap();
+    assert!(Arc::ptr_eq(&stored, &read));
+    let again = open(&folder);
+    let (one, two) = tokio::join!(again.package("default", "p1"), again.package("default", "p1"));
+    assert!(Arc::ptr_eq(&one.unwrap(), two.as_ref().unwrap()));
+    assert_eq!(two.unwrap().sha256(), stored.sha256());
+    assert_eq!(std::fs::read(again.path("p1").unwrap()).unwrap(), sample());
+}
+
+#[tokio::test]
+async fn what_is_no_package_is_refused_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let packages = open(&folder);
+    let refused = packages.store("p1", upload(&packages, b"no archive")).await;
+    let Err(PackageFailure::Refused(findings)) = refused else { panic!("{refused:?}") };
+    assert!(findings.errors().count() > 0);
+    assert_eq!(names(&folder), [""; 0]);
+    let absent = packages.package("default", "p1").await.unwrap_err();
+    assert_eq!((absent.kind(), absent.name()), (ErrorKind::Refused, "package.absent"));
+    packages.store("p1", upload(&packages, &sample())).await.unwrap();
+    packages.package("default", "p1").await.unwrap();
+}
+
+#[tokio::test]
+async fn an_id_is_never_a_path() {
+    let folder = tempfile::tempdir().unwrap();
+    let packages = open(&folder);
+    std::fs::write(folder.path().join("outside.csar"), sample()).unwrap();
+    for id in ["../outside", "/etc/passwd", "", ".", "a/b", "a\0b"] {
+        assert_eq!(packages.package("default", id).await.unwrap_err().kind(), ErrorKind::Refused);
+        assert_eq!(packages.remove(id).await.unwrap_err().kind(), ErrorKind::Refused);
+    }
+    assert!(folder.path().join("outside.csar").exists());
+}
+
+#[tokio::test]
+async fn a_removed_package_is_gone_and_may_be_removed_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let packages = open(&folder);
+    packages.store("p1", upload(&packages, &sample())).await.unwrap();
+    packages.remove("p1").await.unwrap();
+    packages.remove("p1").await.unwrap();
+    assert_eq!(names(&folder), [""; 0]);
+    assert_eq!(packages.package("default", "p1").await.unwrap_err().name(), "package.absent");
+}
+
+#[tokio::test]
+async fn what_a_crash_left_of_an_upload_is_swept_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let packages = open(&folder);
+    packages.store("p1", upload(&packages, &sample())).await.unwrap();
+    upload(&packages, b"half");
+    assert_eq!(names(&folder).len(), 2);
+    open(&folder);
+    assert_eq!(names(&folder), ["p1.csar"]);
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_told_apart_from_an_absent_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let packages = open(&folder);
+    std::fs::write(packages.path("p1").unwrap(), b"no archive").unwrap();
+    let error = packages.package("default", "p1").await.unwrap_err();
+    assert_eq!((error.kind(), error.name()), (ErrorKind::Broken, "package.damaged"));
+    assert_eq!(error.resource(), Some("p1"));
+}
