@@ -58,7 +58,11 @@ impl World {
         if !fails || after {
             effect(&mut self.resources.lock().unwrap());
         }
-        if fails { Err(PortError::new(&CODE, format!("do `{name}`"), "told to fail")) } else { Ok(()) }
+        if fails {
+            Err(PortError::new(&CODE, format!("do `{name}`"), "told to fail"))
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn calls(&self) -> Vec<String> {
@@ -106,7 +110,12 @@ impl InfraDriver for Vim {
         let inventory = Inventory { vnfc_resource_info: vec![vnfc], ..Inventory::default() };
         Ok(Allocated { handle: json!("h"), inventory, ..Allocated::default() })
     }
-    async fn release(&self, cx: &VimCall<'_>, _: &Allocation, _: &Release) -> Result<(), PortError> {
+    async fn release(
+        &self,
+        cx: &VimCall<'_>,
+        _: &Allocation,
+        _: &Release,
+    ) -> Result<(), PortError> {
         let id = cx.ownership.instance_id.clone();
         self.0.call("release", |all| _ = all.remove(&id)).await
     }
@@ -133,21 +142,31 @@ impl MgmtDriver for Hooks {
     fn declaration(&self) -> &Declaration {
         &self.1
     }
-    async fn call(&self, request: HookRequest, host: Arc<dyn HookHost>) -> Result<Effects, PortError> {
+    async fn call(
+        &self,
+        request: HookRequest,
+        host: Arc<dyn HookHost>,
+    ) -> Result<Effects, PortError> {
         host.call("checkpoint.put", json!({"key": "k", "value": "v"})).await?;
         let kept = host.call("checkpoint.get", json!({"key": "k"})).await?;
         assert_eq!(kept["value"], "v");
         self.0.call(&request.hook, |_| ()).await?;
         let name = format!("cluster-{}", request.instance.id);
         if request.hook != "instantiate_end" {
-            return Ok(Effects { schema_version: 1, unregister_vims: vec![name], ..Effects::default() });
+            return Ok(Effects {
+                schema_version: 1,
+                unregister_vims: vec![name],
+                ..Effects::default()
+            });
         }
         let endpoint = format!("https://{}", request.instance.id);
         let vim = NewVim {
             name,
             vim_type: KUBERNETES.into(),
             interface_info: [("endpoint".to_owned(), json!(endpoint))].into_iter().collect(),
-            access_info: [("bearer_token".to_owned(), json!("planted-token"))].into_iter().collect(),
+            access_info: [("bearer_token".to_owned(), json!("planted-token"))]
+                .into_iter()
+                .collect(),
             ..NewVim::default()
         };
         Ok(Effects { schema_version: 1, register_vims: vec![vim], ..Effects::default() })
@@ -205,9 +224,9 @@ impl Clock for ShortClock {
     }
 }
 
-/// The package of VNF-A, whose hooks are `instantiate_end` and `terminate_end`.
+/// The package of VNF-A in the seed spelling, which declares no parameters; its hooks are `instantiate_end` and `terminate_end`.
 fn package() -> Arc<Package> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-a-k8s-cluster");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-a-seed");
     Arc::new(Package::open(&folder, &vnfm_descriptor::Limits::default()).unwrap())
 }
 
@@ -298,7 +317,10 @@ pub(super) async fn agrees(engine: &Engine, world: &World, case: &str) {
         .map(|record| record.vnf.id.clone())
         .collect();
     assert_eq!(with, world.left(), "{case}: inventory and reality differ");
-    assert!(all.iter().all(|record| record.active_op.is_none()), "{case}: an operation is not ended");
+    assert!(
+        all.iter().all(|record| record.active_op.is_none()),
+        "{case}: an operation is not ended"
+    );
     let registered = engine.vims(TENANT).await.unwrap();
     let of_gone = registered.iter().filter_map(|vim| vim.registered_by.as_ref());
     for owner in of_gone {

@@ -48,9 +48,7 @@ async fn ready(kind: LcmOperationType) -> (Arc<World>, Engine, String) {
     (world, engine, id)
 }
 
-async fn ready_with_store(
-    kind: LcmOperationType,
-) -> (Arc<World>, Engine, String, Arc<dyn Store>) {
+async fn ready_with_store(kind: LcmOperationType) -> (Arc<World>, Engine, String, Arc<dyn Store>) {
     let world = Arc::new(World::default());
     let store: Arc<dyn Store> = store().await;
     let engine = engine(store.clone(), &world);
@@ -92,7 +90,8 @@ async fn every_call_can_fail_once_and_every_way_on_ends_well() {
                     if world.calls().len() < number {
                         break;
                     }
-                    let case = format!("{} call {number} after={after_effect} {way:?}", operation.kind);
+                    let case =
+                        format!("{} call {number} after={after_effect} {way:?}", operation.kind);
                     end(&engine, &op, &id, way, &case).await;
                     agrees(&engine, &world, &case).await;
                     cases += 1;
@@ -111,8 +110,7 @@ async fn end(engine: &Engine, op: &str, id: &str, way: Way, case: &str) {
     assert_eq!(stopped, FailedTemp, "{case}");
     let error = engine.store().op(TENANT, op).await.unwrap().op.error.unwrap();
     assert!(error.detail.contains("told to fail") && error.step.is_some(), "{case}: {error:?}");
-    let gone_too_far =
-        engine.store().op(TENANT, op).await.unwrap().point_of_no_return.is_some();
+    let gone_too_far = engine.store().op(TENANT, op).await.unwrap().point_of_no_return.is_some();
     match way {
         Way::Retry => engine.retry(TENANT, op).await.unwrap(),
         Way::Rollback if gone_too_far => {

@@ -29,7 +29,9 @@ async fn of_16_clients_that_instantiate_or_terminate_one_vnf_one_is_accepted() {
     engine.drive(&op).await.unwrap();
     let all = join_all((0..16).map(|_| {
         let (engine, id) = (engine.clone(), id.clone());
-        tokio::spawn(async move { engine.terminate(TENANT, &id, TerminateVnfRequest::default()).await })
+        tokio::spawn(
+            async move { engine.terminate(TENANT, &id, TerminateVnfRequest::default()).await },
+        )
     }))
     .await;
     let op = the_one(all.into_iter().map(Result::unwrap));

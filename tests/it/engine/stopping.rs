@@ -54,7 +54,11 @@ impl Store for Stopping {
     ) -> Result<Option<Claim>, StoreError> {
         self.inner.claim(owner, lease, op_id).await
     }
-    async fn renew(&self, fence: &Fence, lease: Duration) -> Result<Option<CancelMode>, StoreError> {
+    async fn renew(
+        &self,
+        fence: &Fence,
+        lease: Duration,
+    ) -> Result<Option<CancelMode>, StoreError> {
         self.inner.renew(fence, lease).await
     }
     async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
@@ -73,7 +77,11 @@ impl Store for Stopping {
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
         self.inner.op(tenant, id).await
     }
-    async fn ops(&self, tenant: &str, filter: &InstanceFilter) -> Result<Vec<OpRecord>, StoreError> {
+    async fn ops(
+        &self,
+        tenant: &str,
+        filter: &InstanceFilter,
+    ) -> Result<Vec<OpRecord>, StoreError> {
         self.inner.ops(tenant, filter).await
     }
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
