@@ -1,6 +1,6 @@
 //! The simulated OpenStack: one cloud, six services over it.
 //!
-//! The cloud is one locked [`State`](state::State); the services are pages of routes over it, and
+//! The cloud is one locked state (`state.rs`); the services are pages of routes over it, and
 //! `engine.rs` moves stacks and servers. Behind each ACTIVE server whose address lies in the world's
 //! block a simulated host boots, as a hypervisor would do it.
 
