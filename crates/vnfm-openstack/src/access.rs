@@ -127,8 +127,11 @@ impl Access {
         } else {
             builder.tls_certs_only(self.trusted.clone())
         };
-        let builder =
-            if self.skip_hostname { builder.tls_danger_accept_invalid_hostnames(true) } else { builder };
+        let builder = if self.skip_hostname {
+            builder.tls_danger_accept_invalid_hostnames(true)
+        } else {
+            builder
+        };
         if self.skip_verification { builder.tls_danger_accept_invalid_certs(true) } else { builder }
     }
 }
@@ -182,7 +185,9 @@ fn trusted(given: Option<&Value>) -> Result<Vec<Certificate>, PortError> {
         Some(Value::String(text)) => vec![text],
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
         Some(_) => {
-            return Err(wrong("`interfaceInfo.trustedCertificates` is neither text nor a list".into()));
+            return Err(wrong(
+                "`interfaceInfo.trustedCertificates` is neither text nor a list".into(),
+            ));
         }
     };
     let mut all = Vec::new();
@@ -313,12 +318,32 @@ mod tests {
         let table = [
             (json!({}), json!({"username": "u"}), "accessInfo.username"),
             (interface.clone(), json!({"password": "hunter2"}), "accessInfo.username"),
-            (interface.clone(), json!({"username": "u", "password": "hunter2"}), "accessInfo.project"),
+            (
+                interface.clone(),
+                json!({"username": "u", "password": "hunter2"}),
+                "accessInfo.project",
+            ),
             (interface.clone(), json!({"user": "u", "password": "hunter2"}), "accessInfo.user"),
-            (json!({"endpoint": "cloud:5000"}), json!({"username": "u", "password": "hunter2", "project": "p"}), "interfaceInfo.endpoint"),
-            (json!({"endpoint": "http://c", "trustedCertificates": ["?"]}), json!({"username": "u", "password": "hunter2", "project": "p"}), "trustedCertificates[0]"),
-            (interface.clone(), json!({"username": "u", "password": 7, "project": "p"}), "`password` is no text"),
-            (interface, json!({"username": "u", "password": "hunter2", "project": "p", "interface": "secret"}), "accessInfo.interface"),
+            (
+                json!({"endpoint": "cloud:5000"}),
+                json!({"username": "u", "password": "hunter2", "project": "p"}),
+                "interfaceInfo.endpoint",
+            ),
+            (
+                json!({"endpoint": "http://c", "trustedCertificates": ["?"]}),
+                json!({"username": "u", "password": "hunter2", "project": "p"}),
+                "trustedCertificates[0]",
+            ),
+            (
+                interface.clone(),
+                json!({"username": "u", "password": 7, "project": "p"}),
+                "`password` is no text",
+            ),
+            (
+                interface,
+                json!({"username": "u", "password": "hunter2", "project": "p", "interface": "secret"}),
+                "accessInfo.interface",
+            ),
         ];
         for (index, (interface, access, named)) in table.into_iter().enumerate() {
             let error = parse(&interface, &access).err().unwrap();

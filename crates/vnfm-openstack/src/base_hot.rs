@@ -13,7 +13,7 @@
 
 use crate::errors::PARAMETER;
 use crate::heat::Blueprint;
-use crate::plan::{addresses, additional, bound, count, flavour, package};
+use crate::plan::{additional, addresses, bound, count, flavour, package};
 use crate::prepare::{FoundImage, Needs, Prepared};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -76,7 +76,9 @@ pub(crate) fn needs(what: &Allocation) -> Needs {
 
 fn hot(what: &Allocation) -> Result<&BaseHot, PortError> {
     let flavour = &what.request.flavour_id;
-    what.package.base_hot(flavour).ok_or_else(|| package(format!("there is no `BaseHOT/{flavour}/`")))
+    what.package
+        .base_hot(flavour)
+        .ok_or_else(|| package(format!("there is no `BaseHOT/{flavour}/`")))
 }
 
 /// Stands for what the cloud would be asked, so that everything else can be checked.
@@ -176,17 +178,17 @@ impl Sources<'_> {
             }
             HotExpression::ExtCpSubnet(cp) => self.fixed(cp, "subnet"),
             HotExpression::ExtCpAddress(cp) => self.fixed(cp, "ip_address"),
-            HotExpression::VirtualLinkCidr(link) => {
-                flavour.virtual_links.get(link).and_then(|link| link.cidr.as_ref()).map(|cidr| json!(cidr))
-            }
+            HotExpression::VirtualLinkCidr(link) => flavour
+                .virtual_links
+                .get(link)
+                .and_then(|link| link.cidr.as_ref())
+                .map(|cidr| json!(cidr)),
             HotExpression::StorageSize(storage) => {
                 flavour.storages.get(storage).and_then(|one| one.size_gib).map(|size| json!(size))
             }
             HotExpression::AdditionalParam(path) => additional(&self.what.request, path).cloned(),
             HotExpression::InstanceId => Some(json!(self.instance)),
-            HotExpression::InstanceName => {
-                self.what.instance_name.as_ref().map(|name| json!(name))
-            }
+            HotExpression::InstanceName => self.what.instance_name.as_ref().map(|name| json!(name)),
             HotExpression::FlavourId => Some(json!(flavour.id)),
             HotExpression::Nfv => Some(self.nfv()?),
             HotExpression::Literal(value) => Some(value.clone()),
@@ -346,7 +348,8 @@ fn asked_files(value: &Value, file: &str, found: &mut Vec<(String, String)>) {
                 && !name.contains("://")
             {
                 let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
-                let path = normalise(&format!("{folder}/{name}")).unwrap_or_else(|_| name.to_owned());
+                let path =
+                    normalise(&format!("{folder}/{name}")).unwrap_or_else(|_| name.to_owned());
                 found.push((name.to_owned(), path));
             }
             members.values().for_each(|member| asked_files(member, file, found));
@@ -357,8 +360,7 @@ fn asked_files(value: &Value, file: &str, found: &mut Vec<(String, String)>) {
 }
 
 fn text(what: &Allocation, path: &str) -> Result<String, PortError> {
-    let bytes =
-        what.package.read(path).map_err(|error| package(format!("`{path}`: {error}")))?;
+    let bytes = what.package.read(path).map_err(|error| package(format!("`{path}`: {error}")))?;
     String::from_utf8(bytes).map_err(|_| package(format!("`{path}` is no text")))
 }
 
@@ -371,9 +373,10 @@ mod tests {
         let mut prepared = Prepared::default();
         for vdu in ["masterNode", "workerNode", "server"] {
             prepared.flavors.insert(vdu.into(), "m1.tiny".into());
-            prepared
-                .images
-                .insert(vdu.into(), FoundImage { name: "nfv-image".into(), id: Some("image-id".into()) });
+            prepared.images.insert(
+                vdu.into(),
+                FoundImage { name: "nfv-image".into(), id: Some("image-id".into()) },
+            );
         }
         prepared.networks.insert("external".into(), "network-id".into());
         prepared
@@ -446,7 +449,8 @@ resources: {r: {type: OS::Heat::Value, properties: {value: {get_param: speed}}}}
         filled["additionalParams"] = json!({"speed": "fast"});
         check(&with(template, Some(mapped), filled)).unwrap();
         let defaulted = "parameters: {speed: {from: additionalParams.speed, default: slow}}\n";
-        let made = blueprint(&with(template, Some(defaulted), request()), &prepared(), "i").unwrap();
+        let made =
+            blueprint(&with(template, Some(defaulted), request()), &prepared(), "i").unwrap();
         assert_eq!(Value::Object(made.parameters), json!({"speed": "slow"}));
     }
 

@@ -114,8 +114,7 @@ impl InfraDriver for OpenStack {
             inventory::look(&cloud, &stack).await.map(Waited::Done)
         })
         .await?;
-        let against =
-            inventory::Against { what, prepared: &prepared, vim: cx.vim.connection_id() };
+        let against = inventory::Against { what, prepared: &prepared, vim: cx.vim.connection_id() };
         let mut metadata = KeyValuePairs::new();
         metadata.insert("stackId".into(), json!(stack.id));
         metadata.insert("stackName".into(), json!(stack.name));
@@ -146,7 +145,8 @@ impl InfraDriver for OpenStack {
                 ));
             }
             Some(stack) => {
-                let text = format!("stack `{}` ({}) is not ours and was left alone", stack.name, stack.id);
+                let text =
+                    format!("stack `{}` ({}) is not ours and was left alone", stack.name, stack.id);
                 cx.watcher.log("warn", "openstack", &text);
             }
         }
@@ -239,11 +239,18 @@ async fn own_or_new(
     if let Some(stack) = own(cx, cloud).await? {
         match stack.phase() {
             Phase::Complete | Phase::InProgress => {
-                cx.watcher.log("info", "openstack", &format!("stack `{name}` is there already: going on with it"));
+                cx.watcher.log(
+                    "info",
+                    "openstack",
+                    &format!("stack `{name}` is there already: going on with it"),
+                );
                 return Ok(stack);
             }
             Phase::Failed | Phase::Deleting | Phase::DeleteFailed | Phase::Gone => {
-                let text = format!("stack `{name}` of an earlier try is {}: making it again", stack.status);
+                let text = format!(
+                    "stack `{name}` of an earlier try is {}: making it again",
+                    stack.status
+                );
                 cx.watcher.log("info", "openstack", &text);
                 deleted(cx, cloud, &stack).await?;
             }
@@ -262,7 +269,8 @@ async fn own_or_new(
         }
     }
     Err(lost.unwrap_or_else(|| {
-        let detail = "Heat says that a stack of that name exists, but does not show it to this project";
+        let detail =
+            "Heat says that a stack of that name exists, but does not show it to this project";
         PortError::new(&STACK_FOREIGN, format!("create stack `{name}`"), detail).on(name)
     }))
 }
@@ -284,16 +292,11 @@ fn foreign(doing: &str, stack: &Stack, ownership: &Ownership) -> PortError {
         stack.id,
         heat::installation_tag(&ownership.installation_id)
     );
-    PortError::new(&STACK_FOREIGN, format!("{doing} stack `{}`", stack.name), detail)
-        .on(&stack.id)
+    PortError::new(&STACK_FOREIGN, format!("{doing} stack `{}`", stack.name), detail).on(&stack.id)
 }
 
 /// Waits until Heat has made the stack.
-async fn finished(
-    cx: &VimCall<'_>,
-    cloud: &Cloud<'_>,
-    stack: &Stack,
-) -> Result<Stack, PortError> {
+async fn finished(cx: &VimCall<'_>, cloud: &Cloud<'_>, stack: &Stack) -> Result<Stack, PortError> {
     let doing = format!("create stack `{}`", stack.name);
     let looks = AtomicU32::new(0);
     patiently(cx, &doing, || async {
@@ -304,9 +307,11 @@ async fn finished(
         match seen.phase() {
             Phase::Complete => Ok(Waited::Done(seen)),
             Phase::Failed => Err(failure(cloud, &seen, &doing).await),
-            Phase::Deleting | Phase::DeleteFailed | Phase::Gone => {
-                Err(stack_failure(&doing, &seen.status, "somebody deletes the stack while it is being made"))
-            }
+            Phase::Deleting | Phase::DeleteFailed | Phase::Gone => Err(stack_failure(
+                &doing,
+                &seen.status,
+                "somebody deletes the stack while it is being made",
+            )),
             Phase::InProgress => {
                 let detailed = looks.fetch_add(1, Ordering::Relaxed) % RESOURCES_EVERY == 1;
                 if !detailed {
@@ -322,11 +327,8 @@ async fn finished(
 
 /// Says which resources are not there yet.
 fn missing(cx: &VimCall<'_>, stack: &Stack, resources: &[Resource]) -> String {
-    let open: Vec<&str> = resources
-        .iter()
-        .filter(|one| !one.is_complete())
-        .map(|one| one.name.as_str())
-        .collect();
+    let open: Vec<&str> =
+        resources.iter().filter(|one| !one.is_complete()).map(|one| one.name.as_str()).collect();
     let done = resources.len() - open.len();
     let percent = u8::try_from(done * 100 / resources.len().max(1)).unwrap_or(100);
     cx.watcher.progress(

@@ -237,7 +237,10 @@ pub(crate) fn stack_failure(doing: &str, status: &str, reason: &str) -> PortErro
     if let Some(resource) = resource_in(reason) {
         error = error.on(resource);
     }
-    if reason.contains("No valid host was found") {
+    // The second is what the first becomes where two servers race for the last host.
+    if reason.contains("No valid host was found")
+        || reason.contains("Exhausted all hosts available")
+    {
         error = error.hint("the cloud has no room for the server: use a smaller flavor, relax the affinity rules or free hosts, then retry");
     }
     error
@@ -253,7 +256,9 @@ pub(crate) fn words(reply: &Reply) -> String {
         .or_else(|| body.pointer("/NeutronError/message").and_then(text))
         .or_else(|| body.get("message").and_then(text))
         .or_else(|| body.get("explanation").and_then(text))
-        .or_else(|| body.as_object()?.values().find_map(|inner| inner.get("message").and_then(text)));
+        .or_else(|| {
+            body.as_object()?.values().find_map(|inner| inner.get("message").and_then(text))
+        });
     let found = found.unwrap_or_else(|| without_markup(&reply.text));
     let found = found.split_whitespace().collect::<Vec<_>>().join(" ");
     if found.is_empty() { "it gave no reason".into() } else { shortened(&found, 1000) }
@@ -299,8 +304,7 @@ fn resource_in(reason: &str) -> Option<String> {
 /// `(Request-ID: req-…)` in a reason.
 fn request_in(reason: &str) -> Option<String> {
     let rest = reason.split("Request-ID: ").nth(1)?;
-    let id: String =
-        rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let id: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
     (!id.is_empty()).then_some(id)
 }
 
@@ -356,43 +360,81 @@ mod tests {
     #[test]
     fn answers_become_errors_by_what_the_caller_can_do() {
         let heat = |code: u16, kind: &str, message: &str| {
-            reply(code, json!({"code": code, "title": "t", "explanation": "e", "error": {"type": kind, "message": message, "traceback": null}}))
+            reply(
+                code,
+                json!({"code": code, "title": "t", "explanation": "e", "error": {"type": kind, "message": message, "traceback": null}}),
+            )
         };
         let table = [
             (
-                heat(400, "StackValidationFailed", "Property error: : resources.s.properties.flavor: : Error validating value 'no-such': No Flavor matching {'name': 'no-such'}. (HTTP 404)"),
+                heat(
+                    400,
+                    "StackValidationFailed",
+                    "Property error: : resources.s.properties.flavor: : Error validating value 'no-such': No Flavor matching {'name': 'no-such'}. (HTTP 404)",
+                ),
                 "openstack.rejected",
                 "No Flavor matching",
             ),
-            (heat(409, "StackExists", "The Stack (dup) already exists."), "openstack.rejected", "already exists"),
-            (heat(404, "EntityNotFound", "The Stack (no-such) could not be found."), "openstack.not-found", "no-such"),
-            (heat(500, "MessagingTimeout", "Timed out waiting for a reply"), "openstack.failing", "Timed out"),
             (
-                reply(401, json!({"error": {"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}})),
+                heat(409, "StackExists", "The Stack (dup) already exists."),
+                "openstack.rejected",
+                "already exists",
+            ),
+            (
+                heat(404, "EntityNotFound", "The Stack (no-such) could not be found."),
+                "openstack.not-found",
+                "no-such",
+            ),
+            (
+                heat(500, "MessagingTimeout", "Timed out waiting for a reply"),
+                "openstack.failing",
+                "Timed out",
+            ),
+            (
+                reply(
+                    401,
+                    json!({"error": {"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}}),
+                ),
                 "openstack.login-refused",
                 "requires authentication",
             ),
             (
-                reply(409, json!({"conflictingRequest": {"code": 409, "message": "Cannot 'start' instance x while it is in vm_state active"}})),
+                reply(
+                    409,
+                    json!({"conflictingRequest": {"code": 409, "message": "Cannot 'start' instance x while it is in vm_state active"}}),
+                ),
                 "openstack.rejected",
                 "vm_state active",
             ),
             (
-                reply(409, json!({"NeutronError": {"type": "OverQuota", "message": "Quota exceeded for resources: ['network'].", "detail": ""}})),
+                reply(
+                    409,
+                    json!({"NeutronError": {"type": "OverQuota", "message": "Quota exceeded for resources: ['network'].", "detail": ""}}),
+                ),
                 "openstack.quota",
                 "['network']",
             ),
             (
-                reply(403, json!({"forbidden": {"code": 403, "message": "Quota exceeded for instances: Requested 1, but already used 8 of 8 instances"}})),
+                reply(
+                    403,
+                    json!({"forbidden": {"code": 403, "message": "Quota exceeded for instances: Requested 1, but already used 8 of 8 instances"}}),
+                ),
                 "openstack.quota",
                 "8 of 8",
             ),
             (
-                reply(403, json!({"forbidden": {"code": 403, "message": "Policy doesn't allow os_compute_api:servers:create to be performed."}})),
+                reply(
+                    403,
+                    json!({"forbidden": {"code": 403, "message": "Policy doesn't allow os_compute_api:servers:create to be performed."}}),
+                ),
                 "openstack.forbidden",
                 "Policy",
             ),
-            (reply(503, json!({"message": "The Keystone service is temporarily unavailable."})), "openstack.failing", "Keystone"),
+            (
+                reply(503, json!({"message": "The Keystone service is temporarily unavailable."})),
+                "openstack.failing",
+                "Keystone",
+            ),
         ];
         for (reply, code, says) in table {
             let error = refusal("create stack `s`", &reply);
@@ -405,7 +447,8 @@ mod tests {
     #[test]
     fn a_page_of_html_is_read_as_its_words() {
         let mut page = reply(404, Value::Null);
-        page.text = "<html><head><title>404</title></head><body><h1>Not  Found</h1></body></html>".into();
+        page.text =
+            "<html><head><title>404</title></head><body><h1>Not  Found</h1></body></html>".into();
         assert_eq!(words(&page), "404 Not Found");
     }
 
@@ -446,7 +489,10 @@ mod tests {
         ];
         for (reason, code, resource, request) in table {
             let error = stack_failure("create stack `s`", "CREATE_FAILED", reason);
-            assert_eq!((error.name(), error.resource(), error.request_id()), (code, resource, request));
+            assert_eq!(
+                (error.name(), error.resource(), error.request_id()),
+                (code, resource, request)
+            );
             assert!(error.detail().contains(reason), "{error}");
         }
         let full = stack_failure("create stack `s`", "CREATE_FAILED", "No valid host was found");

@@ -26,7 +26,8 @@ pub(crate) struct Image {
 /// Every usable image of that name.
 pub(crate) async fn named(cloud: &Cloud<'_>, name: &str) -> Result<Vec<Image>, PortError> {
     let mut found =
-        list(cloud, &format!("name={}", encoded(name)), &format!("look for image `{name}`")).await?;
+        list(cloud, &format!("name={}", encoded(name)), &format!("look for image `{name}`"))
+            .await?;
     found.retain(|image| image.name.as_deref() == Some(name) && image.status == "active");
     Ok(found)
 }
@@ -44,10 +45,7 @@ pub(crate) async fn of_instance(
 }
 
 /// Everything that this installation uploaded.
-pub(crate) async fn owned(
-    cloud: &Cloud<'_>,
-    installation: &str,
-) -> Result<Vec<Image>, PortError> {
+pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<Image>, PortError> {
     let tag = installation_tag(installation);
     let mut found =
         list(cloud, &format!("tag={}", encoded(&tag)), "list the images of this installation")

@@ -134,7 +134,10 @@ impl Resource {
             status: "CREATE_COMPLETE".into(),
             reason: None,
             parent: parent.map(str::to_owned),
-            links: vec![Link { rel: "stack".into(), href: format!("http://h/v1/p/stacks/s/{stack}") }],
+            links: vec![Link {
+                rel: "stack".into(),
+                href: format!("http://h/v1/p/stacks/s/{stack}"),
+            }],
         }
     }
 }
@@ -224,16 +227,12 @@ pub(crate) async fn resources(
 ) -> Result<Vec<Resource>, PortError> {
     let doing = format!("list the resources of stack `{}`", stack.name);
     let path = format!("{}/resources?nested_depth={DEPTH}", stack.path());
-    let reply =
-        cloud.send(Service::Orchestration, &Call::get(path, doing.as_str())).await?;
+    let reply = cloud.send(Service::Orchestration, &Call::get(path, doing.as_str())).await?;
     member(reply, "resources", &doing)
 }
 
 /// Every stack with the tag of the installation.
-pub(crate) async fn owned(
-    cloud: &Cloud<'_>,
-    installation: &str,
-) -> Result<Vec<Stack>, PortError> {
+pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<Stack>, PortError> {
     let doing = "list the stacks of this installation";
     let path = format!("/stacks?tags={}", encoded(&installation_tag(installation)));
     let reply = cloud.send(Service::Orchestration, &Call::get(path, doing)).await?;

@@ -86,16 +86,18 @@ impl Maker<'_> {
             subnet["enable_dhcp"] = json!(dhcp);
         }
         if !link.pools.is_empty() {
-            subnet["allocation_pools"] =
-                link.pools.iter().map(|pool| json!({"start": pool.start, "end": pool.end})).collect();
+            subnet["allocation_pools"] = link
+                .pools
+                .iter()
+                .map(|pool| json!({"start": pool.start, "end": pool.end}))
+                .collect();
         }
         self.add(&subnet_name(link), "OS::Neutron::Subnet", &subnet);
     }
 
     fn key_pair(&mut self) {
         if let Some(key) = self.public_key() {
-            let properties =
-                json!({"name": stack_name(self.instance), "public_key": key.trim()});
+            let properties = json!({"name": stack_name(self.instance), "public_key": key.trim()});
             self.add(KEY_PAIR, "OS::Nova::KeyPair", &properties);
         }
     }
@@ -110,7 +112,11 @@ impl Maker<'_> {
         if self.covers_vdus(rule) {
             let policy = if rule.anti { "anti-affinity" } else { "affinity" };
             let name = format!("{}-{}", stack_name(self.instance), rule.name);
-            self.add(&rule.name, "OS::Nova::ServerGroup", &json!({"name": name, "policies": [policy]}));
+            self.add(
+                &rule.name,
+                "OS::Nova::ServerGroup",
+                &json!({"name": name, "policies": [policy]}),
+            );
         }
     }
 
@@ -142,7 +148,8 @@ impl Maker<'_> {
             properties["user_data"] = json!(text);
         }
         let rules = &self.flavour.affinity_rules;
-        let rule = rules.iter().find(|rule| rule.targets.contains(&vdu.name) && self.covers_vdus(rule));
+        let rule =
+            rules.iter().find(|rule| rule.targets.contains(&vdu.name) && self.covers_vdus(rule));
         if let Some(rule) = rule {
             properties["scheduler_hints"] = json!({"group": {"get_resource": rule.name}});
         }
@@ -165,7 +172,9 @@ impl Maker<'_> {
             }
         } else if let Some(link) = &cp.virtual_link {
             port["network"] = json!({"get_resource": link});
-            if let Some(link) = self.flavour.virtual_links.get(link).filter(|link| link.cidr.is_some()) {
+            if let Some(link) =
+                self.flavour.virtual_links.get(link).filter(|link| link.cidr.is_some())
+            {
                 port["fixed_ips"] = json!([{"subnet": {"get_resource": subnet_name(link)}}]);
             }
         }
@@ -179,7 +188,11 @@ impl Maker<'_> {
     /// Volumes: the first one that is filled from an image boots a server that has no image of its own.
     fn volumes(&mut self, unit: &Unit<'_>, server: &mut Value) {
         let storages: Vec<&Storage> = storages_of(self.flavour, unit.vdu).collect();
-        let root = if unit.vdu.image.is_some() { None } else { storages.iter().find(|one| one.image.is_some()) };
+        let root = if unit.vdu.image.is_some() {
+            None
+        } else {
+            storages.iter().find(|one| one.image.is_some())
+        };
         for storage in &storages {
             let name = format!("{}_{}", unit.name, storage.name);
             let mut volume = json!({"name": format!("{}-{}", unit.name, storage.name), "size": storage.size_gib});
@@ -191,8 +204,7 @@ impl Maker<'_> {
                 server["block_device_mapping_v2"] =
                     json!([{"volume_id": {"get_resource": name}, "boot_index": 0}]);
             } else {
-                let attachment =
-                    json!({"instance_uuid": {"get_resource": unit.name}, "volume_id": {"get_resource": name}});
+                let attachment = json!({"instance_uuid": {"get_resource": unit.name}, "volume_id": {"get_resource": name}});
                 self.add(&format!("{name}_attached"), "OS::Cinder::VolumeAttachment", &attachment);
             }
         }
@@ -214,7 +226,8 @@ impl Maker<'_> {
 
     /// `boot_data.content_or_file_data`: its text, or the package's file.
     fn user_data(&self, unit: &Unit<'_>) -> Result<Option<String>, PortError> {
-        let Some(boot) = unit.vdu.boot_data.as_ref().and_then(|boot| boot.get("content_or_file_data"))
+        let Some(boot) =
+            unit.vdu.boot_data.as_ref().and_then(|boot| boot.get("content_or_file_data"))
         else {
             return Ok(None);
         };
@@ -222,7 +235,9 @@ impl Maker<'_> {
             return Ok(Some(text.to_owned()));
         }
         let Some(path) = boot.get("source_path").and_then(Value::as_str) else { return Ok(None) };
-        let told = |why: String| package(format!("`boot_data` of VDU `{}`: `{path}`: {why}", unit.vdu.name));
+        let told = |why: String| {
+            package(format!("`boot_data` of VDU `{}`: `{path}`: {why}", unit.vdu.name))
+        };
         let bytes = self.what.package.read(path).map_err(|error| told(error.to_string()))?;
         String::from_utf8(bytes).map(Some).map_err(|_| told("it is no text".into()))
     }
@@ -253,7 +268,6 @@ fn subnet_name(link: &VirtualLink) -> String {
 fn is_six(link: &VirtualLink, cidr: &str) -> bool {
     link.ip_version.as_deref().map_or_else(|| cidr.contains(':'), |version| version == "ipv6")
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -347,7 +361,8 @@ mod tests {
         properties: {scope: nfvi_node}
 ",
         );
-        let package = package_of(&[("vnfd.yaml", &vnfd), ("Scripts/boot.sh", "#!/bin/sh\necho up\n")]);
+        let package =
+            package_of(&[("vnfd.yaml", &vnfd), ("Scripts/boot.sh", "#!/bin/sh\necho up\n")]);
         let request = json!({
             "flavourId": "simple",
             "extVirtualLinks": [{

@@ -21,9 +21,9 @@ use std::collections::BTreeSet;
 use vnfm_core::ports::{Allocation, Inventory, PortError};
 use vnfm_descriptor::{Cp, Flavour};
 use vnfm_types::{
-    CpProtocolInfo, ExtLinkPortInfo, ExtVirtualLinkInfo, IpAddressesInfo, IpOverEthernetAddressInfo,
-    KeyValuePairs, ResourceHandle, VirtualStorageResourceInfo, VnfExtCpInfo, VnfLinkPortInfo,
-    VnfVirtualLinkResourceInfo, VnfcCpInfo, VnfcResourceInfo,
+    CpProtocolInfo, ExtLinkPortInfo, ExtVirtualLinkInfo, IpAddressesInfo,
+    IpOverEthernetAddressInfo, KeyValuePairs, ResourceHandle, VirtualStorageResourceInfo,
+    VnfExtCpInfo, VnfLinkPortInfo, VnfVirtualLinkResourceInfo, VnfcCpInfo, VnfcResourceInfo,
 };
 
 /// Servers that are asked for at once.
@@ -71,10 +71,8 @@ pub(crate) async fn look(cloud: &Cloud<'_>, stack: &Stack) -> Result<Seen, PortE
 /// What was seen, as SOL003 shows it.
 pub(crate) fn inventory(seen: &Seen, against: Against<'_>) -> Result<Inventory, PortError> {
     let reader = Reader { seen, against, flavour: flavour(against.what)? };
-    let mut found = Inventory {
-        virtual_storage_resource_info: reader.volumes(),
-        ..Inventory::default()
-    };
+    let mut found =
+        Inventory { virtual_storage_resource_info: reader.volumes(), ..Inventory::default() };
     let mut vnfcs: Vec<(&Server, &[Port], VnfcResourceInfo)> = seen
         .servers
         .iter()
@@ -204,8 +202,11 @@ impl Reader<'_> {
         let order: Vec<&str> = free.iter().map(|cp| cp.name.as_str()).collect();
         let mut left: Vec<&Port> = ports.iter().collect();
         let mut found: Vec<(String, &Port)> = Vec::new();
-        let rules: [&dyn Fn(&Cp, &Port) -> bool; 3] =
-            [&|cp, port| self.is_named_after(port, cp), &|cp, port| self.is_on(port, cp), &|_, _| true];
+        let rules: [&dyn Fn(&Cp, &Port) -> bool; 3] = [
+            &|cp, port| self.is_named_after(port, cp),
+            &|cp, port| self.is_on(port, cp),
+            &|_, _| true,
+        ];
         for rule in rules {
             left.retain(|port| {
                 let Some(at) = free.iter().position(|cp| rule(cp, port)) else { return true };
@@ -221,7 +222,8 @@ impl Reader<'_> {
 
     fn is_named_after(&self, port: &Port, cp: &Cp) -> bool {
         let fits = |name: &str| {
-            name.strip_suffix(&cp.name).is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-']))
+            name.strip_suffix(&cp.name)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-']))
         };
         self.resource(&port.id).is_some_and(|one| fits(&one.name)) || fits(&port.name)
     }
@@ -315,7 +317,8 @@ impl Reader<'_> {
             let way = self.way_up(resource.id());
             let known = names.iter().find(|name| {
                 way.iter().any(|one| {
-                    one.strip_suffix(**name).is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-']))
+                    one.strip_suffix(**name)
+                        .is_some_and(|rest| rest.is_empty() || rest.ends_with(['_', '-']))
                 })
             });
             known.map_or_else(|| resource.name.clone(), |name| (*name).to_owned())
@@ -374,7 +377,6 @@ mod tests {
         }
     }
 
-
     /// One master at the top, two workers in nested stacks, as a Base HOT makes them.
     fn seen() -> Seen {
         let mut resources = vec![
@@ -383,12 +385,22 @@ mod tests {
             Resource::for_test("masterNodeExternalCP", PORT, "m-ext", None),
             Resource::for_test("workers", "OS::Heat::ResourceGroup", "nested-workers", None),
         ];
-        let mut servers =
-            vec![(Server::for_test("m", "masterNode"), vec![port("m-ext", "net-out", "10.77.0.5"), port("m-in", "net-in", "10.10.0.5")])];
+        let mut servers = vec![(
+            Server::for_test("m", "masterNode"),
+            vec![port("m-ext", "net-out", "10.77.0.5"), port("m-in", "net-in", "10.10.0.5")],
+        )];
         for (member, id) in [("10", "w10"), ("9", "w9")] {
-            resources.push(Resource::for_test(member, "worker.yaml", &format!("nested-{member}"), Some("workers")));
+            resources.push(Resource::for_test(
+                member,
+                "worker.yaml",
+                &format!("nested-{member}"),
+                Some("workers"),
+            ));
             resources.push(Resource::for_test("workerNode", SERVER, id, Some(member)));
-            let ports = vec![port(&format!("{id}-a"), "net-out", "10.77.0.6"), port(&format!("{id}-b"), "net-in", "fd00::6")];
+            let ports = vec![
+                port(&format!("{id}-a"), "net-out", "10.77.0.6"),
+                port(&format!("{id}-b"), "net-in", "fd00::6"),
+            ];
             servers.push((Server::for_test(id, &format!("vnf-worker-{member}")), ports));
         }
         Seen { resources, servers }
@@ -401,23 +413,36 @@ mod tests {
         prepared.networks.insert("external".into(), "net-out".into());
         let against = Against { what: &what, prepared: &prepared, vim: "vim1" };
         let found = inventory(&seen(), against).unwrap();
-        let vnfcs: Vec<(&str, &str)> =
-            found.vnfc_resource_info.iter().map(|vnfc| (vnfc.vdu_id.as_str(), vnfc.id.as_str())).collect();
+        let vnfcs: Vec<(&str, &str)> = found
+            .vnfc_resource_info
+            .iter()
+            .map(|vnfc| (vnfc.vdu_id.as_str(), vnfc.id.as_str()))
+            .collect();
         assert_eq!(vnfcs, [("masterNode", "m"), ("workerNode", "w9"), ("workerNode", "w10")]);
         let master = &found.vnfc_resource_info[0];
         assert_eq!(master.metadata["name"], "masterNode");
         assert_eq!(master.compute_resource.vim_connection_id.as_deref(), Some("vim1"));
         let cps: Vec<&str> = master.vnfc_cp_info.iter().map(|cp| cp.cpd_id.as_str()).collect();
         assert_eq!(cps, ["masterNodeInternalCP", "masterNodeExternalCP"]);
-        let ethernet = master.vnfc_cp_info[1].cp_protocol_info[0].ip_over_ethernet.as_ref().unwrap();
+        let ethernet =
+            master.vnfc_cp_info[1].cp_protocol_info[0].ip_over_ethernet.as_ref().unwrap();
         assert_eq!(ethernet.ip_addresses[0].addresses, ["10.77.0.5"]);
-        let six = found.vnfc_resource_info[1].vnfc_cp_info[0].cp_protocol_info[0].ip_over_ethernet.as_ref();
+        let six = found.vnfc_resource_info[1].vnfc_cp_info[0].cp_protocol_info[0]
+            .ip_over_ethernet
+            .as_ref();
         assert_eq!(six.unwrap().ip_addresses[0].type_, "IPV6");
-        let external: Vec<(&str, &str)> =
-            found.ext_cp_info.iter().map(|cp| (cp.cpd_id.as_str(), cp.cp_config_id.as_str())).collect();
+        let external: Vec<(&str, &str)> = found
+            .ext_cp_info
+            .iter()
+            .map(|cp| (cp.cpd_id.as_str(), cp.cp_config_id.as_str()))
+            .collect();
         assert_eq!(
             external,
-            [("masterNodeExternalCP", "master"), ("workerNodeExternalCP", "worker"), ("workerNodeExternalCP", "worker")]
+            [
+                ("masterNodeExternalCP", "master"),
+                ("workerNodeExternalCP", "worker"),
+                ("workerNodeExternalCP", "worker")
+            ]
         );
         assert_eq!(found.ext_virtual_link_info[0].resource_handle.resource_id, "net-out");
         assert_eq!(found.ext_virtual_link_info[0].ext_link_ports.len(), 3);

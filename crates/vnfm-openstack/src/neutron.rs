@@ -49,7 +49,9 @@ pub(crate) async fn networks(
         let path = format!("/networks?{filter}={}", encoded(id_or_name));
         let reply = cloud.send(Service::Network, &Call::get(path, doing.as_str())).await?;
         let mut found: Vec<Network> = member(reply, "networks", &doing)?;
-        found.retain(|one| if filter == "id" { one.id == id_or_name } else { one.name == id_or_name });
+        found.retain(
+            |one| if filter == "id" { one.id == id_or_name } else { one.name == id_or_name },
+        );
         if !found.is_empty() {
             return Ok(found);
         }

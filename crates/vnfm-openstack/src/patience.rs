@@ -43,8 +43,7 @@ where
         cx.watcher.waiting(reason);
         lock(&trouble).reason = reason.to_owned();
     };
-    let answer =
-        wait(cx.clock, cx.deadline, FIRST, seen, || one_look(cx, &trouble, &look)).await?;
+    let answer = wait(cx.clock, cx.deadline, FIRST, seen, || one_look(cx, &trouble, &look)).await?;
     let trouble = trouble.into_inner().unwrap_or_else(PoisonError::into_inner);
     answer.ok_or_else(|| {
         trouble.error.unwrap_or_else(|| {
@@ -106,7 +105,9 @@ fn tolerated<T>(
 
 fn refusal_text(cx: &VimCall<'_>) -> String {
     let name = cx.vim.name();
-    format!("VIM `{name}` refuses the login; `vnfmctl vim update {name}` with the new password goes on")
+    format!(
+        "VIM `{name}` refuses the login; `vnfmctl vim update {name}` with the new password goes on"
+    )
 }
 
 fn lock(trouble: &Mutex<Trouble>) -> std::sync::MutexGuard<'_, Trouble> {

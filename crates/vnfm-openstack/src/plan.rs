@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{
-    ConnectivityKind, Cp, CpKind, Flavour, SwImage, Storage, StorageKind, Vdu, VduKind,
+    ConnectivityKind, Cp, CpKind, Flavour, Storage, StorageKind, SwImage, Vdu, VduKind,
 };
 use vnfm_types::{ExtVirtualLinkData, InstantiateVnfRequest, VnfExtCpConfig, VnfExtCpData};
 
@@ -75,7 +75,10 @@ fn may_grow(flavour: &Flavour, vdu: &Vdu) -> bool {
 }
 
 /// The storages of a VDU.
-pub(crate) fn storages_of<'a>(flavour: &'a Flavour, vdu: &'a Vdu) -> impl Iterator<Item = &'a Storage> {
+pub(crate) fn storages_of<'a>(
+    flavour: &'a Flavour,
+    vdu: &'a Vdu,
+) -> impl Iterator<Item = &'a Storage> {
     vdu.storages.iter().filter_map(|name| flavour.storages.get(name))
 }
 
@@ -129,7 +132,8 @@ fn is_sharable(config: &VnfExtCpConfig) -> bool {
 /// The addresses that a configuration asks for.
 pub(crate) fn addresses(config: &VnfExtCpConfig) -> Vec<WantedAddress> {
     let mut all = Vec::new();
-    let over_ethernet = config.cp_protocol_data.iter().filter_map(|one| one.ip_over_ethernet.as_ref());
+    let over_ethernet =
+        config.cp_protocol_data.iter().filter_map(|one| one.ip_over_ethernet.as_ref());
     for wanted in over_ethernet.flat_map(|one| &one.ip_addresses) {
         let subnet = wanted.subnet_id.clone();
         for address in &wanted.fixed_addresses {
@@ -195,7 +199,10 @@ fn check_links(what: &Allocation, flavour: &Flavour) -> Result<(), PortError> {
                     flavour.external_cps.iter().map(|cp| cp.cpd_id.as_str()).collect();
                 return Err(request(format!(
                     "`extVirtualLinks` `{}` binds `{}`, which is no external CP of flavour `{}`; there are {}",
-                    link.id, data.cpd_id, flavour.id, names.join(", ")
+                    link.id,
+                    data.cpd_id,
+                    flavour.id,
+                    names.join(", ")
                 )));
             }
             if let Some(other) = seen.insert(&data.cpd_id, &link.id) {
@@ -217,7 +224,10 @@ fn check_port(link: &ExtVirtualLinkData, config: &VnfExtCpConfig) -> Result<(), 
     if link.ext_link_ports.iter().any(|port| &port.id == wanted) {
         return Ok(());
     }
-    Err(request(format!("`extVirtualLinks` `{}` has no port `{wanted}` in `extLinkPorts`", link.id)))
+    Err(request(format!(
+        "`extVirtualLinks` `{}` has no port `{wanted}` in `extLinkPorts`",
+        link.id
+    )))
 }
 
 fn check_public_key(wanted: &InstantiateVnfRequest) -> Result<(), PortError> {
@@ -240,7 +250,8 @@ fn check_vdu(flavour: &Flavour, vdu: &Vdu) -> Result<(), PortError> {
         "is a container; OpenStack makes servers. Instantiate it on a Kubernetes VIM".to_owned()
     } else if boot_image(flavour, vdu).is_none() {
         "names no image: add `sw_image_data`, with the name of an image that the cloud has or an artifact that brings it".to_owned()
-    } else if let Some(other) = storages_of(flavour, vdu).find(|one| one.kind != StorageKind::Block) {
+    } else if let Some(other) = storages_of(flavour, vdu).find(|one| one.kind != StorageKind::Block)
+    {
         format!("wants storage `{}`, which is no volume; bring a Base HOT for it", other.name)
     } else if let Some(unsized_one) = storages_of(flavour, vdu).find(|one| one.size_gib.is_none()) {
         format!("wants storage `{}`, which says no `size_of_storage`", unsized_one.name)
@@ -279,7 +290,10 @@ fn check_topology(what: &Allocation, flavour: &Flavour) -> Result<(), PortError>
 }
 
 /// A value of `additionalParams` by its path.
-pub(crate) fn additional<'a>(wanted: &'a InstantiateVnfRequest, path: &[String]) -> Option<&'a Value> {
+pub(crate) fn additional<'a>(
+    wanted: &'a InstantiateVnfRequest,
+    path: &[String],
+) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
     let mut value = wanted.additional_params.get(first)?;
     for key in rest {
@@ -329,14 +343,52 @@ mod tests {
     fn what_the_request_gets_wrong_is_named() {
         type Change = fn(&mut Value);
         let table: [(Change, &str, &str); 8] = [
-            (|r| r["flavourId"] = json!("tiny"), "no flavour `tiny`, only cluster_install", "openstack.request-incomplete"),
-            (|r| r["instantiationLevelId"] = json!("huge"), "no instantiation level `huge`", "openstack.request-incomplete"),
-            (|r| r["extVirtualLinks"] = json!([]), "external CP `masterNodeExternalCP` is connected to nothing", "openstack.request-incomplete"),
-            (|r| r["extVirtualLinks"][0]["extCps"][0]["cpdId"] = json!("masterCP"), "`masterCP`, which is no external CP", "openstack.request-incomplete"),
-            (|r| r["extVirtualLinks"][0]["extCps"][1]["cpdId"] = json!("masterNodeExternalCP"), "bound twice", "openstack.request-incomplete"),
-            (|r| r["extVirtualLinks"][0]["resourceId"] = json!(""), "has no `resourceId`", "openstack.request-incomplete"),
-            (|r| r["extVirtualLinks"][0]["extCps"][0]["cpConfig"]["master"] = json!({"linkPortId": "p9"}), "no port `p9`", "openstack.request-incomplete"),
-            (|r| r["additionalParams"] = json!({"ssh_public_key": "-----BEGIN OPENSSH PRIVATE KEY-----"}), "is no public key", "openstack.request-incomplete"),
+            (
+                |r| r["flavourId"] = json!("tiny"),
+                "no flavour `tiny`, only cluster_install",
+                "openstack.request-incomplete",
+            ),
+            (
+                |r| r["instantiationLevelId"] = json!("huge"),
+                "no instantiation level `huge`",
+                "openstack.request-incomplete",
+            ),
+            (
+                |r| r["extVirtualLinks"] = json!([]),
+                "external CP `masterNodeExternalCP` is connected to nothing",
+                "openstack.request-incomplete",
+            ),
+            (
+                |r| r["extVirtualLinks"][0]["extCps"][0]["cpdId"] = json!("masterCP"),
+                "`masterCP`, which is no external CP",
+                "openstack.request-incomplete",
+            ),
+            (
+                |r| r["extVirtualLinks"][0]["extCps"][1]["cpdId"] = json!("masterNodeExternalCP"),
+                "bound twice",
+                "openstack.request-incomplete",
+            ),
+            (
+                |r| r["extVirtualLinks"][0]["resourceId"] = json!(""),
+                "has no `resourceId`",
+                "openstack.request-incomplete",
+            ),
+            (
+                |r| {
+                    r["extVirtualLinks"][0]["extCps"][0]["cpConfig"]["master"] =
+                        json!({"linkPortId": "p9"})
+                },
+                "no port `p9`",
+                "openstack.request-incomplete",
+            ),
+            (
+                |r| {
+                    r["additionalParams"] =
+                        json!({"ssh_public_key": "-----BEGIN OPENSSH PRIVATE KEY-----"})
+                },
+                "is no public key",
+                "openstack.request-incomplete",
+            ),
         ];
         for (change, says, code) in table {
             let mut request = cluster_request();
@@ -358,7 +410,10 @@ mod tests {
 ",
         );
         let error = check(&allocation(package(&without_image), request())).unwrap_err();
-        assert!(error.to_string().contains("VDU `server` in `vnfd.yaml` names no image"), "{error}");
+        assert!(
+            error.to_string().contains("VDU `server` in `vnfd.yaml` names no image"),
+            "{error}"
+        );
         let container = sample("vnf-b-cnf");
         let flavour = container.vnfd().flavours.keys().next().unwrap().clone();
         let error = check(&allocation(container, json!({"flavourId": flavour}))).unwrap_err();

@@ -63,7 +63,8 @@ pub(crate) async fn prepare(cloud: &Cloud<'_>, what: &Allocation) -> Result<Prep
     let offered = nova::flavors(cloud).await?;
     let mut wanted = Wanted::default();
     for vdu in flavour.vdus.values().filter(|vdu| needs.flavors.contains(&vdu.name)) {
-        let chosen = choose(&offered, vdu, boot_image(flavour, vdu), boots_from_volume(flavour, vdu))?;
+        let chosen =
+            choose(&offered, vdu, boot_image(flavour, vdu), boots_from_volume(flavour, vdu))?;
         wanted.add(chosen, count(what, &vdu.name)?);
         prepared.flavors.insert(vdu.name.clone(), chosen.name.clone());
     }
@@ -175,7 +176,11 @@ pub(crate) fn choose<'a>(
     smallest.ok_or_else(|| {
         let detail = format!(
             "none has {} vCPUs, {} MiB of memory, {} GiB of disk and {} GiB more; there are {}",
-            least.vcpus, least.ram, least.disk, least.ephemeral, names()
+            least.vcpus,
+            least.ram,
+            least.disk,
+            least.ephemeral,
+            names()
         );
         PortError::new(&NO_FLAVOR, doing, detail).on(&vdu.name)
     })
@@ -293,7 +298,12 @@ mod tests {
 
     #[test]
     fn the_smallest_flavor_that_fits_is_taken() {
-        let table = [((1, "512 MiB", "1 GiB"), "m1.tiny"), ((1, "513 MiB", "1 GiB"), "m1.small"), ((2, "1 GiB", "1 GiB"), "m1.medium"), ((1, "128 MiB", "41 GiB"), "m1.large")];
+        let table = [
+            ((1, "512 MiB", "1 GiB"), "m1.tiny"),
+            ((1, "513 MiB", "1 GiB"), "m1.small"),
+            ((2, "1 GiB", "1 GiB"), "m1.medium"),
+            ((1, "128 MiB", "41 GiB"), "m1.large"),
+        ];
         for ((vcpus, memory, disk), name) in table {
             let vdu = vdu(&crate::testing::vnfd(vcpus, memory, disk));
             assert_eq!(choose(&offered(), &vdu, None, false).unwrap().name, name);

@@ -166,7 +166,10 @@ impl Cloud<'_> {
         let reply =
             send(&client, &access.endpoint, None, &call, (self.clock, self.deadline)).await?;
         if reply.status == 401 || reply.status == 403 {
-            let hint = format!("`vnfmctl vim update {}` with the right login, then retry", self.vim.name());
+            let hint = format!(
+                "`vnfmctl vim update {}` with the right login, then retry",
+                self.vim.name()
+            );
             return Err(PortError::new(&LOGIN_REFUSED, doing, refusal("", &reply).detail())
                 .request(reply.request_id)
                 .hint(hint));
@@ -218,16 +221,17 @@ impl Session {
         let regions: BTreeSet<&str> = all.iter().filter_map(|one| one.region_name()).collect();
         let regions: Vec<&str> = regions.into_iter().collect();
         let wanted = self.region.as_deref();
-        let found = all
-            .iter()
-            .find(|one| wanted.is_none_or(|wanted| one.region_name() == Some(wanted)));
+        let found =
+            all.iter().find(|one| wanted.is_none_or(|wanted| one.region_name() == Some(wanted)));
         let problem = match found {
             Some(found) if wanted.is_some() || regions.len() < 2 => {
                 let url = found.url.trim_end_matches('/');
                 let lacks = !version.is_empty() && !url.ends_with(version);
                 return Ok(if lacks { format!("{url}{version}") } else { url.to_owned() });
             }
-            Some(_) => format!("it is in the regions {} and the VIM chooses none", regions.join(", ")),
+            Some(_) => {
+                format!("it is in the regions {} and the VIM chooses none", regions.join(", "))
+            }
             None if regions.is_empty() => "the catalog does not have it".to_owned(),
             None => format!("it is in region {} only", regions.join(", ")),
         };

@@ -1,0 +1,327 @@
+//! A place where the driver works: a VIM that can be changed, a clock, a watcher that can be waited for.
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+use vnfm_core::ports::{
+    Allocated, Allocation, Clock, InfraDriver, Ownership, PortError, Release, SecretConnection,
+    Vim, VimCall, VimLogin, Watcher,
+};
+use vnfm_descriptor::{Limits, Package};
+use vnfm_openstack::OpenStack;
+use vnfm_types::VimConnectionInfo;
+
+/// Real time.
+pub(crate) struct TokioClock;
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the clock that everything else sleeps with"
+    )]
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// A VIM whose connection a test can change.
+pub(crate) struct TestVim {
+    login: Mutex<VimLogin>,
+}
+
+impl TestVim {
+    pub(crate) fn new(info: VimConnectionInfo) -> Self {
+        Self { login: Mutex::new(VimLogin { info: SecretConnection(info), version: 1 }) }
+    }
+
+    /// What `vim update` does.
+    pub(crate) fn set_access(&self, name: &str, value: &str) {
+        let mut login = self.login.lock().unwrap();
+        login.version += 1;
+        login.info.0.access_info.insert(name.into(), json!(value));
+    }
+}
+
+#[async_trait::async_trait]
+impl Vim for TestVim {
+    fn name(&self) -> &str {
+        "cloud"
+    }
+    fn connection_id(&self) -> &str {
+        "vim1"
+    }
+    async fn connection(&self) -> Result<VimLogin, PortError> {
+        Ok(self.login.lock().unwrap().clone())
+    }
+}
+
+/// Keeps what it hears, and lets a test wait for it.
+pub(crate) struct Ear {
+    heard: watch::Sender<Vec<String>>,
+}
+
+impl Ear {
+    pub(crate) fn new() -> Self {
+        Self { heard: watch::Sender::new(Vec::new()) }
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.heard.borrow().clone()
+    }
+
+    /// Completes once something was heard that contains `part`.
+    pub(crate) async fn hears(&self, part: &str) {
+        let mut heard = self.heard.subscribe();
+        heard.wait_for(|all| all.iter().any(|text| text.contains(part))).await.unwrap();
+    }
+
+    fn hear(&self, text: String) {
+        self.heard.send_modify(|all| all.push(text));
+    }
+}
+
+impl Watcher for Ear {
+    fn waiting(&self, what: &str) {
+        self.hear(what.to_owned());
+    }
+    fn progress(&self, percent: u8, message: &str) {
+        self.hear(format!("{percent}% {message}"));
+    }
+    fn log(&self, level: &str, source: &str, text: &str) {
+        self.hear(format!("{level} {source} {text}"));
+    }
+}
+
+/// A driver, a VIM and an instance on it.
+pub(crate) struct Place {
+    pub(crate) driver: OpenStack,
+    pub(crate) vim: TestVim,
+    pub(crate) ear: Ear,
+    pub(crate) ownership: Ownership,
+    pub(crate) network: String,
+    pub(crate) seconds: i64,
+}
+
+impl Place {
+    pub(crate) fn new(info: VimConnectionInfo, network: &str) -> Self {
+        let id = || uuid::Uuid::new_v4().to_string();
+        Self {
+            driver: OpenStack::new(Arc::new(TokioClock)),
+            vim: TestVim::new(info),
+            ear: Ear::new(),
+            ownership: Ownership {
+                installation_id: id(),
+                tenant: "default".into(),
+                instance_id: id(),
+                op_id: id(),
+            },
+            network: network.into(),
+            seconds: 300,
+        }
+    }
+
+    pub(crate) fn call(&self) -> VimCall<'_> {
+        VimCall {
+            vim: &self.vim,
+            ownership: &self.ownership,
+            clock: &TokioClock,
+            watcher: &self.ear,
+            deadline: Timestamp::now() + SignedDuration::from_secs(self.seconds),
+        }
+    }
+
+    /// The request of the cluster samples, on this place's network.
+    pub(crate) fn cluster(&self, sample_name: &str) -> Allocation {
+        allocation(
+            sample(sample_name),
+            json!({
+                "flavourId": "cluster_install",
+                "extVirtualLinks": [{
+                    "id": "external",
+                    "resourceId": self.network,
+                    "extCps": [
+                        {"cpdId": "masterNodeExternalCP", "cpConfig": {"master": {}}},
+                        {"cpdId": "workerNodeExternalCP", "cpConfig": {"worker": {}}},
+                    ],
+                }],
+                "additionalParams": {"ssh_public_key": PUBLIC_KEY},
+            }),
+        )
+    }
+
+    pub(crate) async fn prepare(&self, what: &Allocation) -> Result<Value, PortError> {
+        self.driver.prepare(&self.call(), what).await
+    }
+
+    pub(crate) async fn allocate(
+        &self,
+        what: &Allocation,
+        prepared: &Value,
+    ) -> Result<Allocated, PortError> {
+        self.driver.allocate(&self.call(), what, prepared).await
+    }
+
+    pub(crate) async fn make(&self, what: &Allocation) -> Result<Allocated, PortError> {
+        self.driver.validate_request(what)?;
+        let prepared = self.prepare(what).await?;
+        self.allocate(what, &prepared).await
+    }
+
+    pub(crate) async fn release(&self, what: &Allocation, handle: Value) -> Result<(), PortError> {
+        let how = Release { handle, grace_seconds: None };
+        self.driver.release(&self.call(), what, &how).await
+    }
+
+    /// Names of what carries our installation id.
+    pub(crate) async fn owned(&self) -> Vec<String> {
+        let all = self.driver.owned(&self.vim, &self.ownership.installation_id).await.unwrap();
+        assert!(
+            all.iter().all(|one| one.instance_id.as_deref() == Some(&self.ownership.instance_id))
+        );
+        all.into_iter().map(|one| one.name).collect()
+    }
+
+    /// Tells `story`, and leaves nothing on the cloud where it fails.
+    pub(crate) async fn cleaned(&self, what: &Allocation, story: impl Future<Output = ()>) {
+        let told = AssertUnwindSafe(story).catch_unwind().await;
+        if let Err(panic) = told {
+            let released = self.release(what, Value::Null).await;
+            eprintln!("the story failed; what it made is released: {released:?}");
+            resume_unwind(panic);
+        }
+    }
+
+    pub(crate) fn stack_name(&self) -> String {
+        format!("vnf-{}", self.ownership.instance_id)
+    }
+}
+
+/// A key whose other half nobody has.
+pub(crate) const PUBLIC_KEY: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJtzJ1FKlkmJkrFnzh3nLAMbDsSTLjpHgmjqhZYMF0wO test";
+
+pub(crate) fn sample(name: &str) -> Package {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples").join(name);
+    Package::open(&folder, &Limits::default()).unwrap_or_else(|findings| panic!("{findings}"))
+}
+
+pub(crate) fn allocation(package: Package, request: Value) -> Allocation {
+    Allocation {
+        package: Arc::new(package),
+        request: serde_json::from_value(request).unwrap(),
+        instance_name: Some("one".into()),
+    }
+}
+
+/// A package of one VDU `server` with one external CP `out`.
+pub(crate) struct OneVdu {
+    pub(crate) image: &'static str,
+    pub(crate) memory: &'static str,
+    pub(crate) count: u32,
+    pub(crate) apart: bool,
+    pub(crate) brings_image: bool,
+}
+
+impl Default for OneVdu {
+    fn default() -> Self {
+        Self { image: "nfv-image", memory: "128 MiB", count: 1, apart: false, brings_image: false }
+    }
+}
+
+impl OneVdu {
+    pub(crate) fn on(&self, place: &Place) -> Allocation {
+        let request = json!({
+            "flavourId": "simple",
+            "extVirtualLinks": [
+                {"id": "external", "resourceId": place.network, "extCps": [{"cpdId": "out", "cpConfig": {"c": {}}}]},
+            ],
+        });
+        allocation(self.package(), request)
+    }
+
+    fn package(&self) -> Package {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write(
+            "TOSCA-Metadata/TOSCA.meta",
+            "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nEntry-Definitions: vnfd.yaml\n",
+        );
+        write("vnfd.yaml", &self.vnfd());
+        if self.brings_image {
+            write("Artifacts/small.img", "not much of an image");
+        }
+        Package::open(folder.path(), &Limits::default())
+            .unwrap_or_else(|findings| panic!("{findings}"))
+    }
+
+    fn vnfd(&self) -> String {
+        let artifact = if self.brings_image {
+            "\n      artifacts: {sw_image: {type: tosca.artifacts.nfv.SwImage, file: Artifacts/small.img}}"
+        } else {
+            ""
+        };
+        let policies = if self.apart {
+            "  policies:\n    - apart: {type: tosca.policies.nfv.AntiAffinityRule, targets: [server], properties: {scope: nfvi_node}}\n"
+        } else {
+            ""
+        };
+        format!(
+            "tosca_definitions_version: tosca_simple_yaml_1_3
+imports: [etsi_nfv_sol001_vnfd_types.yaml]
+node_types:
+  test.Vnf:
+    derived_from: tosca.nodes.nfv.VNF
+    properties:
+      descriptor_id: {{type: string, default: 5a7c1a0e-0f3f-4a59-8f5b-1f6f0a6d2b11}}
+      descriptor_version: {{type: string, default: '1.0'}}
+      provider: {{type: string, default: us}}
+      product_name: {{type: string, default: test}}
+      software_version: {{type: string, default: '1.0'}}
+      vnfm_info: {{type: list, entry_schema: {{type: string}}, default: [vnfm]}}
+      flavour_id: {{type: string, default: simple}}
+      flavour_description: {{type: string, default: simple}}
+topology_template:
+  substitution_mappings:
+    node_type: test.Vnf
+    properties: {{flavour_id: simple}}
+  node_templates:
+    VNF:
+      type: test.Vnf
+      properties: {{flavour_description: simple}}
+    server:
+      type: tosca.nodes.nfv.Vdu.Compute
+      properties:
+        name: server
+        description: one
+        vdu_profile: {{min_number_of_instances: {count}, max_number_of_instances: {count}}}
+        sw_image_data: {{name: {image}, version: '1', container_format: bare, disk_format: raw, min_disk: 1 GiB, size: 1 MiB}}{artifact}
+      capabilities:
+        virtual_compute:
+          properties:
+            virtual_cpu: {{num_virtual_cpu: 1}}
+            virtual_memory: {{virtual_mem_size: {memory}}}
+    out:
+      type: tosca.nodes.nfv.VduCp
+      properties: {{layer_protocols: [ipv4], order: 0}}
+      requirements: [{{virtual_binding: server}}]
+{policies}",
+            count = self.count,
+            image = self.image,
+            memory = self.memory,
+        )
+    }
+}
