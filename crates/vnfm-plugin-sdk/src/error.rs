@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Put no secret into its texts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-#[schemars(title = "DriverError")]
+#[schemars(title = "DriverError", description = "Why a hook failed. Its texts hold no secret.")]
 pub struct DriverError(Box<Failure>);
 
 /// The members of a [`DriverError`].

@@ -266,3 +266,27 @@ fn without_a_runtime_there_is_an_error_and_no_panic() {
     let error = futures::executor::block_on(stage.hook("heal_start")).unwrap_err();
     assert_eq!(error.name(), "plugin.no-runtime");
 }
+
+#[tokio::test]
+async fn what_crosses_the_boundary_fits_the_published_schemas() {
+    let schemas = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/plugin");
+    let schema = |name: &str| {
+        let text = std::fs::read_to_string(schemas.join(format!("{name}.schema.json"))).unwrap();
+        jsonschema::validator_for(&serde_json::from_str(&text).unwrap()).unwrap()
+    };
+    let fits = |name: &str, value: Value| {
+        let validator = schema(name);
+        let errors: Vec<_> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
+        assert!(errors.is_empty(), "{name}: {errors:?}");
+    };
+    fits("hook-request", serde_json::to_value(request("instantiate_end", AMPLE)).unwrap());
+    let stage = Stage::misbehaving();
+    stage.hook("terminate_end").await.unwrap_err();
+    let mut again = request("terminate_end", AMPLE);
+    again.attempt = 2;
+    let effects = stage.run(again).await.unwrap();
+    fits("effects", serde_json::to_value(effects).unwrap());
+    fits("driver-error", json!({"code": "c", "detail": "d"}));
+    assert!(!schema("effects").is_valid(&json!({"schemaVersion": 1, "registerVims": "all"})));
+    assert!(!schema("driver-error").is_valid(&json!({"detail": "no code"})));
+}

@@ -1,0 +1,275 @@
+//! A driver on the test-kit: parameters, steps, faults, many hosts, waiting, what is never shown.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm_plugin_sdk::prelude::*;
+use vnfm_plugin_sdk::testkit::{Reply, TestHost, TestRequest, request};
+
+/// Initialises one host, lets the others join it.
+struct Cluster;
+
+#[derive(Deserialize, JsonSchema)]
+struct Login {
+    username: String,
+    password: Secret,
+}
+
+impl MgmtDriver for Cluster {
+    type Config = NoConfig;
+
+    fn new(_: NoConfig) -> Result<Self, DriverError> {
+        Ok(Self)
+    }
+
+    fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
+        hooks.on("instantiate_end", Self::instantiate_end).on("terminate_end", Self::terminate_end)
+    }
+}
+
+impl Cluster {
+    async fn instantiate_end(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<Login>,
+    ) -> Result<Effects, DriverError> {
+        let Login { username, password } = &request.additional_params;
+        let ssh = |vnfc: &Vnfc| -> Result<Ssh, DriverError> {
+            Ok(cx.ssh(vnfc.ssh("CP1", username)?.password(password.clone())))
+        };
+        let masters = request.vnfcs_of("master");
+        let [master] = masters[..] else { return Err(DriverError::new("masters", "not one")) };
+        let master = ssh(master)?;
+        let init = async { Ok(master.check("init", Command::new("init").sudo()).await?.stdout) };
+        let token: String = cx.step("init", init).await?;
+        cx.progress(50, "initialised").await;
+        let workers = request.vnfcs_of("worker").into_iter().map(|vnfc| {
+            let (cx, ssh, token) = (&cx, ssh(vnfc), &token);
+            async move {
+                let join = async {
+                    let join =
+                        Command::new("join").stdin(token.as_str()).deadline(Duration::from_mins(1));
+                    ssh?.check("join", join).await.map(|_| ())
+                };
+                cx.step(&format!("join/{}", vnfc.name()), join).await
+            }
+        });
+        join_all_limited(2, workers).await.into_iter().collect::<Result<Vec<()>, _>>()?;
+        let nodes = request.vnfcs().len();
+        let ready = || async {
+            let seen = master.check("ready", "count").await?.stdout;
+            Ok((seen == nodes.to_string()).then_some(seen))
+        };
+        cx.until("nodes to be ready", Duration::from_secs(2), Duration::from_secs(20), ready)
+            .await?;
+        cx.info("the cluster is there");
+        let vim = NewVim::new("cluster", "ETSINFV.KUBERNETES.V_1")
+            .interface("endpoint", "https://10.0.0.1:6443")
+            .access("bearer_token", token);
+        Ok(Effects::none().register_vim(vim))
+    }
+
+    async fn terminate_end(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<NoParams>,
+    ) -> Result<Effects, DriverError> {
+        let seen =
+            cx.http(HttpRequest::new("GET", "https://registry.test/x").header("a", "b")).await?;
+        let listed = cx.artifacts().await?;
+        let file = cx.artifact(&listed[0]).await?;
+        let text = format!("{} {}", seen.status, String::from_utf8_lossy(&file));
+        Ok(request
+            .vims
+            .iter()
+            .fold(Effects::none().message(text), |effects, vim| effects.unregister_vim(&vim.name)))
+    }
+}
+
+const PASSWORD: &str = "correct-horse";
+
+fn three() -> TestRequest {
+    request("instantiate_end")
+        .vnfc("master", "m-1", &[("CP1", "10.0.0.1"), ("CP2", "fd00::1")])
+        .vnfc("worker", "w-1", &[("CP1", "10.0.0.2")])
+        .vnfc("worker", "w-2", &[("CP1", "10.0.0.3")])
+        .params(json!({"username": "ubuntu", "password": PASSWORD}))
+}
+
+fn world() -> TestHost {
+    TestHost::new()
+        .ssh("10.0.0.1", "init", Reply::ok("t0k3n-of-the-cluster"))
+        .ssh("*", "join", Reply::ok(""))
+        .ssh_each("10.0.0.1", "count", [Reply::ok("1"), Reply::ok("3")])
+}
+
+#[test]
+fn it_does_everything_once_and_in_order() {
+    let host = world();
+    let effects = host.run::<Cluster>(three()).unwrap();
+    assert_eq!(effects.register_vims[0].interface_info["endpoint"], "https://10.0.0.1:6443");
+    let commands = host.commands();
+    assert_eq!(
+        commands,
+        [
+            "10.0.0.1: init",
+            "10.0.0.2: join",
+            "10.0.0.3: join",
+            "10.0.0.1: count",
+            "10.0.0.1: count"
+        ]
+    );
+    assert_eq!(host.progress(), [(50, "initialised".to_owned())]);
+    assert_eq!(host.waiting(), ["nodes to be ready"]);
+    assert_eq!(host.logs(), ["Info: the cluster is there"]);
+    assert_eq!(host.checkpoints().len(), 3);
+    for secret in [PASSWORD, "t0k3n-of-the-cluster"] {
+        assert_eq!(host.leaks_of(secret), [""; 0]);
+        assert!(!format!("{effects:?} {:?}", three()).contains(secret));
+    }
+}
+
+#[test]
+fn a_failed_join_is_named_and_a_retry_repeats_only_it() {
+    let host = world().ssh_each(
+        "10.0.0.3",
+        "join",
+        [Reply::exit(3, "first line\n\nno route to the control plane\n"), Reply::ok("")],
+    );
+    let error = host.run::<Cluster>(three()).unwrap_err();
+    assert_eq!(error.code, "join-failed");
+    assert_eq!(
+        (error.host.as_deref(), error.phase.as_deref(), error.exit_code),
+        (Some("w-2"), Some("join"), Some(3))
+    );
+    assert_eq!(error.last_lines, ["first line", "no route to the control plane"]);
+
+    host.run::<Cluster>(three().attempt(2)).unwrap();
+    let all = host.commands();
+    let commands: Vec<_> = all.iter().filter(|line| !line.contains("count")).collect();
+    assert_eq!(commands, ["10.0.0.1: init", "10.0.0.2: join", "10.0.0.3: join", "10.0.0.3: join"]);
+}
+
+#[test]
+fn whatever_call_fails_a_retry_ends_in_the_same_state() {
+    let clean = world();
+    clean.run::<Cluster>(three()).unwrap();
+    let calls = clean.calls().len();
+    for n in 1..=calls {
+        for after in [false, true] {
+            let host = world();
+            if after {
+                host.fail_after(n);
+            } else {
+                host.fail_before(n);
+            }
+            if let Err(error) = host.run::<Cluster>(three()) {
+                assert!(error.retryable, "call {n}: {error}");
+                host.run::<Cluster>(three().attempt(2)).unwrap();
+            }
+            assert_eq!(host.checkpoints(), clean.checkpoints(), "call {n}");
+        }
+    }
+}
+
+#[test]
+fn waiting_ends_when_the_operation_is_cancelled_and_when_it_takes_too_long() {
+    let never = || world().ssh("10.0.0.1", "count", Reply::ok("1"));
+    let error = never().run::<Cluster>(three()).unwrap_err();
+    assert_eq!((error.code.as_str(), error.retryable), ("timed-out", true));
+    assert!(error.detail.contains("nodes to be ready"), "{error}");
+    let cancelled = never();
+    cancelled.cancel_after(0);
+    assert_eq!(cancelled.run::<Cluster>(three()).unwrap_err().code, "cancelled");
+}
+
+#[test]
+fn hosts_that_are_not_there_and_addresses_that_are_not_there_are_told_apart() {
+    let host = world().ssh("10.0.0.1", "init", Reply::unreachable());
+    let error = host.run::<Cluster>(three()).unwrap_err();
+    assert_eq!((error.code.as_str(), error.retryable), ("host-unavailable", true));
+    assert_eq!((error.host.as_deref(), error.phase.as_deref()), (Some("m-1"), Some("init")));
+    let host = world().ssh("10.0.0.1", "init", Reply::login_refused());
+    let error = host.run::<Cluster>(three()).unwrap_err();
+    assert_eq!((error.code.as_str(), error.retryable), ("host-refused", false));
+    let error = world().run::<Cluster>(three().vnfc("worker", "w-3", &[("X", "10.0.0.4")]));
+    let error = error.unwrap_err();
+    assert_eq!((error.code.as_str(), error.host.as_deref()), ("no-address", Some("w-3")));
+}
+
+#[test]
+fn parameters_that_do_not_fit_and_hooks_that_are_not_there_are_named() {
+    let host = world();
+    let error = host.run::<Cluster>(three().params(json!({"username": "u"}))).unwrap_err();
+    assert_eq!(error.code, "bad-parameters");
+    assert!(error.detail.contains("password"), "{error}");
+    let error = host.run::<Cluster>(request("heal_end")).unwrap_err();
+    assert_eq!(error.code, "unknown-hook");
+    assert!(error.detail.contains("`instantiate_end`, `terminate_end`"), "{error}");
+    assert!(host.calls().is_empty());
+}
+
+#[test]
+fn http_and_the_package_are_served() {
+    let request = request("terminate_end").vim("id-1", "cluster", "ETSINFV.KUBERNETES.V_1");
+    let host = TestHost::new()
+        .http("GET", "https://registry.test/", 200, "ok")
+        .file("Scripts/install.sh", "#!/bin/sh\n");
+    let effects = host.run::<Cluster>(request.clone()).unwrap();
+    assert_eq!(effects.message.as_deref(), Some("200 #!/bin/sh\n"));
+    assert_eq!(effects.unregister_vims, ["cluster"]);
+    let error = TestHost::new().run::<Cluster>(request).unwrap_err();
+    assert!(error.detail.contains("nothing answers at `https://registry.test/x`"), "{error}");
+}
+
+#[test]
+fn a_declaration_names_hooks_and_marks_secrets() {
+    let says = Hooks::<Cluster>::of().declaration();
+    let login = &says["hooks"]["instantiate_end"]["parameters"];
+    assert_eq!(login["properties"]["password"], json!({"type": "string", "writeOnly": true}));
+    assert_eq!(login["required"], json!(["username", "password"]));
+    assert!(says["hooks"]["terminate_end"].is_object() && says["schemaVersion"] == 1);
+}
+
+#[test]
+fn messages_are_spelt_as_the_contract_says() {
+    let effects = Effects::none()
+        .register_vim(NewVim::new("a", "T").extra("k", 1))
+        .unregister_vim("b")
+        .metadata("m", true)
+        .message("done");
+    assert_eq!(
+        serde_json::to_value(effects).unwrap(),
+        json!({
+            "schemaVersion": 1,
+            "registerVims": [
+                {"name": "a", "vimType": "T", "interfaceInfo": {}, "accessInfo": {}, "extra": {"k": 1}}
+            ],
+            "unregisterVims": ["b"],
+            "metadata": {"m": true},
+            "message": "done",
+        })
+    );
+    let error =
+        DriverError::new("c", "d").retryable().host("h").phase("p").exit_code(1).last_lines("l");
+    assert_eq!(
+        serde_json::to_value(error).unwrap(),
+        json!({
+            "code": "c", "detail": "d", "retryable": true, "host": "h", "phase": "p", "exitCode": 1,
+            "lastLines": ["l"],
+        })
+    );
+    let jump = SshTarget::new("s0", "10.0.0.9", "j").private_key("PEM");
+    let target = SshTarget::new("s1", "10.0.0.1", "u").password("pw").port(2222).jump(jump);
+    assert_eq!(
+        serde_json::to_value(target).unwrap(),
+        json!({
+            "serverId": "s1", "address": "10.0.0.1", "port": 2222, "username": "u", "password": "pw",
+            "jump": {
+                "serverId": "s0", "address": "10.0.0.9", "port": 22, "username": "j", "privateKey": "PEM"
+            },
+        })
+    );
+}
