@@ -4,6 +4,7 @@
 use crate::plan::{API_PORT, Node, Plan};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use vnfm_plugin_sdk::Secret;
 
 /// Namespace of our service account.
 pub(crate) const NAMESPACE: &str = "kube-system";
@@ -88,8 +89,9 @@ pub(crate) fn join(
 
 /// Proxies, for systemd units and for apt; `None` where there are none.
 pub(crate) fn proxies(plan: &Plan) -> Option<(String, String)> {
-    let (http, https) = (plan.proxy.http_proxy.as_deref(), plan.proxy.https_proxy.as_deref());
-    if http.or(https).is_none() {
+    let url = |proxy: &'_ Option<Secret>| proxy.as_ref().map(|url| url.reveal().to_owned());
+    let (http, https) = (url(&plan.proxy.http_proxy), url(&plan.proxy.https_proxy));
+    if http.is_none() && https.is_none() {
         return None;
     }
     let mut without =

@@ -29,7 +29,7 @@ const KUBECTL: &str = "kubectl --kubeconfig=/etc/kubernetes/admin.conf";
 /// How long nodes may take to get ready, and how long one look at them lasts.
 const READY: (Duration, Duration) = (Duration::from_mins(10), Duration::from_secs(20));
 /// How long the token of the service account may take.
-const TOKEN: (Duration, Duration) = (Duration::from_mins(1), Duration::from_millis(200));
+const TOKEN: (Duration, Duration) = (Duration::from_mins(1), Duration::from_millis(50));
 /// The checkpoint with the bootstrap tokens.
 const TOKENS: &str = "bootstrap-tokens";
 

@@ -19,6 +19,7 @@ mod words;
 
 use params::InstantiateParams;
 use plan::Plan;
+use std::future::ready;
 use std::sync::Arc;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -37,7 +38,9 @@ impl MgmtDriver for KubernetesCluster {
     }
 
     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
-        hooks.on("instantiate_end", Self::instantiate_end).on("terminate_end", Self::terminate_end)
+        hooks
+            .on("instantiate_end", Self::instantiate_end)
+            .on("terminate_end", |_, _, request| ready(Ok(terminated(&request))))
     }
 }
 
@@ -61,15 +64,12 @@ impl KubernetesCluster {
             .register_vim(access.into_vim(&plan.vim_name))
             .message(format!("Kubernetes runs on {nodes} nodes as VIM `{}`", plan.vim_name)))
     }
+}
 
-    async fn terminate_end(
-        self: Arc<Self>,
-        _: HookContext,
-        request: HookRequest<NoParams>,
-    ) -> Result<Effects, DriverError> {
-        let ours = request.vims.iter().filter(|vim| vim.vim_type == VIM_TYPE);
-        Ok(ours.fold(Effects::none(), |effects, vim| effects.unregister_vim(vim.name.clone())))
-    }
+/// Unregisters what this instance registered.
+fn terminated(request: &HookRequest<NoParams>) -> Effects {
+    let ours = request.vims.iter().filter(|vim| vim.vim_type == VIM_TYPE);
+    ours.fold(Effects::none(), |effects, vim| effects.unregister_vim(vim.name.clone()))
 }
 
 export_mgmt_driver!(KubernetesCluster);

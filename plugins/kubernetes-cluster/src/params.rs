@@ -94,10 +94,10 @@ pub struct WorkerNode {
 /// Proxies of the hosts.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub struct Proxy {
-    /// For `http`.
-    pub http_proxy: Option<String>,
-    /// For `https`.
-    pub https_proxy: Option<String>,
+    /// For `http`; it may hold a login.
+    pub http_proxy: Option<Secret>,
+    /// For `https`; it may hold a login.
+    pub https_proxy: Option<Secret>,
     /// What is reached without it.
     pub no_proxy: Option<String>,
     /// Addresses of the nodes, reached without it.

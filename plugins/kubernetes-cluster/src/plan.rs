@@ -267,9 +267,7 @@ fn secrets(wanted: &Installation) -> Vec<Secret> {
     let (master, worker) = (&wanted.master_node, &wanted.worker_node);
     let all = [&master.password, &master.private_key, &worker.password, &worker.private_key];
     let mut all: Vec<Secret> = all.into_iter().flatten().cloned().collect();
-    // A proxy's address may hold a login.
     let proxies = [&wanted.proxy.http_proxy, &wanted.proxy.https_proxy];
-    let with_login = proxies.into_iter().flatten().filter(|url| url.contains('@'));
-    all.extend(with_login.map(|url| Secret::new(url.clone())));
+    all.extend(proxies.into_iter().flatten().filter(|url| url.reveal().contains('@')).cloned());
     all
 }

@@ -122,8 +122,12 @@ impl Host {
         seed[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
         let key = PrivateKey::from(Ed25519Keypair::from_seed(&seed));
         let bare = lan.faults.take("host.packages", &spec.name).is_some();
+        let mut disk = fresh_disk(&spec, bare);
+        if lan.faults.take("host.repository", &spec.name).is_some() {
+            disk.write("/etc/apt/sources.list.d/kubernetes.list", "deb kubernetes\n", 0o644);
+        }
         let host = Self {
-            disk: Mutex::new(fresh_disk(&spec, bare)),
+            disk: Mutex::new(disk),
             settings: Mutex::new(fresh_settings(bare)),
             spec,
             lan,

@@ -11,7 +11,8 @@
 //!
 //! Calls that the books see: `ssh.login`, `ssh.run` (subject `host: command`), and `host.exec` (subject
 //! `host: argv`) for every program, also those that run detached. Faults strike under the same names; a fault
-//! on `host.packages` (subject: the host's name) lets a host boot without Kubernetes' programs. Not here: clusters
+//! on `host.packages` (subject: the host's name) lets a host boot without Kubernetes' programs, one on
+//! `host.repository` with a repository that has them. Not here: clusters
 //! themselves, which `kubernetes/` serves.
 
 mod host;

@@ -1,0 +1,345 @@
+//! A lab: three simulated servers, a package, and the engine's side of a hook, with its books open.
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use jiff::{Timestamp, ToSpan};
+use kubernetes_cluster::KubernetesCluster;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use vnfm_core::ports::{
+    Clock, Code, Effects, ErrorKind, HookHost, HookRequest, MgmtDrivers, PortError, RemoteFile,
+    SshCommand, SshTarget,
+};
+use vnfm_plugin_host::{Config, PluginHost};
+use vnfm_plugin_sdk::static_driver;
+use vnfm_sim::books::Books;
+use vnfm_sim::faults::Faults;
+use vnfm_sim::hosts::{HostSpec, Hosts, User};
+use vnfm_sim::kubernetes::{Cluster, Clusters};
+use vnfm_ssh::{RememberedHostKeys, Ssh};
+
+pub(crate) const PASSWORD: &str = "planted-password";
+pub(crate) const CNI: &str = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cni, namespace: kube-system}\n\
+spec:\n  selector: {matchLabels: {app: cni}}\n  template:\n    metadata: {labels: {app: cni}}\n    spec:\n      \
+containers: [{name: cni, image: localhost/cni:1}]\n";
+
+const REFUSED: Code = Code { name: "lab.refused", kind: ErrorKind::Refused, means: "-", next: "-" };
+
+/// Where the VNFM is killed: at the nth service call, before or after its effect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kill {
+    Before(usize),
+    After(usize),
+}
+
+pub(crate) struct Lab {
+    net: [u8; 2],
+    port: u16,
+    pub(crate) books: Arc<Books>,
+    pub(crate) faults: Arc<Faults>,
+    pub(crate) hosts: Arc<Hosts>,
+    clusters: Arc<Clusters>,
+    host_keys: Arc<RememberedHostKeys>,
+    pub(crate) package: BTreeMap<String, Vec<u8>>,
+    checkpoints: Arc<Mutex<BTreeMap<String, Value>>>,
+    pub(crate) told: Arc<Mutex<Vec<String>>>,
+}
+
+pub(crate) struct RealClock;
+
+impl Clock for RealClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+impl Lab {
+    /// A lab with a network plugin in its package and no hosts yet.
+    pub(crate) async fn empty() -> Self {
+        loop {
+            let random = *uuid::Uuid::new_v4().as_bytes();
+            let net = [1 + random[0] % 254, 1 + random[1] % 254];
+            if TcpListener::bind((Ipv4Addr::new(127, net[0], net[1], 1), 6443)).await.is_err() {
+                continue;
+            }
+            let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+            let (books, faults) = (Books::new(), Faults::new());
+            let clusters = Arc::new(Clusters::new(books.clone(), faults.clone()));
+            let hosts = Hosts::new(books.clone(), faults.clone(), clusters.clone(), port);
+            return Self {
+                net,
+                port,
+                books,
+                faults,
+                hosts: Arc::new(hosts),
+                clusters,
+                host_keys: Arc::default(),
+                package: BTreeMap::from([("Files/kubernetes/cni.yaml".into(), CNI.into())]),
+                checkpoints: Arc::default(),
+                told: Arc::default(),
+            };
+        }
+    }
+
+    /// A lab with `m1`, `w1` and `w2`.
+    pub(crate) async fn new() -> Self {
+        let lab = Self::empty().await;
+        lab.boot_all().await;
+        lab
+    }
+
+    pub(crate) async fn boot_all(&self) {
+        for (last, name) in [(1, "m1"), (2, "w1"), (3, "w2")] {
+            let user = User {
+                name: "ubuntu".into(),
+                password: Some(PASSWORD.into()),
+                authorized_keys: vec![],
+            };
+            let spec = HostSpec {
+                server_id: format!("server-{name}"),
+                name: name.into(),
+                address: self.address(last),
+                users: vec![user],
+            };
+            self.hosts.boot(spec).await.unwrap();
+        }
+    }
+
+    pub(crate) fn address(&self, last: u8) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(127, self.net[0], self.net[1], last))
+    }
+
+    /// The cluster that the driver made.
+    pub(crate) fn cluster(&self) -> Arc<Cluster> {
+        self.clusters.get(&format!("{}:6443", self.address(1))).unwrap()
+    }
+
+    pub(crate) fn params(&self) -> Value {
+        json!({ "k8s_cluster_installation_param": {
+            "ssh_port": self.port,
+            "vim_name": "vim-of-a",
+            "script_path": "Scripts/install.sh",
+            "master_node": {
+                "aspect_id": "master_instance", "ssh_cp_name": "masterCP", "nic_cp_name": "masterCP",
+                "username": "ubuntu", "password": PASSWORD, "pod_cidr": "10.244.0.0/16",
+                "cluster_cp_name": "masterCP",
+            },
+            "worker_node": {
+                "ssh_cp_name": "workerCP", "nic_cp_name": "workerCP", "username": "ubuntu", "password": PASSWORD,
+            },
+        }})
+    }
+
+    pub(crate) fn request(&self, hook: &str, params: Value) -> HookRequest {
+        let vnfc = |(last, name, vdu, cp): (u8, &str, &str, &str)| {
+            let address = self.address(last).to_string();
+            json!({
+                "id": format!("vnfc-{name}"),
+                "vduId": vdu,
+                "computeResource": { "resourceId": format!("server-{name}") },
+                "metadata": { "name": name },
+                "vnfcCpInfo": [{
+                    "id": format!("cp-{name}"),
+                    "cpdId": cp,
+                    "cpProtocolInfo": [{
+                        "layerProtocol": "IP_OVER_ETHERNET",
+                        "ipOverEthernet": { "ipAddresses": [{ "type": "IPV4", "addresses": [address] }] },
+                    }],
+                }],
+            })
+        };
+        let vnfcs = [
+            (1, "m1", "masterNode", "masterCP"),
+            (2, "w1", "workerNode", "workerCP"),
+            (3, "w2", "workerNode", "workerCP"),
+        ];
+        serde_json::from_value(json!({
+            "schemaVersion": 1,
+            "operation": if hook.starts_with("inst") { "INSTANTIATE" } else { "TERMINATE" },
+            "hook": hook,
+            "instance": {
+                "id": "inst-1", "vnfdId": "d", "vnfProvider": "p", "vnfProductName": "n",
+                "vnfSoftwareVersion": "1", "vnfdVersion": "1", "metadata": {},
+            },
+            "inventory": { "vnfcResourceInfo": vnfcs.map(vnfc) },
+            "additionalParams": params,
+            "inputs": {},
+            "vims": [],
+            "artifacts": [],
+            "deadline": (Timestamp::now() + 5.minutes()).to_string(),
+            "attempt": 1,
+        }))
+        .unwrap()
+    }
+
+    /// Runs `instantiate_end` to its end.
+    pub(crate) async fn install(&self) -> Result<Effects, PortError> {
+        self.run(self.request("instantiate_end", self.params()), None).await.unwrap()
+    }
+
+    /// Runs a hook as a freshly started VNFM does; `None` where it was killed on the way.
+    pub(crate) async fn run(
+        &self,
+        request: HookRequest,
+        kill: Option<Kill>,
+    ) -> Option<Result<Effects, PortError>> {
+        let plugins = PluginHost::new(Config::default(), Arc::new(RealClock));
+        plugins.register(static_driver::<KubernetesCluster>()).unwrap();
+        let driver = plugins.find("kubernetes-cluster", None).unwrap();
+        let dead = Arc::new(Notify::new());
+        let host = Arc::new(EngineSide {
+            ssh: Ssh::new(self.host_keys.clone()),
+            package: self.package.clone(),
+            checkpoints: self.checkpoints.clone(),
+            told: self.told.clone(),
+            calls: Mutex::new(0),
+            kill,
+            dead: dead.clone(),
+        });
+        tokio::select! {
+            result = driver.call(request, host) => Some(result),
+            () = dead.notified() => None,
+        }
+    }
+
+    /// How often a program was begun on the host, by its books.
+    pub(crate) fn count(&self, host: &str, program: &str) -> usize {
+        let start = format!("{host}: {program}");
+        self.books.calls_of("host.exec").iter().filter(|c| c.subject.starts_with(&start)).count()
+    }
+
+    /// The cluster is whole, and nothing happened that must not.
+    pub(crate) fn check(&self, effects: &Effects) {
+        let cluster = self.cluster();
+        for node in ["m1", "w1", "w2"] {
+            assert!(cluster.node_ready(node), "{node} is not ready");
+        }
+        let [vim] = effects.register_vims.as_slice() else { panic!("{effects:?}") };
+        assert_eq!(
+            (vim.name.as_str(), vim.vim_type.as_str()),
+            ("vim-of-a", "ETSINFV.KUBERNETES.V_1")
+        );
+        assert_eq!(vim.interface_info["endpoint"], cluster.server());
+        assert_eq!(vim.interface_info["ssl_ca_cert"], cluster.ca_pem());
+        assert!(vim.extra["ssl_ca_cert_hash"].as_str().unwrap().starts_with("sha256:"));
+        assert!(vim.access_info["bearer_token"].as_str().unwrap().len() > 20);
+        assert!(self.books.violations().is_empty(), "{:?}", self.books.violations());
+        let secrets = cluster.get_json("/api/v1/namespaces/kube-system/secrets").unwrap();
+        assert!(!secrets.to_string().contains("bootstrap-token-"), "a bootstrap token is left");
+    }
+
+    /// Every text that others read: commands, logs, progress.
+    pub(crate) fn texts(&self) -> String {
+        // What a shell echoes itself is in no command line.
+        let calls = self.books.calls().into_iter().filter(|call| !call.subject.contains(": echo "));
+        let calls: Vec<_> =
+            calls.map(|call| format!("{} {} {}", call.call, call.subject, call.detail)).collect();
+        calls.join("\n") + &self.told.lock().unwrap().join("\n")
+    }
+}
+
+/// The engine's side: SSH, package, checkpoints.
+struct EngineSide {
+    ssh: Ssh,
+    package: BTreeMap<String, Vec<u8>>,
+    checkpoints: Arc<Mutex<BTreeMap<String, Value>>>,
+    told: Arc<Mutex<Vec<String>>>,
+    calls: Mutex<usize>,
+    kill: Option<Kill>,
+    dead: Arc<Notify>,
+}
+
+#[async_trait]
+impl HookHost for EngineSide {
+    async fn call(&self, service: &str, request: Value) -> Result<Value, PortError> {
+        let n = {
+            let mut calls = self.calls.lock().unwrap();
+            *calls += 1;
+            *calls
+        };
+        if self.kill == Some(Kill::Before(n)) {
+            self.dead.notify_one();
+            std::future::pending::<()>().await;
+        }
+        let answer = self.serve(service, request).await;
+        if self.kill == Some(Kill::After(n)) {
+            self.dead.notify_one();
+            std::future::pending::<()>().await;
+        }
+        answer
+    }
+
+    fn log(&self, level: &str, text: &str) {
+        self.told.lock().unwrap().push(format!("{level}: {text}"));
+    }
+}
+
+impl EngineSide {
+    async fn serve(&self, service: &str, mut request: Value) -> Result<Value, PortError> {
+        let host = request["host"].take();
+        let target = || serde_json::from_value::<SshTarget>(host.clone()).unwrap();
+        let key = request["key"].as_str().unwrap_or_default().to_owned();
+        match service {
+            "ssh.run" => {
+                request.as_object_mut().unwrap().remove("host");
+                let command: SshCommand = serde_json::from_value(request).unwrap();
+                Ok(json!(self.ssh.run(&target(), &command).await?))
+            }
+            "ssh.put" => {
+                let content = match request["artifact"].as_str() {
+                    Some(path) => self.file(path)?,
+                    None => decode(request["contentBase64"].as_str().unwrap()),
+                };
+                let file = RemoteFile {
+                    path: request["path"].as_str().unwrap().into(),
+                    mode: request["mode"].as_str().unwrap().into(),
+                    sudo: request["sudo"] == true,
+                    content,
+                };
+                self.ssh.put(&target(), &file).await.map(|()| json!({}))
+            }
+            "ssh.wait" => {
+                let seconds = u32::try_from(request["deadlineSeconds"].as_u64().unwrap()).unwrap();
+                self.ssh.wait(&target(), seconds).await.map(|()| json!({}))
+            }
+            "artifact.list" => Ok(json!({ "paths": self.package.keys().collect::<Vec<_>>() })),
+            "checkpoint.get" => Ok(json!({ "value": self.checkpoints.lock().unwrap().get(&key) })),
+            "checkpoint.put" => {
+                self.checkpoints.lock().unwrap().insert(key, request["value"].clone());
+                Ok(json!({}))
+            }
+            "sleep" => {
+                RealClock
+                    .sleep(Duration::from_secs_f64(request["seconds"].as_f64().unwrap()))
+                    .await;
+                Ok(json!({}))
+            }
+            "progress" | "waiting" => {
+                self.told.lock().unwrap().push(format!("{service}: {request}"));
+                Ok(json!({}))
+            }
+            "cancelled" => Ok(json!({ "cancelled": false })),
+            other => Err(PortError::new(&REFUSED, "serve a hook", format!("`{other}` is unknown"))),
+        }
+    }
+
+    fn file(&self, path: &str) -> Result<Vec<u8>, PortError> {
+        let missing = || PortError::new(&REFUSED, "read an artifact", format!("no `{path}`"));
+        self.package.get(path).cloned().ok_or_else(missing)
+    }
+}
+
+fn decode(text: &str) -> Vec<u8> {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.decode(text).unwrap()
+}

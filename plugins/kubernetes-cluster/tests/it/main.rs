@@ -1,0 +1,12 @@
+//! The driver against simulated hosts, over real SSH and through the plugin boundary.
+
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod install;
+#[cfg(test)]
+mod lab;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod script;

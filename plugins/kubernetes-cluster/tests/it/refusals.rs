@@ -1,0 +1,56 @@
+//! What is wrong is said before anything is touched.
+
+use crate::lab::{Lab, PASSWORD};
+use serde_json::{Value, json};
+use vnfm_core::ports::MgmtDrivers;
+
+async fn refused(change: impl FnOnce(&mut Value)) -> String {
+    let lab = Lab::empty().await;
+    let mut params = lab.params();
+    change(&mut params["k8s_cluster_installation_param"]);
+    let result = lab.run(lab.request("instantiate_end", params), None).await.unwrap();
+    let error = result.unwrap_err();
+    assert!(lab.books.calls().is_empty(), "a host was touched");
+    let shown = format!("{error} {error:?}");
+    assert!(!shown.contains(PASSWORD), "{shown}");
+    shown
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_that_do_not_fit_are_named() {
+    let vdu = refused(|p| p["worker_node"]["vdu_id"] = json!("nobody")).await;
+    assert!(vdu.contains("`worker_node.vdu_id`") && vdu.contains("masterNode"), "{vdu}");
+    let cp = refused(|p| p["master_node"]["cluster_cp_name"] = json!("noCP")).await;
+    assert!(cp.contains("noCP") && cp.contains("masterCP"), "{cp}");
+    let login = refused(|p| {
+        p["worker_node"].as_object_mut().unwrap().remove("password");
+    })
+    .await;
+    assert!(login.contains("neither `password` nor `private_key`"), "{login}");
+    let two = refused(|p| p["master_node"]["vdu_id"] = json!("workerNode")).await;
+    assert!(two.contains("2 servers for the control plane"), "{two}");
+    let cni = refused(|p| p["cni_manifest"] = json!("Files/no.yaml")).await;
+    assert!(cni.contains("Files/no.yaml"), "{cni}");
+}
+
+#[test]
+fn the_schema_says_what_is_secret_and_what_must_be() {
+    let driver = vnfm_plugin_host::PluginHost::new(
+        vnfm_plugin_host::Config::default(),
+        std::sync::Arc::new(crate::lab::RealClock),
+    );
+    driver
+        .register(vnfm_plugin_sdk::static_driver::<kubernetes_cluster::KubernetesCluster>())
+        .unwrap();
+    let declaration = driver.find("kubernetes-cluster", None).unwrap().declaration().clone();
+    let names: Vec<_> = declaration.hooks.keys().collect();
+    assert_eq!(names, ["instantiate_end", "terminate_end"]);
+    let schema = declaration.hooks["instantiate_end"].parameters.clone().unwrap();
+    assert_eq!(schema["required"], json!(["k8s_cluster_installation_param"]));
+    let master = &schema["$defs"]["MasterNode"];
+    for secret in ["password", "private_key"] {
+        assert_eq!(master["properties"][secret]["writeOnly"], true, "{master}");
+    }
+    assert!(master["anyOf"].is_array());
+    assert_eq!(schema["$defs"]["Proxy"]["properties"]["http_proxy"]["writeOnly"], true);
+}

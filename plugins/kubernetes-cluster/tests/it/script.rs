@@ -1,0 +1,67 @@
+//! The vendor's own script in the package.
+
+use crate::lab::Lab;
+
+const GOOD: &str = r#"#!/bin/sh
+# Installs the cluster; chats, then answers.
+echo "installing as $VNFM_ROLE"
+cat $VNFM_PARAMETERS > /root/seen
+echo '{"server": "https://10.0.0.5:6443", "bearer_token": "vendor-token", "ssl_ca_cert_hash": "sha256:00", "certificate_key": "vendor-key"}'
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_runs_on_every_host_and_its_answer_counts() {
+    let mut lab = Lab::new().await;
+    lab.package.insert("Scripts/install.sh".into(), GOOD.into());
+    let effects = lab.install().await.unwrap();
+    let vim = &effects.register_vims[0];
+    assert_eq!(vim.interface_info["endpoint"], "https://10.0.0.5:6443");
+    assert_eq!(vim.access_info["bearer_token"], "vendor-token");
+    assert_eq!(vim.access_info["certificate_key"], "vendor-key");
+    assert_eq!(vim.extra["ssl_ca_cert_hash"], "sha256:00");
+    for (host, role) in [("server-m1", "master"), ("server-w1", "worker"), ("server-w2", "worker")]
+    {
+        let seen = String::from_utf8(lab.hosts.file(host, "/root/seen").unwrap()).unwrap();
+        assert!(
+            seen.contains(&format!("\"role\":\"{role}\"")) && seen.contains("10.244.0.0/16"),
+            "{seen}"
+        );
+    }
+    assert_eq!(lab.count("m1", "kubeadm"), 0);
+    assert!(!lab.texts().contains("vendor-token"));
+    lab.install().await.unwrap();
+    assert_eq!(lab.count("m1", "env VNFM_ROLE=master"), 1, "what has ended well is not run again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_makes_no_sense_is_refused_by_what_is_wrong() {
+    let cases = [
+        ("echo nonsense", "it is no JSON"),
+        ("echo '{\"server\": \"https://x:6443\"'", "it ends too early"),
+        ("echo '{\"bearer_token\": \"planted-token\"}'", "a member is missing"),
+        ("echo '{\"server\": \"x\", \"bearer_token\": \"planted-token\"}'", "is no URL"),
+        (
+            "echo '{\"server\": \"https://x\", \"username\": \"u\", \"password\": \"p\"}'",
+            "takes no password",
+        ),
+    ];
+    for (script, words) in cases {
+        let mut lab = Lab::new().await;
+        lab.package.insert("Scripts/install.sh".into(), script.into());
+        let error = lab.install().await.unwrap_err();
+        assert_eq!(error.name(), "script-answer", "{error}");
+        let shown = format!("{error} {error:?}");
+        assert!(shown.contains(words) && shown.contains("m1"), "{shown}");
+        assert!(!shown.contains("planted-token"), "{shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_script_that_fails_says_its_last_words() {
+    let mut lab = Lab::new().await;
+    lab.package.insert("Scripts/install.sh".into(), "echo 'no space left' >&2; exit 7".into());
+    let error = lab.install().await.unwrap_err();
+    assert_eq!(error.name(), "script-failed");
+    let shown = format!("{error} {error:?}");
+    assert!(shown.contains("exit code 7") && shown.contains("no space left"), "{shown}");
+}
