@@ -4,7 +4,7 @@ use crate::apply::{self, NamespaceState, Placed, look_for_ours, namespace_state,
 use crate::catalog::{Catalog, Target};
 use crate::client::{Connection, Session, Trust};
 use crate::delete::{Handle, unmake};
-use crate::errors::{MANIFEST, REJECTED};
+use crate::errors::{MANIFEST, UNEXPECTED};
 use crate::inventory::inventory;
 use crate::labels;
 use crate::manifests::Plan;
@@ -193,5 +193,5 @@ async fn recomputed(
 }
 
 fn unwritable(error: &serde_json::Error) -> PortError {
-    PortError::new(&REJECTED, "write down what was made", error.to_string())
+    PortError::new(&UNEXPECTED, "write down what was made", error.to_string())
 }

@@ -1,6 +1,6 @@
 //! Making it so: the whole VNF, twice as once, and what is not ours stays.
 
-use crate::support::{CONFIG, SERVICE, World, deployment, package};
+use crate::support::{CONFIG, SERVICE, World, deployment, package, sample};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use vnfm_core::ports::{ErrorKind, InfraDriver as _};
@@ -129,4 +129,16 @@ async fn a_namespace_that_is_going_is_not_used() {
         ("kubernetes.namespace-terminating", ErrorKind::Unavailable)
     );
     world.change(&maps, "held", json!({"metadata": {"finalizers": null}})).await;
+}
+
+#[tokio::test]
+async fn the_sample_comes_up_and_goes() {
+    let Some(world) = World::start().await else { return };
+    let what = sample();
+    world.driver.validate_request(&what).unwrap();
+    let made = world.instantiate(&what, 60).await.unwrap();
+    assert_eq!(made.inventory.vnfc_resource_info.len(), 2);
+    assert_eq!(made.metadata["namespace"], json!(world.namespace()));
+    world.terminate(&what, made.handle).await.unwrap();
+    world.assert_nothing_left().await;
 }

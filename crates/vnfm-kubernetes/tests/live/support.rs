@@ -349,6 +349,19 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
     }
 }
 
+/// VNF-B as users get it.
+pub(crate) fn sample() -> Allocation {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");
+    let package =
+        Package::open(&folder, &Limits::default()).unwrap_or_else(|findings| panic!("{findings}"));
+    let request = std::fs::read(folder.join("requests/instantiate.json")).expect("its request");
+    Allocation {
+        package: Arc::new(package),
+        request: serde_json::from_slice(&request).expect("a request"),
+        instance_name: None,
+    }
+}
+
 pub(crate) const CONFIG: &str =
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndata: {x: '1'}\n";
 pub(crate) const SERVICE: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}, ports: [{port: 80}]}\n";
