@@ -158,12 +158,12 @@ fn who(info: &KeyValuePairs) -> Result<Who, PortError> {
     let user = required(info, "accessInfo", "username")?;
     let password = Secret::new(required(info, "accessInfo", "password")?);
     let user_domain = optional(info, "userDomain")?.unwrap_or(DEFAULT_DOMAIN);
-    let project = match optional(info, "projectId")? {
-        Some(id) => json!({"id": id}),
-        None => {
-            let name = required(info, "accessInfo", "project")?;
-            json!({"name": name, "domain": domain(optional(info, "projectDomain")?.unwrap_or(user_domain))})
-        }
+    let project = if let Some(id) = optional(info, "projectId")? {
+        json!({"id": id})
+    } else {
+        let name = required(info, "accessInfo", "project")?;
+        let project_domain = optional(info, "projectDomain")?.unwrap_or(user_domain);
+        json!({"name": name, "domain": domain(project_domain)})
     };
     Ok(Who::Password {
         user: json!({"name": user, "domain": domain(user_domain)}),

@@ -282,26 +282,28 @@ fn path_exists(
     let mut walked = first.to_owned();
     for name in names {
         walked = format!("{walked}.{name}");
-        match value {
-            Value::Object(members) => match members.get(name) {
-                Some(next) => value = next,
-                None => {
-                    let doing = format!("fill parameter `{first}` of `{file}`");
-                    let known: Vec<&str> = members.keys().map(String::as_str).collect();
-                    let detail = format!(
-                        "the template reads `{walked}`, which nothing fills; there are {}",
-                        known.join(", ")
-                    );
-                    let hint = format!(
-                        "give it a parameter of its own and map that in `{PARAMETERS_FILE}`, such as `{name}: additionalParams.{name}`; or complete the request"
-                    );
-                    return Err(PortError::new(&PARAMETER, doing, detail).on(walked).hint(hint));
-                }
-            },
-            _ => return Ok(()),
-        }
+        let Value::Object(members) = value else { return Ok(()) };
+        value = members.get(name).ok_or_else(|| leads_nowhere(&walked, members, (first, file)))?;
     }
     Ok(())
+}
+
+fn leads_nowhere(
+    walked: &str,
+    members: &Map<String, Value>,
+    (parameter, file): (&str, &str),
+) -> PortError {
+    let doing = format!("fill parameter `{parameter}` of `{file}`");
+    let known: Vec<&str> = members.keys().map(String::as_str).collect();
+    let name = walked.rsplit('.').next().unwrap_or(walked);
+    let detail = format!(
+        "the template reads `{walked}`, which nothing fills; there are {}",
+        known.join(", ")
+    );
+    let hint = format!(
+        "give it a parameter of its own and map that in `{PARAMETERS_FILE}`, such as `{name}: additionalParams.{name}`; or complete the request"
+    );
+    PortError::new(&PARAMETER, doing, detail).on(walked).hint(hint)
 }
 
 /// Hides the parameters that carry secrets of the request.

@@ -357,28 +357,31 @@ mod tests {
         assert!(CODES.iter().all(|code| !code.means.is_empty() && !code.next.is_empty()));
     }
 
+    fn heat(code: u16, kind: &str, message: &str) -> Reply {
+        let error = json!({"type": kind, "message": message, "traceback": null});
+        reply(code, json!({"code": code, "title": "t", "explanation": "e", "error": error}))
+    }
+
+    /// An answer of Nova or Neutron: one member, with the message in it.
+    fn wrapped(code: u16, member: &str, message: &str) -> Reply {
+        reply(code, json!({ member: {"code": code, "message": message} }))
+    }
+
     #[test]
     fn answers_become_errors_by_what_the_caller_can_do() {
-        let heat = |code: u16, kind: &str, message: &str| {
-            reply(
-                code,
-                json!({"code": code, "title": "t", "explanation": "e", "error": {"type": kind, "message": message, "traceback": null}}),
-            )
-        };
+        const FLAVOR: &str = "Property error: : resources.s.properties.flavor: : Error validating value 'no-such': No Flavor matching {'name': 'no-such'}. (HTTP 404)";
+        const USED: &str =
+            "Quota exceeded for instances: Requested 1, but already used 8 of 8 instances";
+        const POLICY: &str = "Policy doesn't allow os_compute_api:servers:create to be performed.";
+        const STATE: &str = "Cannot 'start' instance x while it is in vm_state active";
+        const LOGIN: &str = "The request you have made requires authentication.";
+        const KEYSTONE: &str = "The Keystone service is temporarily unavailable.";
         let table = [
-            (
-                heat(
-                    400,
-                    "StackValidationFailed",
-                    "Property error: : resources.s.properties.flavor: : Error validating value 'no-such': No Flavor matching {'name': 'no-such'}. (HTTP 404)",
-                ),
-                "openstack.rejected",
-                "No Flavor matching",
-            ),
+            (heat(400, "StackValidationFailed", FLAVOR), "openstack.rejected", FLAVOR),
             (
                 heat(409, "StackExists", "The Stack (dup) already exists."),
                 "openstack.rejected",
-                "already exists",
+                "(dup)",
             ),
             (
                 heat(404, "EntityNotFound", "The Stack (no-such) could not be found."),
@@ -390,51 +393,16 @@ mod tests {
                 "openstack.failing",
                 "Timed out",
             ),
+            (wrapped(401, "error", LOGIN), "openstack.login-refused", LOGIN),
+            (wrapped(409, "conflictingRequest", STATE), "openstack.rejected", STATE),
             (
-                reply(
-                    401,
-                    json!({"error": {"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}}),
-                ),
-                "openstack.login-refused",
-                "requires authentication",
-            ),
-            (
-                reply(
-                    409,
-                    json!({"conflictingRequest": {"code": 409, "message": "Cannot 'start' instance x while it is in vm_state active"}}),
-                ),
-                "openstack.rejected",
-                "vm_state active",
-            ),
-            (
-                reply(
-                    409,
-                    json!({"NeutronError": {"type": "OverQuota", "message": "Quota exceeded for resources: ['network'].", "detail": ""}}),
-                ),
+                wrapped(409, "NeutronError", "Quota exceeded for resources: ['network']."),
                 "openstack.quota",
                 "['network']",
             ),
-            (
-                reply(
-                    403,
-                    json!({"forbidden": {"code": 403, "message": "Quota exceeded for instances: Requested 1, but already used 8 of 8 instances"}}),
-                ),
-                "openstack.quota",
-                "8 of 8",
-            ),
-            (
-                reply(
-                    403,
-                    json!({"forbidden": {"code": 403, "message": "Policy doesn't allow os_compute_api:servers:create to be performed."}}),
-                ),
-                "openstack.forbidden",
-                "Policy",
-            ),
-            (
-                reply(503, json!({"message": "The Keystone service is temporarily unavailable."})),
-                "openstack.failing",
-                "Keystone",
-            ),
+            (wrapped(403, "forbidden", USED), "openstack.quota", USED),
+            (wrapped(403, "forbidden", POLICY), "openstack.forbidden", POLICY),
+            (reply(503, json!({ "message": KEYSTONE })), "openstack.failing", KEYSTONE),
         ];
         for (reply, code, says) in table {
             let error = refusal("create stack `s`", &reply);
@@ -495,7 +463,9 @@ mod tests {
             );
             assert!(error.detail().contains(reason), "{error}");
         }
-        let full = stack_failure("create stack `s`", "CREATE_FAILED", "No valid host was found");
-        assert!(full.next().contains("no room"));
+        for reason in ["No valid host was found", "Exhausted all hosts available for retrying"] {
+            let full = stack_failure("create stack `s`", "CREATE_FAILED", reason);
+            assert!(full.next().contains("no room"));
+        }
     }
 }

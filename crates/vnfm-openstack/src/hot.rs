@@ -5,9 +5,9 @@
 //! | `VnfVirtualLink` | `<link>`: Net, and `<link>_subnet`: Subnet, where it has a range |
 //! | `VduCp` of each server | `<server>_<cp>`: Port; on the request's network where the CP is external |
 //! | a volume of each server | `<server>_<storage>`: Volume, attached |
-//! | affinity rule on VDUs | `<rule>`: ServerGroup |
+//! | affinity rule on VDUs | `<rule>`: `ServerGroup` |
 //! | `Vdu.Compute`, as often as the level says | `<server>`: Server, `masterNode` or `workerNode-0` |
-//! | `additionalParams.ssh_public_key` | `vnfm_key_pair`: KeyPair, used by every server |
+//! | `additionalParams.ssh_public_key` | `vnfm_key_pair`: `KeyPair`, used by every server |
 //!
 //! The template is complete: it has no parameters, hence no secrets. Security groups and allowed address
 //! pairs are the network's defaults.
@@ -292,12 +292,11 @@ mod tests {
     fn is_golden(name: &str, template: &Value) {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
         let text = format!("{}\n", serde_json::to_string_pretty(template).unwrap());
-        match std::fs::read_to_string(&path) {
-            Ok(golden) => assert_eq!(text, golden, "differs from {}", path.display()),
-            Err(_) => {
-                std::fs::write(&path, text).unwrap();
-                panic!("{} was not there: it is written now, read it", path.display());
-            }
+        if let Ok(golden) = std::fs::read_to_string(&path) {
+            assert_eq!(text, golden, "differs from {}", path.display());
+        } else {
+            std::fs::write(&path, text).unwrap();
+            panic!("{} was not there: it is written now, read it", path.display());
         }
     }
 
@@ -313,54 +312,7 @@ mod tests {
 
     #[test]
     fn volumes_user_data_rules_and_fixed_addresses_become_the_golden_template() {
-        let vnfd = vnfd_with(
-            "    server:
-      type: tosca.nodes.nfv.Vdu.Compute
-      properties:
-        name: server
-        description: boots from a volume
-        vdu_profile: {min_number_of_instances: 2, max_number_of_instances: 2}
-        boot_data: {content_or_file_data: {source_path: Scripts/boot.sh}, kvp_data: {data: {role: db}}}
-      capabilities:
-        virtual_compute:
-          properties:
-            virtual_cpu: {num_virtual_cpu: 1}
-            virtual_memory: {virtual_mem_size: 512 MiB}
-      requirements: [{virtual_storage: root}, {virtual_storage: data}]
-    root:
-      type: tosca.nodes.nfv.Vdu.VirtualBlockStorage
-      properties:
-        virtual_block_storage_data: {size_of_storage: 10 GiB}
-        sw_image_data: {name: nfv-image, version: '1', container_format: bare, disk_format: qcow2, min_disk: 1 GiB, size: 1 MiB}
-    data:
-      type: tosca.nodes.nfv.Vdu.VirtualBlockStorage
-      properties:
-        virtual_block_storage_data: {size_of_storage: 20 GiB}
-    out:
-      type: tosca.nodes.nfv.VduCp
-      properties: {layer_protocols: [ipv4], order: 0}
-      requirements: [{virtual_binding: server}]
-    inside:
-      type: tosca.nodes.nfv.VduCp
-      properties: {layer_protocols: [ipv6], order: 1}
-      requirements: [{virtual_binding: server}, {virtual_link: link}]
-    link:
-      type: tosca.nodes.nfv.VnfVirtualLink
-      properties:
-        connectivity_type: {layer_protocols: [ipv6]}
-        vl_profile:
-          max_bitrate_requirements: {root: 1048576}
-          min_bitrate_requirements: {root: 1048576}
-          virtual_link_protocol_data:
-            - associated_layer_protocol: ipv6
-              l3_protocol_data: {ip_version: ipv6, cidr: 'fd00::/64', gateway_ip: 'fd00::1', dhcp_enabled: false}
-  policies:
-    - apart:
-        type: tosca.policies.nfv.AntiAffinityRule
-        targets: [server]
-        properties: {scope: nfvi_node}
-",
-        );
+        let vnfd = vnfd_with(include_str!("../tests/golden/volumes.nodes.yaml"));
         let package =
             package_of(&[("vnfd.yaml", &vnfd), ("Scripts/boot.sh", "#!/bin/sh\necho up\n")]);
         let request = json!({

@@ -93,7 +93,7 @@ pub(crate) fn inventory(seen: &Seen, against: Against<'_>) -> Result<Inventory, 
                 ..VnfcCpInfo::default()
             };
             if let Some(bound) = bound(&against.what.request, &cpd) {
-                let external = reader.external_cp(port, &cpd, bound, index);
+                let external = Reader::external_cp(port, &cpd, bound, index);
                 cp.vnf_ext_cp_id = Some(external.id.clone());
                 reader.plug_outside(&mut outside, bound, port, &external.id);
                 found.ext_cp_info.push(external);
@@ -126,6 +126,9 @@ fn natural(name: &str) -> (String, u64, String) {
     let (stem, number) = name.split_at(name.len() - digits);
     (stem.to_owned(), number.parse().unwrap_or(0), name.to_owned())
 }
+
+/// Whether a port is a CP's.
+type Rule<'a> = &'a dyn Fn(&Cp, &Port) -> bool;
 
 struct Reader<'a> {
     seen: &'a Seen,
@@ -202,7 +205,7 @@ impl Reader<'_> {
         let order: Vec<&str> = free.iter().map(|cp| cp.name.as_str()).collect();
         let mut left: Vec<&Port> = ports.iter().collect();
         let mut found: Vec<(String, &Port)> = Vec::new();
-        let rules: [&dyn Fn(&Cp, &Port) -> bool; 3] = [
+        let rules: [Rule<'_>; 3] = [
             &|cp, port| self.is_named_after(port, cp),
             &|cp, port| self.is_on(port, cp),
             &|_, _| true,
@@ -244,7 +247,7 @@ impl Reader<'_> {
         name.unwrap_or(&port.id).to_owned()
     }
 
-    fn external_cp(&self, port: &Port, cpd: &str, bound: Bound<'_>, index: u32) -> VnfExtCpInfo {
+    fn external_cp(port: &Port, cpd: &str, bound: Bound<'_>, index: u32) -> VnfExtCpInfo {
         VnfExtCpInfo {
             id: format!("ext-{}", port.id),
             cpd_id: cpd.to_owned(),

@@ -1,4 +1,4 @@
-//! InfraDriver for OpenStack: Keystone, Heat, Nova, Neutron, Glance.
+//! `InfraDriver` for OpenStack: Keystone, Heat, Nova, Neutron, Glance.
 //!
 //! ```text
 //! driver ─┬─ plan ──────── what the request asks for, read against the VNFD

@@ -41,7 +41,7 @@ where
     let trouble = Mutex::new(Trouble::default());
     let seen = |reason: &str| {
         cx.watcher.waiting(reason);
-        lock(&trouble).reason = reason.to_owned();
+        reason.clone_into(&mut lock(&trouble).reason);
     };
     let answer = wait(cx.clock, cx.deadline, FIRST, seen, || one_look(cx, &trouble, &look)).await?;
     let trouble = trouble.into_inner().unwrap_or_else(PoisonError::into_inner);

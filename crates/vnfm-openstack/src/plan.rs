@@ -341,61 +341,30 @@ mod tests {
 
     #[test]
     fn what_the_request_gets_wrong_is_named() {
-        type Change = fn(&mut Value);
-        let table: [(Change, &str, &str); 8] = [
+        let cps = "/extVirtualLinks/0/extCps";
+        let private = json!({"ssh_public_key": "-----BEGIN OPENSSH PRIVATE KEY-----"});
+        let table = [
+            ("/flavourId".to_owned(), json!("tiny"), "no flavour `tiny`, only cluster_install"),
+            ("/instantiationLevelId".to_owned(), json!("huge"), "no instantiation level `huge`"),
             (
-                |r| r["flavourId"] = json!("tiny"),
-                "no flavour `tiny`, only cluster_install",
-                "openstack.request-incomplete",
+                "/extVirtualLinks".to_owned(),
+                json!([]),
+                "CP `masterNodeExternalCP` is connected to nothing",
             ),
-            (
-                |r| r["instantiationLevelId"] = json!("huge"),
-                "no instantiation level `huge`",
-                "openstack.request-incomplete",
-            ),
-            (
-                |r| r["extVirtualLinks"] = json!([]),
-                "external CP `masterNodeExternalCP` is connected to nothing",
-                "openstack.request-incomplete",
-            ),
-            (
-                |r| r["extVirtualLinks"][0]["extCps"][0]["cpdId"] = json!("masterCP"),
-                "`masterCP`, which is no external CP",
-                "openstack.request-incomplete",
-            ),
-            (
-                |r| r["extVirtualLinks"][0]["extCps"][1]["cpdId"] = json!("masterNodeExternalCP"),
-                "bound twice",
-                "openstack.request-incomplete",
-            ),
-            (
-                |r| r["extVirtualLinks"][0]["resourceId"] = json!(""),
-                "has no `resourceId`",
-                "openstack.request-incomplete",
-            ),
-            (
-                |r| {
-                    r["extVirtualLinks"][0]["extCps"][0]["cpConfig"]["master"] =
-                        json!({"linkPortId": "p9"})
-                },
-                "no port `p9`",
-                "openstack.request-incomplete",
-            ),
-            (
-                |r| {
-                    r["additionalParams"] =
-                        json!({"ssh_public_key": "-----BEGIN OPENSSH PRIVATE KEY-----"})
-                },
-                "is no public key",
-                "openstack.request-incomplete",
-            ),
+            (format!("{cps}/0/cpdId"), json!("masterCP"), "`masterCP`, which is no external CP"),
+            (format!("{cps}/1/cpdId"), json!("masterNodeExternalCP"), "bound twice"),
+            ("/extVirtualLinks/0/resourceId".to_owned(), json!(""), "has no `resourceId`"),
+            (format!("{cps}/0/cpConfig/master"), json!({"linkPortId": "p9"}), "no port `p9`"),
+            ("/additionalParams".to_owned(), private, "is no public key"),
         ];
-        for (change, says, code) in table {
+        for (place, value, says) in table {
             let mut request = cluster_request();
-            change(&mut request);
+            request["instantiationLevelId"] = json!("small");
+            request["additionalParams"] = json!({});
+            *request.pointer_mut(&place).unwrap() = value;
             let error = check(&allocation(sample("vnf-a-k8s-cluster"), request)).unwrap_err();
             assert!(error.to_string().contains(says), "{error}");
-            assert_eq!(error.name(), code);
+            assert_eq!(error.name(), "openstack.request-incomplete");
         }
     }
 

@@ -54,10 +54,10 @@ impl TestVim {
 
 #[async_trait::async_trait]
 impl Vim for TestVim {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "cloud"
     }
-    fn connection_id(&self) -> &str {
+    fn connection_id(&self) -> &'static str {
         "vim1"
     }
     async fn connection(&self) -> Result<VimLogin, PortError> {
