@@ -283,10 +283,8 @@ pub(crate) async fn packages(
 
 fn package_of(row: &SqliteRow) -> Done<PackageRecord> {
     let mut info: VnfPkgInfo = serde_json::from_str(row.try_get("info")?)?;
-    info.usage_state = match row.try_get("used")? {
-        true => PackageUsageState::InUse,
-        false => PackageUsageState::NotInUse,
-    };
+    let used: bool = row.try_get("used")?;
+    info.usage_state = if used { PackageUsageState::InUse } else { PackageUsageState::NotInUse };
     Ok(PackageRecord { tenant: row.try_get("tenant")?, info })
 }
 

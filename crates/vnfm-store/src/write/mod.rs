@@ -97,18 +97,17 @@ pub(crate) async fn prepare(connection: &mut SqliteConnection, keys: &SecretKeys
         .bind(KEY_CHECK)
         .fetch_optional(&mut *tx)
         .await?;
-    match &known {
-        Some(sealed) => drop(keys.unseal(Some(sealed))?),
-        None => {
-            let sealed = keys.seal(&SecretJson("vnfm".into()))?;
-            let id = Uuid::new_v4().to_string();
-            for (key, value) in [(KEY_CHECK, sealed), ("installation_id", Some(id))] {
-                query("INSERT INTO meta (key, value) VALUES ($1, $2)")
-                    .bind(key)
-                    .bind(value)
-                    .execute(&mut *tx)
-                    .await?;
-            }
+    if let Some(sealed) = &known {
+        keys.unseal(Some(sealed))?;
+    } else {
+        let sealed = keys.seal(&SecretJson("vnfm".into()))?;
+        let id = Uuid::new_v4().to_string();
+        for (key, value) in [(KEY_CHECK, sealed), ("installation_id", Some(id))] {
+            query("INSERT INTO meta (key, value) VALUES ($1, $2)")
+                .bind(key)
+                .bind(value)
+                .execute(&mut *tx)
+                .await?;
         }
     }
     query("UPDATE ops SET owner = NULL, lease_until = 0 WHERE owner IS NOT NULL")

@@ -67,11 +67,8 @@ pub(super) async fn remove(writing: &mut Writing<'_>, tenant: &str, id: &str) ->
     }
     let users: Vec<User> =
         query_as(USERS).bind(tenant).bind(id).fetch_all(&mut *writing.connection).await?;
-    Err(match users.is_empty() {
-        true => absent(WHAT, id),
-        false => in_use(WHAT, id, tenant, users),
-    }
-    .into())
+    let error = if users.is_empty() { absent(WHAT, id) } else { in_use(WHAT, id, tenant, users) };
+    Err(error.into())
 }
 
 fn same_vnfd(record: &PackageRecord) -> StoreError {

@@ -31,11 +31,9 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &VimRecord) -> Done<(
     if added.rows_affected() == 1 {
         return Ok(());
     }
-    let id = match is_known(writing, &record.tenant, &record.vim.id).await? {
-        true => &record.vim.id,
-        false => &record.vim.name,
-    };
-    Err(StoreError::Exists { what: WHAT, id: id.clone() }.into())
+    let same_id = is_known(writing, &record.tenant, &record.vim.id).await?;
+    let taken = if same_id { &record.vim.id } else { &record.vim.name };
+    Err(StoreError::Exists { what: WHAT, id: taken.clone() }.into())
 }
 
 /// A VIM as it is now, from the version that it was read in.

@@ -18,7 +18,7 @@ use vnfm_types::{CancelMode, LogLine, PackageUsageState};
 
 type Shared = Arc<dyn Store>;
 
-const LONG: Duration = Duration::from_secs(3_600);
+const LONG: Duration = Duration::from_hours(1);
 
 macro_rules! rules {
     ($($rule:ident)+) => {

@@ -12,7 +12,7 @@ use vnfm_store::{SecretKeys, SqliteStore};
 
 /// Where a test that runs itself as a child process finds its database.
 const CHILD: &str = "VNFM_STORE_TEST_CHILD";
-const LONG: Duration = Duration::from_secs(3_600);
+const LONG: Duration = Duration::from_hours(1);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_is_dropped_is_there_as_a_whole_or_not_at_all() {
