@@ -8,6 +8,7 @@
 //! A new group is a file with one function that returns figures, and a row in [`GROUPS`].
 
 pub mod figure;
+pub mod plugins;
 pub mod programs;
 
 use std::path::Path;
@@ -18,4 +19,4 @@ use figure::Figure;
 pub type Group = (&'static str, fn(&Path) -> anyhow::Result<Vec<Figure>>);
 
 /// Every group, in the order in which they are taken.
-pub const GROUPS: &[Group] = &[("programs", programs::figures)];
+pub const GROUPS: &[Group] = &[("programs", programs::figures), ("plugins", plugins::figures)];

@@ -31,6 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kubernetes-cluster", &["vnfm-plugin-sdk"]),
     ("mgmt-script", &["vnfm-plugin-sdk"]),
     ("mgmt-template", &["vnfm-plugin-sdk"]),
+    ("fixture-misbehaving", &["vnfm-plugin-sdk"]),
     ("xtask", &[]),
 ];
 const INNER: &[&str] = &["vnfm-types", "vnfm-descriptor", "vnfm-core"];
@@ -57,6 +58,7 @@ const FOR_TESTS: &[&str] = &[
     "vnfm-plugin-sdk",
     "vnfm-plugin-host",
     "mgmt-template",
+    "fixture-misbehaving",
     "kubernetes-cluster",
     "vnfm-store",
     "vnfm-openstack",

@@ -18,7 +18,14 @@ pub(crate) struct Arguments {
 /// # Errors
 /// When something does not build or cannot be measured, or a figure misses its aim.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let programs = ["vnfm-server", "vnfm-cli", "vnfm-sim", "kubernetes-cluster", "vnfm-benches"];
+    let programs = [
+        "vnfm-server",
+        "vnfm-cli",
+        "vnfm-sim",
+        "kubernetes-cluster",
+        "mgmt-template",
+        "vnfm-benches",
+    ];
     let mut build = places::cargo();
     build.args(["build", "--release"]);
     for program in programs {

@@ -38,7 +38,7 @@ impl Ctl {
         arguments.extend(words);
         let (code, data, said) = self.run(&arguments, |_| {})?;
         if code != 0 {
-            bail!("`vnfmctl {}` ended with {code}: {}", words.join(" "), said.trim());
+            bail!("`vnfmctl {}` ended with {code}: {}", words.join(" "), reason(&said));
         }
         if data.trim().is_empty() {
             return Ok(Value::Null);
@@ -52,13 +52,9 @@ impl Ctl {
     /// # Errors
     /// What the command says when it fails.
     pub(crate) fn watch(&self, busy: &Busy, words: &[&str]) -> Result<()> {
-        let (code, data, said) = self.run(words, |line| busy.say(line))?;
+        let (code, _, said) = self.run(words, |line| busy.say(line))?;
         if code != 0 {
-            bail!(
-                "`vnfmctl {}` ended with {code}: {}",
-                words.join(" "),
-                format!("{data}{said}").trim()
-            );
+            bail!("`vnfmctl {}` ended with {code}: {}", words.join(" "), reason(&said));
         }
         Ok(())
     }
@@ -94,6 +90,11 @@ impl Ctl {
         })?;
         Ok((status.code().unwrap_or(-1), data, said))
     }
+}
+
+/// What it said from its error on; the progress before that was shown already.
+fn reason(said: &str) -> &str {
+    said.find("error: ").map_or(said, |at| &said[at..]).trim()
 }
 
 /// A string of a JSON answer.

@@ -164,7 +164,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let ok = outcome.is_ok() && left_behind.is_empty();
     let told = told(ok, left_behind);
     write(arguments.json.as_deref(), &told)?;
-    outcome?;
+    ensure!(outcome.is_ok(), "the story broke off; the reason is above");
     ensure!(told.left_behind.is_empty(), "left behind: {}", told.left_behind.join(", "));
     println!("the story in the {} world: {seconds} s, nothing is left behind", told.world);
     Ok(())

@@ -9,9 +9,6 @@ use crate::terminal::{Busy, note};
 
 /// Takes everything down, first by the server, then by force; what does not go is told.
 pub(crate) fn everything(ctl: &Ctl, world: &World) {
-    if world.name() == "simulated" {
-        return; // it ends with its process
-    }
     for name in [VNF_B, VNF_A] {
         if let Err(error) = one(ctl, name) {
             note(&format!("  {name} by the server: {error:#}"));

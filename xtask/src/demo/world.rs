@@ -103,8 +103,7 @@ impl World {
         let mut answer = ureq::get(&url).call().with_context(|| format!("cannot ask `{url}`"))?;
         let page: Value =
             answer.body_mut().read_json().with_context(|| format!("`{url}` answers no JSON"))?;
-        let line = |item: &Value| item.as_str().map_or_else(|| item.to_string(), str::to_owned);
-        Ok(page.as_array().into_iter().flatten().map(line).collect())
+        Ok(page.as_array().into_iter().flatten().map(line_of).collect())
     }
 
     /// Takes away by force what a broken story has left in a real cloud.
@@ -146,6 +145,14 @@ impl Drop for World {
             }
             Self::Real { .. } => {}
         }
+    }
+}
+
+/// An item of the books in a line.
+fn line_of(item: &Value) -> String {
+    match (item["kind"].as_str(), item["name"].as_str(), item["id"].as_str()) {
+        (Some(kind), Some(name), Some(id)) => format!("{kind} {name} {id}"),
+        _ => item.as_str().map_or_else(|| item.to_string(), str::to_owned),
     }
 }
 
