@@ -2,30 +2,36 @@
 
 use crate::lab::{Kill, Lab};
 use std::time::Duration;
+use vnfm_plugin_sdk::join_all_limited;
 use vnfm_sim::faults::{Fault, Rule};
+
+/// More calls than the driver makes.
+const CALLS: usize = 120;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_anywhere_leads_to_the_same_end() {
-    for after in [false, true] {
-        let mut n = 1;
-        loop {
-            let lab = Lab::new().await;
-            let kill = if after { Kill::After(n) } else { Kill::Before(n) };
-            let request = lab.request("instantiate_end", lab.params());
-            let first = lab.run(request, Some(kill)).await;
-            if let Some(result) = first {
-                lab.check(&result.unwrap());
-                assert!(n > 30, "the whole way takes more calls than {n}");
-                break;
-            }
-            let effects = lab.install().await.unwrap_or_else(|e| panic!("after {kill:?}: {e}"));
-            lab.check(&effects);
-            let inits = lab.count("m1", "kubeadm init");
-            let joins = ["w1", "w2"].map(|worker| lab.count(worker, "kubeadm join"));
-            assert_eq!((inits, joins), (1, [1, 1]), "killed at {kill:?}");
-            n += 3;
-        }
+    let befores = (1..CALLS).step_by(4).map(Kill::Before);
+    let kills = befores.chain((2..CALLS).step_by(4).map(Kill::After));
+    let killed = join_all_limited(8, kills.map(crash)).await;
+    let reached = killed.iter().filter(|killed| **killed).count();
+    assert!(reached > 15, "the driver was killed {reached} times only");
+    assert!(reached < killed.len(), "the driver makes more calls than {CALLS}");
+}
+
+/// Kills the VNFM at one place and starts it again; whether it got there.
+async fn crash(kill: Kill) -> bool {
+    let lab = Lab::new().await;
+    let request = lab.request("instantiate_end", &lab.params());
+    if let Some(result) = lab.run(request, Some(kill)).await {
+        lab.check(&result.unwrap());
+        return false;
     }
+    let effects = lab.install().await.unwrap_or_else(|e| panic!("after {kill:?}: {e}"));
+    lab.check(&effects);
+    let inits = lab.count("m1", "kubeadm init");
+    let joins = ["w1", "w2"].map(|worker| lab.count(worker, "kubeadm join"));
+    assert_eq!((inits, joins), (1, [1, 1]), "killed at {kill:?}");
+    true
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,7 +49,7 @@ async fn what_runs_on_a_host_is_found_and_awaited() {
                 pace.tick().await;
             }
         };
-        let request = lab.request("instantiate_end", lab.params());
+        let request = lab.request("instantiate_end", &lab.params());
         tokio::select! {
             _ = lab.run(request, None) => panic!("`{step}` was not slow"),
             () = killed => {}

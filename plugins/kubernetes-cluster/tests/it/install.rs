@@ -95,7 +95,7 @@ async fn proxies_are_written_for_the_hosts() {
     params["k8s_cluster_installation_param"]["proxy"] = json!({
         "http_proxy": "http://user:proxy-secret@proxy:3128", "no_proxy": "example.com", "k8s_node_cidr": "10.1.0.0/16",
     });
-    let effects = lab.run(lab.request("instantiate_end", params), None).await.unwrap().unwrap();
+    let effects = lab.run(lab.request("instantiate_end", &params), None).await.unwrap().unwrap();
     lab.check(&effects);
     let unit = "/etc/systemd/system/containerd.service.d/90-vnfm-proxy.conf";
     let unit = String::from_utf8(lab.hosts.file("server-w1", unit).unwrap()).unwrap();
@@ -139,7 +139,7 @@ async fn what_is_missing_comes_from_the_package_or_the_repository() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_unregisters_what_this_instance_registered() {
     let lab = Lab::empty().await;
-    let mut request = lab.request("terminate_end", json!({}));
+    let mut request = lab.request("terminate_end", &json!({}));
     request.vims = serde_json::from_value(json!([
         { "id": "1", "name": "vim-of-a", "vimType": "ETSINFV.KUBERNETES.V_1" },
         { "id": "2", "name": "another", "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3" },

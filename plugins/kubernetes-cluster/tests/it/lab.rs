@@ -140,7 +140,7 @@ impl Lab {
         }})
     }
 
-    pub(crate) fn request(&self, hook: &str, params: Value) -> HookRequest {
+    pub(crate) fn request(&self, hook: &str, params: &Value) -> HookRequest {
         let vnfc = |(last, name, vdu, cp): (u8, &str, &str, &str)| {
             let address = self.address(last).to_string();
             json!({
@@ -184,7 +184,7 @@ impl Lab {
 
     /// Runs `instantiate_end` to its end.
     pub(crate) async fn install(&self) -> Result<Effects, PortError> {
-        self.run(self.request("instantiate_end", self.params()), None).await.unwrap()
+        self.run(self.request("instantiate_end", &self.params()), None).await.unwrap()
     }
 
     /// Runs a hook as a freshly started VNFM does; `None` where it was killed on the way.

@@ -9,4 +9,6 @@ mod lab;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod runner;
+#[cfg(test)]
 mod script;

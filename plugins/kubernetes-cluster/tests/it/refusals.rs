@@ -8,7 +8,7 @@ async fn refused(change: impl FnOnce(&mut Value)) -> String {
     let lab = Lab::empty().await;
     let mut params = lab.params();
     change(&mut params["k8s_cluster_installation_param"]);
-    let result = lab.run(lab.request("instantiate_end", params), None).await.unwrap();
+    let result = lab.run(lab.request("instantiate_end", &params), None).await.unwrap();
     let error = result.unwrap_err();
     assert!(lab.books.calls().is_empty(), "a host was touched");
     let shown = format!("{error} {error:?}");

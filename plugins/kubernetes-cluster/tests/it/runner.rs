@@ -1,0 +1,128 @@
+//! The runner itself, by the machine's own shell: the simulated hosts only answer like it.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const RUNNER: &str = include_str!("../../src/vnfm-step.sh");
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Folder {
+    fn new() -> Self {
+        let folder = std::env::temp_dir().join(format!("vnfm-step-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("vnfm-step"), RUNNER).unwrap();
+        Self(folder)
+    }
+
+    fn step(&self, words: &[&str]) -> String {
+        let output = Command::new("sh").arg(self.0.join("vnfm-step")).args(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn begin(&self, name: &str, script: &str) -> String {
+        self.step(&["start", "inst-1", name, "--", "sh", "-c", script])
+    }
+}
+
+#[test]
+fn a_step_is_begun_once_and_its_end_is_seen() {
+    let folder = Folder::new();
+    assert_eq!(folder.step(&["wait", "join", "0"]), "absent\n");
+    let script = "echo out; echo 'last words' >&2; read -r _ <go; exit 3";
+    let go = folder.0.join("go");
+    assert!(Command::new("mkfifo").arg(&go).status().unwrap().success());
+    let script = script.replace("<go", &format!("<{}", go.display()));
+    assert_eq!(folder.begin("join", &script), "started\n");
+    assert_eq!(folder.begin("join", &script), "running\n");
+    assert_eq!(folder.step(&["wait", "join", "0"]), "running\n");
+    assert_eq!(folder.step(&["wait", "join", "1"]), "running\n");
+    std::fs::write(&go, "go\n").unwrap();
+    let asked = Instant::now();
+    assert_eq!(folder.step(&["wait", "join", "60"]), "done 3\n");
+    assert!(asked.elapsed() < Duration::from_secs(30), "its end is seen at once");
+    assert_eq!(folder.step(&["out", "join"]), "out\n");
+    assert_eq!(folder.step(&["log", "join"]), "out\nlast words\n");
+    assert_eq!(folder.begin("join", "exit 0"), "started\n");
+    assert_eq!(
+        folder.step(&["wait", "join", "60"]),
+        "done 0\n",
+        "the next attempt has its own end"
+    );
+}
+
+#[test]
+fn a_daemon_that_a_step_leaves_behind_holds_nothing() {
+    let folder = Folder::new();
+    let pid = folder.0.join("pid");
+    let script = format!("setsid sleep 60 >/dev/null 2>&1 & echo $! >{}", pid.display());
+    folder.begin("init", &script);
+    let asked = Instant::now();
+    assert_eq!(folder.step(&["wait", "init", "50"]), "done 0\n");
+    assert_eq!(folder.begin("next", "true"), "started\n");
+    assert_eq!(folder.step(&["wait", "next", "50"]), "done 0\n");
+    assert!(asked.elapsed() < Duration::from_secs(30), "nobody waits for the daemon");
+    let pid = std::fs::read_to_string(pid).unwrap();
+    assert!(Command::new("kill").arg(pid.trim()).status().unwrap().success());
+}
+
+#[test]
+fn steps_of_one_instance_take_turns_and_a_killed_one_is_lost() {
+    let folder = Folder::new();
+    let go = folder.0.join("go");
+    assert!(Command::new("mkfifo").arg(&go).status().unwrap().success());
+    let order = folder.0.join("order");
+    folder
+        .begin("first", &format!("read -r _ <{}; echo first >>{}", go.display(), order.display()));
+    folder.begin("second", &format!("echo second >>{}", order.display()));
+    assert_eq!(folder.step(&["wait", "second", "1"]), "running\n");
+    std::fs::write(&go, "go\n").unwrap();
+    assert_eq!(folder.step(&["wait", "second", "60"]), "done 0\n");
+    assert_eq!(std::fs::read_to_string(&order).unwrap(), "first\nsecond\n");
+
+    let pid = folder.0.join("pid");
+    // The command tells its parent's id: the shell that would write down the exit code.
+    folder.begin(
+        "killed",
+        &format!(
+            "echo $PPID >{0}.new; mv {0}.new {0}; read -r _ <{1}",
+            pid.display(),
+            go.display()
+        ),
+    );
+    let asked = Instant::now();
+    while !pid.exists() {
+        assert!(asked.elapsed() < Duration::from_secs(30));
+        std::thread::yield_now();
+    }
+    let id = std::fs::read_to_string(&pid).unwrap();
+    assert!(Command::new("kill").args(["-9", id.trim()]).status().unwrap().success());
+    assert_eq!(folder.step(&["wait", "killed", "60"]), "lost\n");
+    std::fs::write(&go, "go\n").unwrap();
+}
+
+#[test]
+fn it_tells_what_the_machine_is_like() {
+    let facts = Folder::new().step(&["facts"]);
+    let names: Vec<_> = facts.lines().map(|line| line.split_once('=').unwrap().0).collect();
+    let all = [
+        "hostname",
+        "missing",
+        "kubeadm",
+        "swap",
+        "runtime",
+        "admin",
+        "kubelet",
+        "bootstrap",
+        "ca",
+    ];
+    assert_eq!(names, all, "the same facts as on a simulated host");
+}
