@@ -286,15 +286,15 @@ pub struct WayOn {
 /// MgmtDriver plugins.
 #[derive(Debug, Subcommand)]
 pub enum Plugin {
-    /// The plugins that the server has loaded
+    /// The plugins that the server may load, and why one cannot be used
     List,
     /// Allow a library in the server's plugin folder: copy it there and pin its SHA-256
     Allow {
         /// The library, `lib….so`
         file: PathBuf,
-        /// The server's plugin folder
+        /// The server's plugin folder; where absent, `plugins` in the data folder that it uses by default
         #[arg(long, env = "VNFM_PLUGINS", value_name = "DIR")]
-        dir: PathBuf,
+        dir: Option<PathBuf>,
     },
     /// What a library says of itself
     Inspect {

@@ -13,6 +13,14 @@ pub enum Failure {
     /// Something on this machine: a file, the command's own logic.
     #[error("{0}")]
     Local(String),
+    /// The same, where it is known what to do next.
+    #[error("{what}")]
+    Hinted {
+        /// What went wrong.
+        what: String,
+        /// What to do next.
+        hint: String,
+    },
     /// An operation that did not end as COMPLETED.
     #[error("{0}")]
     Operation(String),
@@ -41,7 +49,7 @@ impl Failure {
     /// The exit code, as `--help` documents it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Local(_) | Self::Operation(_) => 1,
+            Self::Local(_) | Self::Hinted { .. } | Self::Operation(_) => 1,
             Self::Refused(_) => 3,
             Self::Server(_) | Self::Unreachable { .. } => 4,
         }
@@ -56,6 +64,7 @@ impl Failure {
             Self::Unreachable { .. } => Some(
                 "is vnfm-server running there? --server or VNFM_SERVER says where it is".into(),
             ),
+            Self::Hinted { hint, .. } => Some(hint.clone()),
             Self::Local(_) | Self::Operation(_) => None,
         }
     }
@@ -206,7 +215,7 @@ impl Client {
         names: &[&str],
         wanted: &str,
     ) -> Outcome<Value> {
-        match self.get(&format!("{path}/{wanted}")).await {
+        match self.get(&format!("{path}/{}", segment(wanted))).await {
             Err(Failure::Refused(problem)) if problem.status == StatusCode::NOT_FOUND.as_u16() => {}
             found => return found,
         }
@@ -223,6 +232,11 @@ impl Client {
             Failure::Refused(Box::new(problem))
         })
     }
+}
+
+/// `text` as one segment of a path.
+pub fn segment(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
 /// The path of the next page out of a `Link` header.

@@ -9,7 +9,7 @@
 //!                        └─ driving loop
 //! ```
 
-use crate::config::{Config, Tls};
+use crate::config::{self, Config, Tls};
 use crate::drive::{self, Wake};
 use crate::hosts::Hosts;
 use crate::onboarding::Onboarding;
@@ -57,6 +57,8 @@ impl Server {
     pub async fn start(config: Config) -> anyhow::Result<Self> {
         let data = &config.data;
         make_private(data)?;
+        let listener = TcpListener::bind(config.listen)
+            .with_context(|| format!("cannot listen at {}", config.listen))?;
         let keys =
             SecretKeys::open(&data.join("secrets.key")).context("cannot use the key file")?;
         let database = data.join("vnfm.db");
@@ -66,7 +68,8 @@ impl Server {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let descriptor_limits = vnfm_descriptor::Limits::default();
         let packages = Arc::new(PackageDir::open(&data.join("packages"), descriptor_limits)?);
-        let engine = engine(&config, &store, &packages, &clock)?;
+        let plugins = Arc::new(plugins(&config, &clock)?);
+        let engine = engine(&config.limits, (&store, &packages), &plugins, &clock);
         let largest = config.limits.package_bytes.unwrap_or(LARGEST_PACKAGE);
         let wake = Wake::default();
         let app: App = Arc::new(AppState {
@@ -76,14 +79,16 @@ impl Server {
             public_url: config.public_url.clone(),
             tls: config.tls.is_some(),
             token: config.token.clone(),
+            plugins: Some(plugins),
             rotation: Arc::new(Rotation(store)),
         });
         let stop = Arc::new(Notify::new());
         let stopped = stop.clone();
         let driving =
             tokio::spawn(async move { drive::run(engine, clock, wake, stopped.notified()).await });
-        let (address, handle, serving) = listen(&config, app).await?;
-        Ok(Self { address, tls: config.tls.is_some(), handle, serving, driving, stop })
+        let tls = config.tls.is_some();
+        let (address, handle, serving) = serve(listener, config.tls.as_ref(), app).await?;
+        Ok(Self { address, tls, handle, serving, driving, stop })
     }
 
     /// Where it listens.
@@ -101,52 +106,55 @@ impl Server {
     }
 }
 
-fn engine(
-    config: &Config,
-    store: &Arc<SqliteStore>,
-    packages: &Arc<PackageDir>,
-    clock: &Arc<dyn Clock>,
-) -> anyhow::Result<Engine> {
+fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {
     let dir = config.plugins.dir.clone().unwrap_or_else(|| config.data.join("plugins"));
     make_private(&dir)?;
-    let plugins = config.plugins.config.iter();
+    let configured = config.plugins.config.iter();
     let plugins = PluginsConfig {
         dir,
-        plugins: plugins
-            .map(|(name, c)| (name.clone(), PluginConfig { config: c.clone() }))
+        plugins: configured
+            .map(|(name, config)| (name.clone(), PluginConfig { config: config.clone() }))
             .collect(),
         implementations: config.plugins.implementations.clone(),
     };
+    Ok(PluginHost::new(plugins, clock.clone()))
+}
+
+fn engine(
+    limits: &config::Limits,
+    (store, packages): (&Arc<SqliteStore>, &Arc<PackageDir>),
+    plugins: &Arc<PluginHost>,
+    clock: &Arc<dyn Clock>,
+) -> Engine {
     let default = Limits::default();
     let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);
-    Ok(Engine::new(EngineParts {
+    Engine::new(EngineParts {
         store: store.clone(),
         packages: packages.clone(),
         drivers: Drivers::default()
             .with(OpenStack::new(clock.clone()))
             .with(KubernetesDriver::new()),
-        mgmt: Arc::new(PluginHost::new(plugins, clock.clone())),
+        mgmt: plugins.clone(),
         host: Arc::new(Hosts::new(store.clone())),
         clock: clock.clone(),
         limits: Limits {
-            step: seconds(config.limits.step_seconds, default.step),
-            hook: seconds(config.limits.hook_seconds, default.hook),
-            lease: seconds(config.limits.lease_seconds, default.lease),
+            step: seconds(limits.step_seconds, default.step),
+            hook: seconds(limits.hook_seconds, default.hook),
+            lease: seconds(limits.lease_seconds, default.lease),
         },
-    }))
+    })
 }
 
-async fn listen(
-    config: &Config,
+async fn serve(
+    listener: TcpListener,
+    tls: Option<&Tls>,
     app: App,
 ) -> anyhow::Result<(SocketAddr, Handle<SocketAddr>, JoinHandle<std::io::Result<()>>)> {
-    let listener = TcpListener::bind(config.listen)
-        .with_context(|| format!("cannot listen at {}", config.listen))?;
     listener.set_nonblocking(true).context("cannot use the listener")?;
     let address = listener.local_addr().context("cannot use the listener")?;
     let handle = Handle::new();
     let service = routes::router(app).into_make_service();
-    let serving = match &config.tls {
+    let serving = match tls {
         Some(tls) => {
             let server = axum_server::from_tcp_rustls(listener, certificate(tls).await?)?;
             tokio::spawn(server.handle(handle.clone()).serve(service))

@@ -77,7 +77,8 @@ pub struct Tls {
 pub struct Plugins {
     /// Folder of plugins.
     pub dir: Option<PathBuf>,
-    /// Names in a VNFD's `implementation`, and the plugin that serves each.
+    /// Names in a VNFD's `implementation`, and the plugin that serves each; where absent, the names that VNFDs
+    /// of Tacker use for what our own plugins do.
     pub implementations: BTreeMap<String, String>,
     /// Configuration of a plugin, by its name.
     pub config: BTreeMap<String, Value>,
@@ -119,6 +120,9 @@ pub struct Config {
 /// The port that nobody else has registered.
 const PORT: u16 = 9890;
 
+/// What [`Plugins::implementations`] holds where the configuration names none.
+const IMPLEMENTATIONS: &[(&str, &str)] = &[("mgmt-drivers-kubernetes", "kubernetes-cluster")];
+
 impl Config {
     /// Puts flags, environment and file together.
     ///
@@ -135,6 +139,11 @@ impl Config {
         };
         let mut plugins = file.plugins;
         plugins.dir = flags.plugins.or(plugins.dir);
+        if plugins.implementations.is_empty() {
+            let ours = IMPLEMENTATIONS.iter();
+            plugins.implementations =
+                ours.map(|(name, plugin)| ((*name).to_owned(), (*plugin).to_owned())).collect();
+        }
         let token = flags.token_file.or(file.token_file);
         let config = Self {
             listen: flags.listen.or(file.listen).unwrap_or(([127, 0, 0, 1], PORT).into()),
@@ -218,6 +227,17 @@ mod tests {
         let error = load(&["--listen", "0.0.0.0:0", "--data", "d"]).unwrap_err().to_string();
         assert!(error.contains("--tls-cert, --tls-key and --token-file"), "{error}");
         assert!(load(&["--listen", "127.0.0.1:0", "--data", "d"]).is_ok());
+    }
+
+    #[test]
+    fn names_of_other_vnfms_drivers_are_known_unless_others_are_given() {
+        let known = load(&["--data", "d"]).unwrap().plugins.implementations;
+        assert_eq!(known["mgmt-drivers-kubernetes"], "kubernetes-cluster");
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "plugins: {{implementations: {{a: b}}}}").unwrap();
+        let path = file.path().to_str().unwrap();
+        let given = load(&["--config", path, "--data", "d"]).unwrap().plugins.implementations;
+        assert_eq!(given.into_iter().collect::<Vec<_>>(), [("a".to_owned(), "b".to_owned())]);
     }
 
     #[test]

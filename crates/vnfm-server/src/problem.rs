@@ -45,6 +45,13 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "request.not-found", detail)
     }
 
+    /// A bug of ours (500): its text goes into the log alone.
+    pub fn bug(error: &dyn std::error::Error) -> Self {
+        tracing::error!(%error, "a request met a bug");
+        let what = "the server met a bug in itself; its log has more";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", what)
+    }
+
     /// What it says.
     pub fn details(&self) -> &ProblemDetails {
         &self.0

@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use std::convert::Infallible;
 use std::sync::Arc;
 use vnfm_core::Engine;
+use vnfm_plugin_host::PluginHost;
 use vnfm_types::Secret;
 
 /// What the server is made of, as far as handlers see it.
@@ -24,6 +25,8 @@ pub struct AppState {
     pub tls: bool,
     /// The bearer token that each request needs; none on loopback.
     pub token: Option<Secret>,
+    /// Plugins that are libraries; none where all drivers are linked in.
+    pub plugins: Option<Arc<PluginHost>>,
     /// Replaces the key that seals secrets; see `secrets rotate`.
     pub rotation: Arc<dyn Rotate>,
 }

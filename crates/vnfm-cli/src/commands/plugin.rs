@@ -1,27 +1,140 @@
 //! `vnfmctl plugin …`: `list` asks the server; `inspect` and `allow` work on files of this machine.
 
-use crate::args::Plugin;
-use crate::client::{Client, Outcome};
-use crate::output::Output;
-use serde_json::Value;
+use crate::args::{Format, Plugin};
+use crate::client::{Client, Failure, Outcome, local};
+use crate::output::{Column, Output};
+use serde_json::{Value, json};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use vnfm_plugin_host::{Lock, Pin, inspect};
+
+const COLUMNS: &[Column] = &[
+    ("name", "/name"),
+    ("version", "/version"),
+    ("usable", "/usable"),
+    ("hooks", "/hooks"),
+    ("file", "/file"),
+    ("why not", "/problem"),
+];
+const DETAILS: &[Column] = &[
+    ("name", "/name"),
+    ("version", "/version"),
+    ("hooks", "/hooks"),
+    ("sdk", "/sdkVersion"),
+    ("abi", "/abi"),
+    ("glibc", "/glibc"),
+    ("sha-256", "/sha256"),
+];
+
+/// Unwraps what the plugin host answers; its errors know what to do next.
+macro_rules! hinted {
+    ($outcome:expr) => {
+        $outcome.map_err(|error| Failure::Hinted {
+            what: error.to_string(),
+            hint: error.next().to_owned(),
+        })?
+    };
+}
 
 pub(super) async fn run(client: &Client, output: Output, command: Plugin) -> Outcome<()> {
     match command {
         Plugin::List => {
-            let mut plugins: Vec<Value> = client.get("/vnfm/v1/plugins").await?;
-            for plugin in &mut plugins {
-                let hooks =
-                    plugin["hooks"].as_object().map(|hooks| hooks.keys().cloned().collect());
-                plugin["hookNames"] = Value::Array(
-                    hooks.unwrap_or_else(Vec::new).into_iter().map(Value::String).collect(),
-                );
-            }
-            output.list(
-                &plugins,
-                &[("name", "/name"), ("version", "/version"), ("hooks", "/hookNames")],
-            )
+            let plugins: Vec<Value> = client.get("/vnfm/v1/plugins").await?;
+            output.list(&for_people(output, plugins), COLUMNS)
         }
-        Plugin::Allow { file, dir } => files::allow(output, &file, &dir),
-        Plugin::Inspect { file } => files::inspect(output, &file),
+        Plugin::Inspect { file } => {
+            let seen = serde_json::to_value(hinted!(inspect(&file))).map_err(local)?;
+            let shown = for_people(output, vec![seen]);
+            output.one(&shown[0], DETAILS)
+        }
+        Plugin::Allow { file, dir } => {
+            let dir = dir.map_or_else(default_dir, Ok)?;
+            let pin = allow(&file, &dir)?;
+            let sentence = format!(
+                "allowed {pin} as `{}` with SHA-256 {}",
+                dir.join(&pin.file).display(),
+                pin.sha256
+            );
+            output.done(&sentence, &serde_json::to_value(&pin).map_err(local)?)
+        }
+    }
+}
+
+/// In a table, hooks are shown by their names and a problem by its sentence.
+fn for_people(output: Output, mut plugins: Vec<Value>) -> Vec<Value> {
+    if output.0 == Format::Table {
+        for plugin in &mut plugins {
+            let hooks = plugin["hooks"].as_object();
+            let names: Vec<_> = hooks.into_iter().flat_map(serde_json::Map::keys).collect();
+            plugin["hooks"] = json!(names);
+            plugin["problem"] = plugin["problem"]["detail"].take();
+        }
+    }
+    plugins
+}
+
+/// Copies `file` into `dir` beside all other versions, and pins the copy's hash.
+fn allow(file: &Path, dir: &Path) -> Outcome<Pin> {
+    let doing = format!("cannot copy `{}` into `{}`", file.display(), dir.display());
+    let failed = |error: std::io::Error| local(format!("{doing}: {error}"));
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    let mut source = std::fs::File::open(file).map_err(failed)?;
+    let mut copy = tempfile::Builder::new().suffix(".so").tempfile_in(dir).map_err(failed)?;
+    std::io::copy(&mut source, &mut copy).map_err(failed)?;
+    let mode = std::fs::Permissions::from_mode(0o644);
+    copy.as_file().set_permissions(mode).map_err(failed)?;
+    copy.as_file().sync_all().map_err(failed)?;
+    let seen = hinted!(inspect(copy.path()));
+    let says = seen.declaration;
+    let pin = Pin {
+        file: file_name(&says.name, &says.version)?,
+        name: says.name,
+        version: says.version,
+        sha256: seen.sha256,
+    };
+    copy.persist(dir.join(&pin.file)).map_err(|error| failed(error.error))?;
+    let mut lock = hinted!(Lock::read(dir));
+    lock.add(pin.clone());
+    hinted!(lock.write(dir));
+    Ok(pin)
+}
+
+/// The file of a plugin; its name and version come out of the library, so they are looked at first.
+fn file_name(name: &str, version: &str) -> Outcome<String> {
+    let plain = |text: &str| {
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.+".contains(letter);
+        !text.is_empty() && text.chars().all(fits)
+    };
+    if plain(name) && plain(version) {
+        return Ok(format!("{name}-{version}.so"));
+    }
+    Err(local(format!(
+        "the library calls itself `{name}@{version}`, which is no name for a file: letters, digits and `-_.+` are"
+    )))
+}
+
+/// Where vnfm-server looks for plugins, unless it is told otherwise.
+fn default_dir() -> Outcome<PathBuf> {
+    if std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0) {
+        return Ok("/var/lib/vnfm/plugins".into());
+    }
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    let base = state.or_else(home);
+    base.map(|base| base.join("vnfm/plugins"))
+        .ok_or_else(|| local("neither XDG_STATE_HOME nor HOME is set; give --dir"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_name;
+
+    #[test]
+    fn a_library_cannot_choose_where_it_is_copied_to() {
+        assert_eq!(file_name("a-b", "1.2.0+x").unwrap(), "a-b-1.2.0+x.so");
+        for (name, version) in [("../a", "1"), ("a", "1/2"), ("", "1")] {
+            let error = file_name(name, version).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{name}@{version}`")), "{error}");
+        }
     }
 }

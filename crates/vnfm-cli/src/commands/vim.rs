@@ -1,7 +1,7 @@
 //! `vnfmctl vim …`
 
 use crate::args::{Source, Vim};
-use crate::client::{Client, Outcome, local};
+use crate::client::{Client, Outcome, local, segment};
 use crate::commands::vnf;
 use crate::output::{Column, Output, tell};
 use crate::vimfile;
@@ -47,7 +47,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcom
             output.done(&format!("VIM {vim} answers: {}", report["detail"]), &report)
         }
         Vim::List => output.list(&client.list(VIMS).await?, COLUMNS),
-        Vim::Show { vim } => output.one(&client.get(&format!("{VIMS}/{vim}")).await?, DETAILS),
+        Vim::Show { vim } => output.one(&find(client, &vim).await?, DETAILS),
         Vim::Delete { vim, force } => {
             let id = id(client, &vim).await?;
             let path = format!("{VIMS}/{id}{}", if force { "?force=true" } else { "" });
@@ -57,9 +57,13 @@ pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcom
     }
 }
 
+/// The VIM with that id or name.
+pub(super) async fn find(client: &Client, vim: &str) -> Outcome<Value> {
+    client.get(&format!("{VIMS}/{}", segment(vim))).await
+}
+
 async fn id(client: &Client, vim: &str) -> Outcome<String> {
-    let found: Value = client.get(&format!("{VIMS}/{vim}")).await?;
-    Ok(found["id"].as_str().unwrap_or_default().to_owned())
+    Ok(find(client, vim).await?["id"].as_str().unwrap_or_default().to_owned())
 }
 
 async fn register(

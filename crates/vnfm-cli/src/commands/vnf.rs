@@ -60,7 +60,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
                 set(&mut body["additionalParams"], &param)?;
             }
             if let Some(vim) = vim {
-                let vim: Value = client.get(&format!("/vnfm/v1/vims/{vim}")).await?;
+                let vim = super::vim::find(client, &vim).await?;
                 body["vimConnectionInfo"] =
                     json!({"vim1": {"vimId": vim["id"], "vimType": vim["vimType"]}});
             }
