@@ -473,9 +473,16 @@ async fn of_use_and_retirement_that_race_one_is_accepted(store: Shared) {
         let lives_on = lives("b", by_name, (by_name.is_none()).then_some("uid"));
         let (one, two) = (store.clone(), store.clone());
         let retirement = retire("a", &op_id);
-        let first = tokio::spawn(async move { one.write(None, vec![lives_on]).await });
-        let second = tokio::spawn(async move { two.write(None, vec![retirement]).await });
-        let (use_, retirement) = (first.await.unwrap(), second.await.unwrap());
+        let use_ = async move { one.write(None, vec![lives_on]).await };
+        let retirement = async move { two.write(None, vec![retirement]).await };
+        // Whoever sets out first has a better chance: they take turns.
+        let (use_, retirement) = if round % 4 < 2 {
+            let (first, second) = (tokio::spawn(use_), tokio::spawn(retirement));
+            (first.await.unwrap(), second.await.unwrap())
+        } else {
+            let (first, second) = (tokio::spawn(retirement), tokio::spawn(use_));
+            (second.await.unwrap(), first.await.unwrap())
+        };
         match (&use_, &retirement) {
             (Ok(()), Err(error)) => {
                 assert_eq!(error, &in_use(&["name of b (b)"]));
