@@ -162,14 +162,16 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
         vims: vims
             .map(|r| HookVim { id: r.vim.id, name: r.vim.name, vim_type: r.vim.vim_type })
             .collect(),
-        artifacts: hook
-            .artifact
-            .iter()
-            .map(|a| json!({"name": a.name, "path": a.file, "type": a.kind}))
-            .collect(),
+        artifacts: hook.artifact.iter().filter_map(in_package).collect(),
         deadline: op.deadline,
         attempt: op.rows.get(&hook.operation).map_or(1, |row| row.attempt),
     })
+}
+
+/// An artifact that the package brings; one that names an installed plugin brings no file.
+fn in_package(artifact: &vnfm_descriptor::Artifact) -> Option<Value> {
+    let path = artifact.file.as_ref()?;
+    Some(json!({"name": artifact.name, "path": path, "type": artifact.kind}))
 }
 
 /// The engine's side of one running hook.
