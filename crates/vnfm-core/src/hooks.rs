@@ -274,6 +274,8 @@ struct Pause {
     seconds: f64,
 }
 
+/// How much of what a failed command says is kept.
+const LAST_LINES: usize = 40;
 /// The longest pause that a hook can ask for in one call.
 const LONGEST_PAUSE: f64 = 3600.0;
 
@@ -287,13 +289,18 @@ impl Host {
         to_value(&output)
     }
 
+    /// What a command that worked says may be a secret that nobody has told us of, such as a new token: only the end
+    /// of what a failed one says is kept.
     fn log_output(&self, source: &str, output: &CommandOutput) {
-        for (level, text) in [("debug", &output.stdout), ("info", &output.stderr)] {
-            text.lines().for_each(|line| self.live.log(level, source, line));
+        if output.exit_code == 0 {
+            return;
         }
-        if output.exit_code != 0 {
-            self.live.log("info", source, &format!("exit code {}", output.exit_code));
+        for text in [&output.stdout, &output.stderr] {
+            let lines: Vec<_> = text.lines().collect();
+            let last = lines.len().saturating_sub(LAST_LINES);
+            lines[last..].iter().for_each(|line| self.live.log("info", source, line));
         }
+        self.live.log("info", source, &format!("exit code {}", output.exit_code));
     }
 
     async fn ssh_put(&self, put: Put) -> Result<Value, PortError> {

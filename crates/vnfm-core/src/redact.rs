@@ -122,15 +122,30 @@ impl Redactor {
         other.secrets.iter().for_each(|secret| self.add_text(secret));
     }
 
-    /// `text` with every known secret replaced by [`HIDDEN`].
+    /// `text` with every known secret replaced by [`HIDDEN`], and whatever looks like a token: a JWT, or a bootstrap
+    /// token of kubeadm.
     pub fn clean(&self, text: &str) -> String {
-        self.secrets.iter().fold(text.to_owned(), |text, secret| {
+        let known = self.secrets.iter().fold(text.to_owned(), |text, secret| {
             if text.contains(secret.as_str()) {
                 text.replace(secret.as_str(), HIDDEN)
             } else {
                 text
             }
-        })
+        });
+        let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '=' | '+');
+        let tokens: Vec<_> = known.split(|c| !word(c)).filter(|w| is_token(w)).collect();
+        tokens.into_iter().fold(known.clone(), |text, token| text.replace(token, HIDDEN))
+    }
+}
+
+/// `eyJ….….…`, or six and sixteen letters and digits with a dot between them.
+fn is_token(word: &str) -> bool {
+    let parts: Vec<_> = word.split('.').collect();
+    let plain = |part: &str| part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    match parts[..] {
+        [id, secret] => id.len() == 6 && secret.len() == 16 && plain(id) && plain(secret),
+        [header, payload, _] => header.starts_with("eyJ") && payload.starts_with("eyJ"),
+        _ => false,
     }
 }
 
@@ -152,6 +167,14 @@ mod tests {
             json!({"a": {"pin": "[hidden]", "name": "n"}, "list": [{"ssh_password": "[hidden]"}]})
         );
         assert_eq!(found.clean("pw hunter2, pin 12345"), "pw [hidden], pin [hidden]");
+    }
+
+    #[test]
+    fn what_looks_like_a_token_is_hidden_although_nobody_told_us() {
+        let text =
+            "kubeadm join --token abcdef.0123456789abcdef; Bearer eyJhbGci.eyJpc3M.c2ln, v1.36.2";
+        let shown = "kubeadm join --token [hidden]; Bearer [hidden], v1.36.2";
+        assert_eq!(Redactor::default().clean(text), shown);
     }
 
     #[test]

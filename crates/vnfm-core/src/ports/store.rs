@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 use vnfm_types::{
-    KeyValuePairs, LcmOperationState, LogLine, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
+    KeyValuePairs, LcmOperationState, LogLine, PackageOnboardingState, PackageOperationalState,
+    PackageUsageState, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
 };
 
 /// JSON that holds secrets: hidden from `Debug`, sealed by the store.
@@ -115,6 +116,29 @@ pub struct PackageRecord {
     pub tenant: String,
     /// As SOL005 shows it.
     pub info: VnfPkgInfo,
+}
+
+impl PackageRecord {
+    /// A package that is onboarded and enabled, as an embedder records one that it has kept itself.
+    pub fn onboarded(tenant: &str, id: &str, vnfd_id: &str) -> Self {
+        let info = VnfPkgInfo {
+            id: id.to_owned(),
+            vnfd_id: Some(vnfd_id.to_owned()),
+            vnf_provider: None,
+            vnf_product_name: None,
+            vnf_software_version: None,
+            vnfd_version: None,
+            checksum: None,
+            onboarding_state: PackageOnboardingState::Onboarded,
+            operational_state: PackageOperationalState::Enabled,
+            usage_state: PackageUsageState::NotInUse,
+            user_defined_data: KeyValuePairs::new(),
+            onboarding_failure_details: None,
+            warnings: Vec::new(),
+            links: None,
+        };
+        Self { tenant: tenant.to_owned(), info }
+    }
 }
 
 /// That an instance lives on a VIM, and on the cluster behind it where that is known.
