@@ -22,8 +22,13 @@ pub enum Failure {
         hint: String,
     },
     /// An operation that did not end as COMPLETED.
-    #[error("{0}")]
-    Operation(String),
+    #[error("{what}")]
+    Operation {
+        /// How it ended and why.
+        what: String,
+        /// What to do next, where it is known.
+        hint: Option<String>,
+    },
     /// The server refused the request.
     #[error("{}", said(.0))]
     Refused(Box<ProblemDetails>),
@@ -42,14 +47,19 @@ pub enum Failure {
 
 /// What the server says, without the part that is printed as a hint.
 fn said(problem: &ProblemDetails) -> &str {
-    problem.detail.split_once("; next: ").map_or(&problem.detail, |(what, _)| what)
+    parted(&problem.detail).0
+}
+
+/// A problem's sentence, and what to do next where it says so.
+pub fn parted(detail: &str) -> (&str, Option<&str>) {
+    detail.split_once("; next: ").map_or((detail, None), |(what, next)| (what, Some(next)))
 }
 
 impl Failure {
     /// The exit code, as `--help` documents it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Local(_) | Self::Hinted { .. } | Self::Operation(_) => 1,
+            Self::Local(_) | Self::Hinted { .. } | Self::Operation { .. } => 1,
             Self::Refused(_) => 3,
             Self::Server(_) | Self::Unreachable { .. } => 4,
         }
@@ -59,13 +69,14 @@ impl Failure {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Refused(problem) | Self::Server(problem) => {
-                problem.detail.split_once("; next: ").map(|(_, next)| next.to_owned())
+                parted(&problem.detail).1.map(ToOwned::to_owned)
             }
             Self::Unreachable { .. } => Some(
                 "is vnfm-server running there? --server or VNFM_SERVER says where it is".into(),
             ),
             Self::Hinted { hint, .. } => Some(hint.clone()),
-            Self::Local(_) | Self::Operation(_) => None,
+            Self::Operation { hint, .. } => hint.clone(),
+            Self::Local(_) => None,
         }
     }
 }

@@ -30,7 +30,8 @@ impl Output {
         for entry in entries {
             table.add_row(columns.iter().map(|(_, place)| cell(entry.pointer(place))));
         }
-        print(&table.to_string());
+        let lines = table.to_string();
+        lines.lines().for_each(|line| print(line.strip_prefix(' ').unwrap_or(line).trim_end()));
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! Live progress of an operation: a bar on a terminal, plain lines elsewhere; why it waits is always said.
 
-use crate::client::{Client, Failure, Outcome};
+use crate::client::{Client, Failure, Outcome, parted};
 use crate::output::tell;
 use futures::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -40,9 +40,9 @@ pub async fn operation(client: &Client, op_id: &str, wanted: LcmOperationState) 
         }
     }
     teller.end();
-    Err(Failure::Operation(format!(
-        "the server was not seen again; operation `{op_id}` goes on when it is"
-    )))
+    let what = format!("the server was not seen again; operation `{op_id}` goes on when it is");
+    let hint = Some(format!("start vnfm-server, then `vnfmctl op watch {op_id}`"));
+    Err(Failure::Operation { what, hint })
 }
 
 /// How often a lost server is looked for, [`BETWEEN`] apart.
@@ -85,12 +85,13 @@ fn verdict(end: &Progress, op_id: &str, wanted: LcmOperationState) -> Outcome<()
     if end.operation_state == wanted {
         return Ok(());
     }
-    let why = end.error.as_ref().map_or("no reason given", |error| &error.detail);
-    let mut said = format!("operation `{op_id}` is {}: {why}", end.operation_state);
+    let told = end.error.as_ref().map_or("no reason given", |error| &error.detail);
+    let (why, next) = parted(told);
+    let mut what = format!("operation `{op_id}` is {}: {why}", end.operation_state);
     for way in end.ways_on.iter().filter(|way| way.allowed) {
-        said += &format!("\n  vnfmctl op {} {op_id}   {}", way.task, way.what);
+        what += &format!("\n  vnfmctl op {} {op_id}   {}", way.task, way.what);
     }
-    Err(Failure::Operation(said))
+    Err(Failure::Operation { what, hint: next.map(ToOwned::to_owned) })
 }
 
 /// Tells what goes on.
