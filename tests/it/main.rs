@@ -5,4 +5,5 @@
 mod docs;
 mod engine;
 mod layering;
+mod story;
 mod style;

@@ -5,3 +5,4 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod neighbours;
+mod story;

@@ -9,3 +9,4 @@
 
 pub mod live;
 pub mod sources;
+pub mod story;
