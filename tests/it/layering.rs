@@ -25,7 +25,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-plugin-sdk", &["vnfm-plugin-abi"]),
     ("vnfm-plugin-host", &["vnfm-types", "vnfm-descriptor", "vnfm-core", "vnfm-plugin-abi"]),
     ("vnfm-sim", &["vnfm-types"]),
-    ("vnfm-cli", &["vnfm-types", "vnfm-descriptor"]),
+    ("vnfm-cli", &["vnfm-types", "vnfm-descriptor", "vnfm-plugin-host"]),
     ("vnfm-server", COMPOSED),
     ("vnfm", COMPOSED),
     ("kubernetes-cluster", &["vnfm-plugin-sdk"]),
@@ -46,6 +46,8 @@ const COMPOSED: &[&str] = &[
     "vnfm-ssh",
     "vnfm-plugin-host",
     "vnfm-sim",
+    // The server is the first embedder.
+    "vnfm",
 ];
 /// These look at everything.
 const FREE: &[&str] = &["vnfm-tests", "vnfm-benches"];

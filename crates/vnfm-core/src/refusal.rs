@@ -1,6 +1,6 @@
 //! Why a request is not accepted, in terms that HTTP does not know: the facade maps [`Why`] to a status.
 
-use crate::ports::{Code, ErrorKind, PortError, StoreError};
+use crate::ports::{BROKEN, CONFLICT, Code, ErrorKind, PortError, StoreError, UNAVAILABLE};
 use std::fmt;
 
 /// What is wrong with a request.
@@ -95,9 +95,9 @@ impl From<StoreError> for Refusal {
                 (Why::Conflict, &WRONG_STATE)
             }
             StoreError::Unavailable(_) | StoreError::LeaseLost { .. } => {
-                (Why::Unavailable, &STORE_UNAVAILABLE)
+                (Why::Unavailable, &UNAVAILABLE)
             }
-            StoreError::Broken(_) => (Why::Broken, &STORE_BROKEN),
+            StoreError::Broken(_) => (Why::Broken, &BROKEN),
         };
         let refusal = Self::new(why, code, error.to_string());
         match error {
@@ -193,19 +193,6 @@ pub(crate) const NO_DRIVER: Code = refused(
     "no loaded MgmtDriver serves a hook that the VNFD names",
     "install and allow the plugin: `vnfmctl plugin allow FILE`, or map its name in `plugins.implementations`",
 );
-const STORE_UNAVAILABLE: Code = Code {
-    name: "store.unavailable",
-    kind: ErrorKind::Unavailable,
-    means: "the database does not answer",
-    next: "try again; look at the database's disk otherwise",
-};
-const STORE_BROKEN: Code = Code {
-    name: "store.broken",
-    kind: ErrorKind::Broken,
-    means: "what the database holds makes no sense, or was sealed with a key that is not there",
-    next: "check that `secrets.key` belongs to this database, and report it otherwise",
-};
-
 /// All codes of this file, for `docs/errors.md`.
 pub(crate) const CODES: &[&Code] = &[
     &NOT_FOUND,
@@ -221,6 +208,7 @@ pub(crate) const CODES: &[&Code] = &[
     &NO_PACKAGE,
     &BAD_PARAMETERS,
     &NO_DRIVER,
-    &STORE_UNAVAILABLE,
-    &STORE_BROKEN,
+    &UNAVAILABLE,
+    &CONFLICT,
+    &BROKEN,
 ];

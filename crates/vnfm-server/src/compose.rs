@@ -11,21 +11,19 @@
 
 use crate::config::{self, Config, Tls};
 use crate::drive::{self, Wake};
-use crate::hosts::Hosts;
 use crate::onboarding::Onboarding;
 use crate::routes;
 use crate::state::{App, AppState, Rotate};
 use anyhow::Context as _;
 use axum_server::Handle;
 use axum_server::tls_rustls::RustlsConfig;
-use futures::future::BoxFuture;
-use jiff::Timestamp;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use vnfm::{Hosts, SystemClock};
 use vnfm_core::ports::{Clock, StoreError};
 use vnfm_core::{Drivers, Engine, EngineParts, Limits};
 use vnfm_kubernetes::KubernetesDriver;
@@ -74,7 +72,7 @@ impl Server {
         let wake = Wake::default();
         let app: App = Arc::new(AppState {
             engine: engine.clone(),
-            onboarding: Onboarding::new(store.clone(), packages, largest),
+            onboarding: Onboarding::new(store.clone(), packages, plugins.clone(), largest),
             wake: wake.clone(),
             public_url: config.public_url.clone(),
             tls: config.tls.is_some(),
@@ -181,20 +179,6 @@ fn make_private(dir: &Path) -> anyhow::Result<()> {
         .mode(0o700)
         .create(dir)
         .with_context(|| format!("cannot make the folder `{}`", dir.display()))
-}
-
-/// The time of this machine.
-pub struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::now()
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "this is the Clock that everybody else uses")]
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
-    }
 }
 
 struct Rotation(Arc<SqliteStore>);

@@ -15,7 +15,6 @@ pub mod compose;
 pub mod config;
 pub mod drive;
 pub mod gate;
-pub mod hosts;
 pub mod onboarding;
 pub mod page;
 pub mod problem;

@@ -58,6 +58,46 @@ impl Problem {
     }
 }
 
+/// Codes that the facade itself gives, with what each means and what to do next, for `docs/errors.md`.
+pub const CODES: &[(&str, &str, &str)] = &[
+    (
+        "request.malformed",
+        "the request is not what the resource takes",
+        "correct the member or parameter that the message names",
+    ),
+    ("request.not-found", "there is no such resource", "look at the list of the resource"),
+    ("request.method", "the resource does not take this method", "see `/openapi.yaml`"),
+    (
+        "request.accept",
+        "the resource cannot be served as the client accepts it",
+        "accept `application/json`",
+    ),
+    ("request.version", "the API version of the request is not served", "ask `api_versions`"),
+    (
+        "request.media-type",
+        "the body is of a type that the resource does not take",
+        "send the type that the message names",
+    ),
+    (
+        "request.too-large",
+        "the body is larger than the server takes",
+        "send less, or raise the limit in the configuration",
+    ),
+    ("request.unauthorized", "the server needs a credential", "set VNFM_TOKEN"),
+    (
+        "request.wrong-state",
+        "the resource is not in the state that the request needs",
+        "read it again",
+    ),
+    (
+        "package.refused",
+        "the package is not onboarded; the message has every finding with file, line and column",
+        "mend the findings and upload again",
+    ),
+    ("package.not-written", "the upload cannot be written", "look at the disk of the server"),
+    ("server.bug", "the server met a bug in itself", "report it with the server's log"),
+];
+
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
         let status = match refusal.why {

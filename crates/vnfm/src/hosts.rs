@@ -106,14 +106,14 @@ fn client(request: &HttpRequest) -> Result<Client, PortError> {
 }
 
 /// Nobody answers a hook's HTTP request.
-pub const NO_ANSWER: Code = Code {
+const NO_ANSWER: Code = Code {
     name: "hook.http",
     kind: ErrorKind::Unavailable,
     means: "an HTTP request of a hook was not answered",
     next: "look whether the address in the message can be reached from the server, then retry",
 };
 /// A hook's HTTP request is none.
-pub const BAD_REQUEST: Code = Code {
+const BAD_REQUEST: Code = Code {
     name: "hook.http-request",
     kind: ErrorKind::Refused,
     means: "a hook asked for an HTTP request that cannot be sent",

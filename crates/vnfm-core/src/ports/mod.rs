@@ -18,7 +18,7 @@ mod infra;
 mod mgmt;
 mod packages;
 mod store;
-pub(crate) use store::merge;
+pub(crate) use store::{BROKEN, CONFLICT, UNAVAILABLE, merge};
 
 pub use clock::{Clock, Waited, wait};
 pub use error::{Code, ErrorKind, PortError};

@@ -4,7 +4,7 @@
 //!
 //! What is a [`SecretJson`] is sealed by the adapter before it is written, and nowhere else.
 
-use super::PortError;
+use super::{Code, ErrorKind, PortError};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -540,27 +540,30 @@ pub trait Store: Send + Sync {
     async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError>;
 }
 
+/// The database does not answer.
+pub(crate) const UNAVAILABLE: Code = Code {
+    name: "store.unavailable",
+    kind: ErrorKind::Unavailable,
+    means: "the database does not answer",
+    next: "look at the database's disk and its owner; what was going on goes on by itself",
+};
+/// A condition of a write does not hold.
+pub(crate) const CONFLICT: Code = Code {
+    name: "store.conflict",
+    kind: ErrorKind::Refused,
+    means: "the record is not as the change needs it",
+    next: "read it again and decide anew",
+};
+/// The database holds what it should not.
+pub(crate) const BROKEN: Code = Code {
+    name: "store.broken",
+    kind: ErrorKind::Broken,
+    means: "what the database holds makes no sense, or was sealed with a key that is not there",
+    next: "check that `secrets.key` belongs to this database, and report it otherwise",
+};
+
 impl From<StoreError> for PortError {
     fn from(error: StoreError) -> Self {
-        use super::{Code, ErrorKind};
-        const UNAVAILABLE: Code = Code {
-            name: "store.unavailable",
-            kind: ErrorKind::Unavailable,
-            means: "the database does not answer",
-            next: "look at the database's disk and its owner; the operation goes on by itself",
-        };
-        const CONFLICT: Code = Code {
-            name: "store.conflict",
-            kind: ErrorKind::Refused,
-            means: "the record is not as the change needs it",
-            next: "read it again and decide anew",
-        };
-        const BROKEN: Code = Code {
-            name: "store.broken",
-            kind: ErrorKind::Broken,
-            means: "what the database holds makes no sense, or was sealed with a key that is not there",
-            next: "check that `secrets.key` belongs to this database, and report it otherwise",
-        };
         let code = match &error {
             StoreError::Unavailable(_) => &UNAVAILABLE,
             StoreError::Broken(_) => &BROKEN,
