@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod docs;
+mod embed;
 mod engine;
+mod errors;
 mod layering;
 mod story;
 mod style;
