@@ -1,9 +1,12 @@
-//! What every request passes before its handler: a credential where one is needed, the API version, an id.
+//! What every request passes before its handler: an id, a credential where one is needed, the API version, what it
+//! accepts.
 
 use crate::problem::Problem;
 use crate::routes::api_versions::{Api, api_of};
 use crate::state::App;
+use axum::body::to_bytes;
 use axum::extract::{Request, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -53,6 +56,46 @@ fn served(api: &Api, asked: Option<&str>) -> Option<&'static str> {
     let asked = asked.split(['-', '+']).next().unwrap_or_default().trim();
     api.versions.iter().copied().find(|version| *version == asked)
 }
+
+/// Checks `Accept` (SOL013 5.2): whoever takes no JSON from our resources gets 406; what answers otherwise says
+/// so itself.
+pub async fn accept(request: Request, next: Next) -> Response {
+    let accept = request.headers().get("accept").and_then(|value| value.to_str().ok());
+    let path = request.uri().path();
+    let json = path.starts_with("/vnf") && !OTHERWISE.iter().any(|end| path.ends_with(end));
+    match accept {
+        Some(accept) if json && !takes_json(accept) => {
+            let what = format!("`Accept: {accept}` leaves out application/json, which this is");
+            Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", what).into_response()
+        }
+        _ => next.run(request).await,
+    }
+}
+
+/// Ends of paths whose answer is no JSON.
+const OTHERWISE: &[&str] = &["/events", "/vnfd"];
+
+fn takes_json(accept: &str) -> bool {
+    let mut kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    kinds.any(|kind| matches!(kind, "*/*" | "application/*" | "application/json"))
+}
+
+/// Whatever an extractor refused in plain text becomes `ProblemDetails` like everything else.
+pub async fn problems(request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let status = response.status();
+    let kind = response.headers().get(CONTENT_TYPE);
+    let told = kind.is_some_and(|kind| kind == "application/problem+json");
+    if told || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let text = to_bytes(response.into_body(), LONGEST_TEXT).await.unwrap_or_default();
+    let what = String::from_utf8_lossy(&text).into_owned();
+    let what = if what.is_empty() { status.to_string() } else { what };
+    Problem::new(status, "request.malformed", what).into_response()
+}
+
+const LONGEST_TEXT: usize = 64 * 1024;
 
 /// What no route knows.
 pub async fn unknown(request: Request) -> Response {

@@ -13,7 +13,8 @@ use futures::StreamExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt as _;
-use vnfm_core::ports::{Change, PackageRecord, Packages as _, Store, StoreError};
+use vnfm_core::ports::{Change, MgmtDrivers, PackageRecord, Packages as _, Store, StoreError};
+use vnfm_descriptor::Package;
 use vnfm_store::PackageDir;
 use vnfm_types::{
     Checksum, KeyValuePairs, PackageOnboardingState, PackageOperationalState, PackageUsageState,
@@ -24,13 +25,19 @@ use vnfm_types::{
 pub struct Onboarding {
     store: Arc<dyn Store>,
     packages: Arc<PackageDir>,
+    mgmt: Arc<dyn MgmtDrivers>,
     largest: u64,
 }
 
 impl Onboarding {
-    /// Onboarding into `packages`, at most `largest` bytes each.
-    pub fn new(store: Arc<dyn Store>, packages: Arc<PackageDir>, largest: u64) -> Self {
-        Self { store, packages, largest }
+    /// Onboarding into `packages`, at most `largest` bytes each; hooks have to be served by `mgmt`.
+    pub fn new(
+        store: Arc<dyn Store>,
+        packages: Arc<PackageDir>,
+        mgmt: Arc<dyn MgmtDrivers>,
+        largest: u64,
+    ) -> Self {
+        Self { store, packages, mgmt, largest }
     }
 
     /// A record without content.
@@ -130,18 +137,30 @@ impl Onboarding {
         info.onboarding_state = PackageOnboardingState::Onboarded;
         info.operational_state = PackageOperationalState::Enabled;
         info.onboarding_failure_details = None;
-        match self.put(record).await {
-            Err(StoreError::Exists { .. }) => {
-                let taken = record.info.vnfd_id.take().unwrap_or_default();
-                if let Err(error) = self.packages.remove(&id).await {
-                    tracing::warn!(id, %error, "the file of a refused package stays");
+        let kept = match self.served(package).await {
+            Ok(warnings) => {
+                record.info.warnings.extend(warnings);
+                match self.put(record).await {
+                    Err(StoreError::Exists { .. }) => Err(taken(record)),
+                    outcome => return Ok(outcome?),
                 }
-                let what =
-                    format!("another package with vnfdId `{taken}` is onboarded; delete it first");
-                Err(not_onboarded(what))
             }
-            outcome => Ok(outcome?),
+            Err(problem) => Err(problem),
+        };
+        record.info.vnfd_id = None;
+        record.info.checksum = None;
+        if let Err(error) = self.packages.remove(&id).await {
+            tracing::warn!(id, %error, "the file of a refused package stays");
         }
+        kept
+    }
+
+    /// Refuses hooks that their plugin does not declare; one whose plugin is not there (yet) is a warning.
+    async fn served(&self, package: Arc<Package>) -> Answer<Vec<String>> {
+        let mgmt = self.mgmt.clone();
+        let looking = tokio::task::spawn_blocking(move || hooks(&*mgmt, &package));
+        let (warnings, undeclared) = looking.await.map_err(|error| Problem::bug(&error))?;
+        if undeclared.is_empty() { Ok(warnings) } else { Err(not_onboarded(undeclared.join("\n"))) }
     }
 
     async fn note(&self, record: &mut PackageRecord, state: PackageOnboardingState) -> Answer<()> {
@@ -193,6 +212,42 @@ impl Onboarding {
             .map_err(|error| Problem::from(vnfm_core::Refusal::unprocessable(error)))?;
         package.read(package.entry()).map_err(|error| Problem::not_found(error.to_string()))
     }
+}
+
+/// Warnings, and what is wrong: loads libraries, which takes its time.
+fn hooks(mgmt: &dyn MgmtDrivers, package: &Package) -> (Vec<String>, Vec<String>) {
+    let (mut warnings, mut undeclared) = (Vec::new(), Vec::new());
+    for (flavour, hook) in package
+        .vnfd()
+        .flavours
+        .iter()
+        .flat_map(|(id, f)| f.hooks().iter().map(move |hook| (id, hook)))
+    {
+        let named = format!("hook `{}` of flavour `{flavour}`", hook.operation);
+        let plugin = hook.artifact.as_ref().and_then(|artifact| artifact.plugin());
+        match mgmt.find(&hook.implementation, plugin) {
+            Err(error) => {
+                warnings.push(format!("{named} is not served: {error} (hint: {})", error.next()));
+            }
+            Ok(driver) if !driver.declaration().hooks.contains_key(&hook.operation) => {
+                let says = driver.declaration();
+                let declared: Vec<_> = says.hooks.keys().map(String::as_str).collect();
+                undeclared.push(format!(
+                    "{named} is not among those that `{}` {} declares: {}",
+                    says.name,
+                    says.version,
+                    declared.join(", ")
+                ));
+            }
+            Ok(_) => {}
+        }
+    }
+    (warnings, undeclared)
+}
+
+fn taken(record: &PackageRecord) -> Problem {
+    let vnfd = record.info.vnfd_id.as_deref().unwrap_or_default();
+    not_onboarded(format!("another package with vnfdId `{vnfd}` is onboarded; delete it first"))
 }
 
 fn not_onboarded(why: String) -> Problem {

@@ -64,6 +64,8 @@ pub fn router(app: App) -> Router {
         .merge(own())
         .fallback(gate::unknown)
         .method_not_allowed_fallback(gate::not_allowed)
+        .layer(from_fn(gate::problems))
+        .layer(from_fn(gate::accept))
         .layer(from_fn(gate::version))
         .layer(from_fn_with_state(app.clone(), gate::credential))
         .layer(CatchPanicLayer::custom(gate::panicked))

@@ -1,13 +1,13 @@
 //! VNF packages, onboarded by upload the SOL005 way (9.4.2 to 9.4.5).
 
 use crate::body::Json;
-use crate::problem::Answer;
+use crate::problem::{Answer, Problem};
 use crate::query;
 use crate::state::{App, TENANT};
 use crate::view::{self, Root};
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -53,12 +53,22 @@ pub(super) async fn delete(State(app): State<App>, Path(id): Path<String>) -> An
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// What an archive is sent as.
+const ARCHIVE: &[&str] = &["application/zip", "application/octet-stream"];
+
 /// 202; the record's `onboardingState` tells when it can be used, or why not.
 pub(super) async fn upload(
     State(app): State<App>,
     Path(id): Path<String>,
+    headers: HeaderMap,
     body: Body,
 ) -> Answer<StatusCode> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
+    if let Some(other) = kind.filter(|kind| !ARCHIVE.contains(kind)) {
+        let what = format!("content type `{other}` is none of {}", ARCHIVE.join(", "));
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "request.media-type", what));
+    }
     app.onboarding.upload(TENANT, &id, body).await?;
     Ok(StatusCode::ACCEPTED)
 }
