@@ -7,9 +7,11 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-/// The checkout's top folder.
+/// The checkout's top folder, as cargo says when it runs us, else where we were built.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR");
+    let folder = folder.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    folder.parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
 /// cargo, the one that runs us.
