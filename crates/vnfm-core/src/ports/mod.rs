@@ -17,8 +17,10 @@ mod host;
 mod infra;
 mod mgmt;
 mod packages;
+mod records;
 mod store;
-pub(crate) use store::{BROKEN, CONFLICT, UNAVAILABLE, merge};
+pub(crate) use records::merge;
+pub(crate) use store::{BROKEN, CONFLICT, UNAVAILABLE};
 
 pub use clock::{Clock, Waited, wait};
 pub use error::{Code, ErrorKind, PortError};
@@ -34,7 +36,8 @@ pub use mgmt::{
     MgmtDriver, MgmtDrivers, NewVim,
 };
 pub use packages::Packages;
-pub use store::{
-    Change, Claim, Fence, InstanceFilter, InstanceRecord, JournalRow, OpRecord, OutboxRow,
-    PackageRecord, SecretJson, StepStatus, Store, StoreError, Use, VimRecord,
+pub use records::{
+    InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus, Use,
+    VimRecord,
 };
+pub use store::{Change, Claim, Fence, InstanceFilter, Store, StoreError};

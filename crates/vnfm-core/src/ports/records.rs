@@ -1,0 +1,182 @@
+//! What the store keeps: one record per kind of row, each the standard's own type with what SOL003 does not show.
+//!
+//! What is a [`SecretJson`] is sealed by the adapter before it is written, and nowhere else.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use vnfm_types::{
+    KeyValuePairs, PackageOnboardingState, PackageOperationalState, PackageUsageState, Vim,
+    VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
+};
+
+/// JSON that holds secrets: hidden from `Debug`, sealed by the store.
+#[derive(Clone, Default, PartialEq)]
+pub struct SecretJson(pub Value);
+
+impl std::fmt::Debug for SecretJson {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("[hidden]")
+    }
+}
+
+/// A VNF instance with what SOL003 does not show of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct InstanceRecord {
+    /// Whose.
+    pub tenant: String,
+    /// Raised by each write; the `ETag`. A write with another one than the stored is refused.
+    pub version: u64,
+    /// The package that it was made from.
+    pub vnf_pkg_id: String,
+    /// The operation that is not ended; set and cleared by [`super::Change::AddOp`] and [`super::Change::PutOp`] alone.
+    pub active_op: Option<String>,
+    /// As SOL003 shows it, without secrets.
+    pub vnf: VnfInstance,
+    /// The `InstantiateVnfRequest` with its secrets, once accepted.
+    pub request: SecretJson,
+    /// What the driver wants back at release; null before `allocate`.
+    pub handle: Value,
+    /// When it was created.
+    pub created_at: Option<Timestamp>,
+}
+
+/// An operation occurrence with what SOL003 does not show of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpRecord {
+    /// Whose.
+    pub tenant: String,
+    /// As SOL003 shows it, without secrets.
+    pub op: VnfLcmOpOcc,
+    /// The request body with its secrets.
+    pub request: SecretJson,
+    /// The first step begun that cannot be undone: from then on there is no rollback.
+    pub point_of_no_return: Option<String>,
+    /// Raised by each claim; written rows carry it.
+    pub epoch: u64,
+}
+
+/// What the journal says of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StepStatus {
+    /// Begun; it may have had effects.
+    Started,
+    /// Succeeded.
+    Done,
+    /// Not needed here.
+    Skipped,
+    /// Its opposite is running; it may be half undone.
+    Undoing,
+    /// Undone.
+    Undone,
+}
+
+/// A row of the journal: one step of one operation, by name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JournalRow {
+    /// The operation.
+    pub op_id: String,
+    /// The step's name; never an index.
+    pub step: String,
+    /// What is known of it.
+    pub status: StepStatus,
+    /// How often it was begun, from 1.
+    pub attempt: u32,
+    /// What it produced: `{"v": version, "data": …}`; may hold secrets.
+    pub output: SecretJson,
+    /// When it was last begun.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A VIM in the registry.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VimRecord {
+    /// Whose.
+    pub tenant: String,
+    /// Raised by each write.
+    pub version: u64,
+    /// As our API shows it, without secrets.
+    pub vim: Vim,
+    /// `accessInfo`.
+    pub access_info: SecretJson,
+}
+
+/// A VNF package.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PackageRecord {
+    /// Whose.
+    pub tenant: String,
+    /// As SOL005 shows it.
+    pub info: VnfPkgInfo,
+}
+
+impl PackageRecord {
+    /// A package that is onboarded and enabled, as an embedder records one that it has kept itself.
+    pub fn onboarded(tenant: &str, id: &str, vnfd_id: &str) -> Self {
+        let info = VnfPkgInfo {
+            id: id.to_owned(),
+            vnfd_id: Some(vnfd_id.to_owned()),
+            vnf_provider: None,
+            vnf_product_name: None,
+            vnf_software_version: None,
+            vnfd_version: None,
+            checksum: None,
+            onboarding_state: PackageOnboardingState::Onboarded,
+            operational_state: PackageOperationalState::Enabled,
+            usage_state: PackageUsageState::NotInUse,
+            user_defined_data: KeyValuePairs::new(),
+            onboarding_failure_details: None,
+            warnings: Vec::new(),
+            links: None,
+        };
+        Self { tenant: tenant.to_owned(), info }
+    }
+}
+
+/// That an instance lives on a VIM, and on the cluster behind it where that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Use {
+    /// Whose.
+    pub tenant: String,
+    /// The instance.
+    pub instance_id: String,
+    /// Id of the registered VIM; `None` where the connection came inline.
+    pub vim_id: Option<String>,
+    /// [`super::VimReport::identity`] of the VIM.
+    pub identity: Option<String>,
+}
+
+/// A notification to send, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OutboxRow {
+    /// Given by the store, rising.
+    pub seq: u64,
+    /// Whose.
+    pub tenant: String,
+    /// The instance that it is about.
+    pub instance_id: String,
+    /// `VnfLcmOperationOccurrenceNotification`, `VnfIdentifierCreationNotification` or
+    /// `VnfIdentifierDeletionNotification`.
+    pub kind: String,
+    /// Its body, without what depends on the subscription.
+    pub body: Value,
+    /// When it was written.
+    pub at: Timestamp,
+}
+
+/// Metadata merged into an instance: a null deletes a member (RFC 7396).
+pub(crate) fn merge(into: &mut KeyValuePairs, from: &KeyValuePairs) {
+    for (key, value) in from {
+        match value {
+            Value::Null => {
+                into.remove(key);
+            }
+            _ => {
+                into.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
