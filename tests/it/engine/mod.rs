@@ -12,4 +12,5 @@ mod bench;
 mod faults;
 mod races;
 mod stopping;
+mod tables;
 mod ways_on;

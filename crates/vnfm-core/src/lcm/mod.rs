@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`instantiate`], [`terminate`] | one operation each, top to bottom |
 //! | [`runner`] | runs steps, keeps the journal, resumes, undoes |
-//! | [`ways_on`] | retry, rollback, fail, cancel |
+//! | `ways_on` | retry, rollback, fail, cancel |
 //! | `explain` | what it does, why it waits, what each way on would do |
 //! | `changes` | `resourceChanges` from inventories |
 
