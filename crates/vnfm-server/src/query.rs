@@ -5,6 +5,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use uuid::Uuid;
 use vnfm_core::ports::InstanceFilter;
 
 /// How many entries a page of a list has (SOL013 5.4).
@@ -31,10 +32,14 @@ pub fn known(query: &BTreeMap<String, String>, known: &[&str]) -> Answer<()> {
 ///
 /// # Errors
 ///
-/// 400 as [`known`].
+/// 400 as [`known`], and for a marker that we cannot have given.
 pub fn page(query: &BTreeMap<String, String>) -> Answer<InstanceFilter> {
     known(query, &["nextpage_opaque_marker"])?;
     let after = query.get("nextpage_opaque_marker").cloned();
+    if let Some(marker) = after.as_ref().filter(|marker| Uuid::parse_str(marker).is_err()) {
+        let what = format!("`nextpage_opaque_marker` is not one of ours: `{marker}`");
+        return Err(Problem::bad_request(what));
+    }
     Ok(InstanceFilter { after, limit: PAGE + 1, instance_id: None })
 }
 

@@ -1,0 +1,231 @@
+//! A facade on a free port, and a client that checks every answer.
+
+use crate::oracle;
+use crate::world::{Driver, Mgmt, NoHosts, Only, World};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use vnfm::SystemClock;
+use vnfm_core::ports::StoreError;
+use vnfm_core::{Drivers, Engine, EngineParts, Limits};
+use vnfm_server::drive::{self, Wake};
+use vnfm_server::onboarding::Onboarding;
+use vnfm_server::routes;
+use vnfm_server::state::{AppState, Rotate};
+use vnfm_store::{PackageDir, SqliteStore};
+use vnfm_types::Secret;
+
+pub(crate) const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
+pub(crate) const OPS: &str = "/vnflcm/v2/vnf_lcm_op_occs";
+pub(crate) const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
+pub(crate) const VIMS: &str = "/vnfm/v1/vims";
+
+/// How a bench differs from the usual one.
+pub(crate) struct Setup {
+    pub(crate) token: Option<&'static str>,
+    pub(crate) largest: u64,
+    pub(crate) hooks: &'static [&'static str],
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { token: None, largest: 1 << 20, hooks: &["instantiate_end", "terminate_end"] }
+    }
+}
+
+pub(crate) struct Bench {
+    pub(crate) url: String,
+    pub(crate) world: Arc<World>,
+    http: reqwest::Client,
+    _folder: TempDir,
+    _tasks: JoinSet<()>,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn detail(&self) -> &str {
+        self.body["detail"].as_str().unwrap()
+    }
+
+    pub(crate) fn id(&self) -> String {
+        self.body["id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn location(&self) -> &str {
+        self.headers[LOCATION].to_str().unwrap()
+    }
+
+    /// The id at the end of `Location`.
+    pub(crate) fn made(&self) -> String {
+        self.location().rsplit('/').next().unwrap().to_owned()
+    }
+}
+
+struct NoRotation;
+
+#[async_trait::async_trait]
+impl Rotate for NoRotation {
+    async fn rotate(&self) -> Result<u64, StoreError> {
+        Ok(7)
+    }
+}
+
+impl Bench {
+    pub(crate) async fn new() -> Self {
+        Self::with(Setup::default()).await
+    }
+
+    pub(crate) async fn with(setup: Setup) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = vnfm_descriptor::Limits::default();
+        let packages = Arc::new(PackageDir::open(&folder.path().join("packages"), limits).unwrap());
+        let store = Arc::new(SqliteStore::in_memory().await.unwrap());
+        let world = World::new();
+        let mgmt = Arc::new(Only(Mgmt::declaring(setup.hooks)));
+        let clock = Arc::new(SystemClock);
+        let engine = Engine::new(EngineParts {
+            store: store.clone(),
+            packages: packages.clone(),
+            drivers: Drivers::default().with(Driver(world.clone())),
+            mgmt: mgmt.clone(),
+            host: Arc::new(NoHosts),
+            clock: clock.clone(),
+            limits: Limits::default(),
+        });
+        let wake = Wake::default();
+        let app = Arc::new(AppState {
+            engine: engine.clone(),
+            onboarding: Onboarding::new(store, packages, mgmt, setup.largest),
+            wake: wake.clone(),
+            public_url: None,
+            tls: false,
+            token: setup.token.map(Secret::new),
+            plugins: None,
+            rotation: Arc::new(NoRotation),
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(drive::run(engine, clock, wake, std::future::pending()));
+        tasks.spawn(async move { axum::serve(listener, routes::router(app)).await.unwrap() });
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { url, world, http, _folder: folder, _tasks: tasks }
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.url))
+    }
+
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
+        let request = request.build().unwrap();
+        let path = request.url().path().to_owned();
+        let response = self.http.execute(request).await.unwrap();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.unwrap();
+        assert!(!text.contains("planted"), "a secret in what {path} answers: {text}");
+        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+        let answer = Answer { status, headers, body, text };
+        check(&path, &answer);
+        answer
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(self.request(Method::GET, path)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(self.request(Method::POST, path).json(body)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.send(self.request(Method::DELETE, path)).await
+    }
+
+    /// Creates a package record and uploads `content`.
+    pub(crate) async fn upload(&self, content: Vec<u8>) -> (String, Answer) {
+        let id = self.post(PACKAGES, &json!({})).await.id();
+        let path = format!("{PACKAGES}/{id}/package_content");
+        let request = self.request(Method::PUT, &path).header(CONTENT_TYPE, "application/zip");
+        (id, self.send(request.body(content)).await)
+    }
+
+    /// Onboards a sample; returns the ids of package and VNFD.
+    pub(crate) async fn onboard(&self, name: &str) -> (String, String) {
+        let (id, answer) = self.upload(packed(name)).await;
+        assert_eq!(answer.status, 202, "{answer:?}");
+        let shown = self.get(&format!("{PACKAGES}/{id}")).await.body;
+        assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+        (id, shown["vnfdId"].as_str().unwrap().to_owned())
+    }
+
+    /// An instance of a VNFD.
+    pub(crate) async fn create(&self, vnfd: &str) -> String {
+        let answer = self.post(INSTANCES, &json!({"vnfdId": vnfd})).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        answer.id()
+    }
+
+    /// A registered VIM of type Kubernetes; returns its id.
+    pub(crate) async fn vim(&self) -> String {
+        let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
+            "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
+        let answer = self.post(VIMS, &json!({"name": "cluster", "connection": connection})).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        answer.id()
+    }
+
+    /// A request for VNF-B on the VIM.
+    pub(crate) async fn request_b(&self) -> Value {
+        json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": self.vim().await}}})
+    }
+
+    /// Completes when nobody drives the operation any more; returns it.
+    pub(crate) async fn ended(&self, op_id: &str) -> Value {
+        let events = self.get(&format!("/vnfm/v1/op_occs/{op_id}/events")).await;
+        assert_eq!(events.status, 200, "{events:?}");
+        self.get(&format!("{OPS}/{op_id}")).await.body
+    }
+}
+
+/// A sample of `vnfd-samples`, packed.
+pub(crate) fn packed(name: &str) -> Vec<u8> {
+    let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
+    vnfm_descriptor::pack(&samples.join(name), &vnfm_descriptor::Limits::default()).unwrap()
+}
+
+/// What the standard says of an answer.
+fn check(path: &str, answer: &Answer) {
+    let versioned = ["/vnflcm/v2/", "/vnfpkgm/v2/"].iter().any(|api| path.starts_with(api));
+    if versioned && !path.ends_with("/api_versions") {
+        assert!(answer.headers.contains_key("version"), "no Version in {answer:?}");
+    }
+    if answer.status >= 400 {
+        assert_eq!(answer.headers[CONTENT_TYPE], "application/problem+json", "{answer:?}");
+        assert_eq!(answer.body["status"], answer.status, "{answer:?}");
+        return oracle::check("ProblemDetails", &answer.body);
+    }
+    let resource = path.split('/').nth(3).unwrap_or_default();
+    let kind = match resource {
+        "vnf_instances" => "VnfInstance",
+        "vnf_lcm_op_occs" => "VnfLcmOpOcc",
+        "vnf_packages" => "VnfPkgInfo",
+        _ => return,
+    };
+    match &answer.body {
+        Value::Null => {}
+        Value::Array(entries) => entries.iter().for_each(|entry| oracle::check(kind, entry)),
+        entry => oracle::check(kind, entry),
+    }
+}

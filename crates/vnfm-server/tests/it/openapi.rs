@@ -1,0 +1,74 @@
+//! The OpenAPI document, the table of paths and the router say the same.
+
+use crate::bench::Bench;
+use reqwest::Method;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use vnfm_server::routes::{OPENAPI, PATHS};
+
+const METHODS: &[&str] = &["get", "post", "put", "patch", "delete"];
+
+#[test]
+fn the_document_names_every_path_and_no_other() {
+    let document: Value = serde_yaml::from_str(OPENAPI).unwrap();
+    let in_document: BTreeSet<_> = document["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, item)| {
+            let has = |method: &&&str| item.get(**method).is_some();
+            METHODS.iter().filter(has).map(move |method| (path.clone(), (*method).to_owned()))
+        })
+        .collect();
+    let in_table: BTreeSet<_> = PATHS
+        .iter()
+        .flat_map(|(path, methods)| methods.iter().map(|m| ((*path).to_owned(), (*m).to_owned())))
+        .collect();
+    assert_eq!(in_document, in_table);
+}
+
+#[test]
+fn every_reference_in_the_document_leads_somewhere() {
+    fn walk(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str).map(ToOwned::to_owned));
+                members.values().for_each(|member| walk(member, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
+            _ => {}
+        }
+    }
+    let document: Value = serde_yaml::from_str(OPENAPI).unwrap();
+    let mut found = Vec::new();
+    walk(&document, &mut found);
+    assert!(found.len() > 100, "only {} references", found.len());
+    for reference in found {
+        let place = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(place).is_some(), "{reference} leads nowhere");
+    }
+}
+
+#[tokio::test]
+async fn every_path_is_routed_with_its_methods_and_no_other() {
+    let bench = Bench::new().await;
+    for (path, methods) in PATHS {
+        let mut concrete = String::new();
+        for segment in path.split('/').skip(1) {
+            concrete += if segment.starts_with('{') { "/none" } else { "/" };
+            concrete += if segment.starts_with('{') { "" } else { segment };
+        }
+        for method in METHODS {
+            let verb = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let answer = bench.send(bench.request(verb, &concrete)).await;
+            let what = format!("{method} {path}: {answer:?}");
+            assert!(!answer.text.contains("there is no resource at"), "{what}");
+            assert_eq!(answer.status == 405, !methods.contains(method), "{what}");
+            if answer.status == 405 {
+                let allowed = answer.headers["allow"].to_str().unwrap().to_lowercase();
+                let allowed: BTreeSet<_> = allowed.split(',').filter(|m| *m != "head").collect();
+                assert_eq!(allowed, methods.iter().copied().collect(), "{what}");
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Packages: states, what is refused and why, and what is in use.
+
+use crate::bench::{Bench, PACKAGES, Setup, packed};
+use reqwest::Method;
+use serde_json::json;
+
+#[tokio::test]
+async fn from_created_to_onboarded_and_gone() {
+    let bench = Bench::new().await;
+    let made = bench.post(PACKAGES, &json!({"userDefinedData": {"a": 1}})).await;
+    assert_eq!(made.status, 201);
+    assert_eq!(made.body["onboardingState"], "CREATED");
+    assert_eq!(made.body["userDefinedData"]["a"], 1);
+    let path = format!("{PACKAGES}/{}", made.id());
+    assert_eq!(made.location(), format!("{}{path}", bench.url));
+    assert_eq!(bench.get(&format!("{path}/vnfd")).await.status, 409);
+
+    let put = |kind: &str, content: Vec<u8>| {
+        let request = bench.request(Method::PUT, &format!("{path}/package_content"));
+        bench.send(request.header("content-type", kind).body(content))
+    };
+    let odd = put("text/plain", packed("vnf-b-cnf")).await;
+    assert_eq!((odd.status, odd.detail().contains("application/zip")), (415, true), "{odd:?}");
+    assert_eq!(put("application/octet-stream", packed("vnf-b-cnf")).await.status, 202);
+    let shown = bench.get(&path).await.body;
+    assert_eq!(
+        (&shown["onboardingState"], &shown["operationalState"]),
+        (&json!("ONBOARDED"), &json!("ENABLED"))
+    );
+    assert_eq!(shown["checksum"]["algorithm"], "SHA-256");
+    let vnfd = bench.get(&format!("{path}/vnfd")).await;
+    assert!(vnfd.text.contains("tosca_definitions_version"), "{vnfd:?}");
+    assert_eq!(put("application/zip", packed("vnf-b-cnf")).await.status, 409);
+
+    let instance = bench.create(shown["vnfdId"].as_str().unwrap()).await;
+    assert_eq!(bench.get(&path).await.body["usageState"], "IN_USE");
+    let used = bench.delete(&path).await;
+    assert_eq!((used.status, used.detail().contains(&instance)), (409, true), "{used:?}");
+    assert_eq!(bench.delete(&format!("{}/{instance}", crate::bench::INSTANCES)).await.status, 204);
+    assert_eq!(bench.delete(&path).await.status, 204);
+    assert_eq!(bench.get(&path).await.status, 404);
+}
+
+/// Why a package is not onboarded.
+async fn why(bench: &Bench, content: Vec<u8>) -> String {
+    let (id, answer) = bench.upload(content).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    let shown = bench.get(&format!("{PACKAGES}/{id}")).await.body;
+    assert_eq!(
+        (&shown["onboardingState"], &shown["operationalState"]),
+        (&json!("ERROR"), &json!("DISABLED"))
+    );
+    assert!(shown.get("vnfdId").is_none(), "{shown:#}");
+    assert!(shown["_links"].get("vnfd").is_none(), "{shown:#}");
+    shown["onboardingFailureDetails"]["detail"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_refused_package_says_every_finding_with_its_place() {
+    let bench = Bench::new().await;
+    let detail = why(&bench, packed("broken/missing-manifest")).await;
+    for finding in [
+        "Files/kubernetes/order.yaml:3:12: error[E-ORDER-MANIFEST]: no file `Files/kubernetes/deploymnt.yaml`",
+        "Files/kubernetes/order.yaml:4:5: error[E-ORDER-FILE]",
+    ] {
+        assert!(detail.contains(finding), "`{detail}` lacks `{finding}`");
+    }
+    let detail = why(&bench, b"no zip at all".to_vec()).await;
+    assert!(detail.contains("zip"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_refused_package_can_be_uploaded_anew() {
+    let bench = Bench::new().await;
+    let (id, _) = bench.upload(b"no zip at all".to_vec()).await;
+    let put = bench.request(Method::PUT, &format!("{PACKAGES}/{id}/package_content"));
+    assert_eq!(bench.send(put.body(packed("vnf-b-cnf"))).await.status, 202);
+    let shown = bench.get(&format!("{PACKAGES}/{id}")).await.body;
+    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+    assert!(shown.get("onboardingFailureDetails").is_none(), "{shown:#}");
+}
+
+#[tokio::test]
+async fn a_second_package_with_the_same_vnfd_is_refused_while_the_first_exists() {
+    let bench = Bench::new().await;
+    let (first, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let detail = why(&bench, packed("vnf-b-cnf")).await;
+    assert!(detail.contains(&vnfd), "{detail}");
+    assert_eq!(bench.delete(&format!("{PACKAGES}/{first}")).await.status, 204);
+    bench.onboard("vnf-b-cnf").await;
+}
+
+#[tokio::test]
+async fn a_package_that_is_too_large() {
+    let bench = Bench::with(Setup { largest: 100, ..Setup::default() }).await;
+    let (id, answer) = bench.upload(packed("vnf-b-cnf")).await;
+    assert_eq!((answer.status, answer.detail()), (413, "the package is larger than 100 bytes"));
+    assert_eq!(bench.get(&format!("{PACKAGES}/{id}")).await.body["onboardingState"], "ERROR");
+}
+
+#[tokio::test]
+async fn a_hook_that_its_plugin_does_not_declare_is_refused_and_an_absent_plugin_is_a_warning() {
+    let bench = Bench::with(Setup { hooks: &["heal_end"], ..Setup::default() }).await;
+    let detail = why(&bench, packed("vnf-a-k8s-cluster")).await;
+    assert!(detail.contains("hook `instantiate_end` of flavour `cluster_install`"), "{detail}");
+    assert!(detail.contains("`kubernetes-cluster` 1.2.3 declares: heal_end"), "{detail}");
+    let (id, _) = bench.onboard("vnf-a-seed").await;
+    let warnings = bench.get(&format!("{PACKAGES}/{id}")).await.body["warnings"].to_string();
+    assert!(warnings.contains("find plugin `mgmt-drivers-kubernetes`"), "{warnings}");
+}

@@ -1,0 +1,102 @@
+//! The program: it starts, keeps others out, and ends when it is told to.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+struct Server {
+    process: Child,
+    url: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn command(data: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vnfm-server"));
+    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(data);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn start(data: &Path) -> Server {
+    let mut process = command(data).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let url = line.trim().strip_prefix("listening on ").map(ToOwned::to_owned);
+    let mut server = Server { process, url: String::new() };
+    if url.is_none() {
+        let mut said = String::new();
+        server.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        panic!("it does not start: {line}{said}");
+    }
+    server.url = url.unwrap();
+    server
+}
+
+async fn health(server: &Server) -> String {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = client.get(format!("{}/vnfm/v1/health", server.url)).send().await.unwrap();
+    answer.text().await.unwrap()
+}
+
+#[tokio::test]
+async fn it_starts_answers_and_ends_on_sigterm() {
+    let data = tempfile::tempdir().unwrap();
+    let folder = data.path().join("deep/data");
+    let mut server = start(&folder);
+    assert_eq!(health(&server).await, r#"{"status":"ok"}"#);
+    for (name, mode) in
+        [("", 0o700), ("plugins", 0o700), ("secrets.key", 0o600), ("vnfm.db", 0o600)]
+    {
+        let found = std::fs::metadata(folder.join(name)).unwrap().mode() & 0o777;
+        assert_eq!(found, mode, "`{name}` has mode {found:o}");
+    }
+    // Somebody who follows an operation for ever must not keep it from ending.
+    let held = std::net::TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
+    let told = Instant::now();
+    let id = rustix::process::Pid::from_child(&server.process);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    let status = tokio::task::spawn_blocking(move || server.process.wait().unwrap()).await.unwrap();
+    assert!(status.success(), "{status}");
+    assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
+    drop(held);
+}
+
+#[test]
+fn a_second_server_on_the_same_folder_is_kept_out() {
+    let data = tempfile::tempdir().unwrap();
+    let _first = start(data.path());
+    let second = command(data.path()).output().unwrap();
+    assert!(!second.status.success());
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(said.contains(data.path().to_str().unwrap()) && said.contains("process"), "{said}");
+}
+
+#[test]
+fn it_does_not_listen_where_others_could_use_it_without_a_login() {
+    let data = tempfile::tempdir().unwrap();
+    let mut open = command(data.path());
+    let refused =
+        open.args(["--token-file", "/dev/null"]).env("VNFM_LISTEN", "0.0.0.0:0").output().unwrap();
+    assert!(!refused.status.success(), "an empty token is none");
+    let mut open = Command::new(env!("CARGO_BIN_EXE_vnfm-server"));
+    let refused = open.args(["--listen", "0.0.0.0:0", "--data"]).arg(data.path()).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("--tls-cert"), "{said}");
+}
+
+#[test]
+fn its_help_names_every_setting_and_the_rule_for_other_addresses() {
+    let output = Command::new(env!("CARGO_BIN_EXE_vnfm-server")).arg("--help").output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    for word in ["VNFM_LISTEN", "VNFM_DATA", "VNFM_CONFIG", "VNFM_PLUGINS", "--token-file", "TLS"] {
+        assert!(help.contains(word), "`{word}` is missing in\n{help}");
+    }
+}

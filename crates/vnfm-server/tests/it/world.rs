@@ -1,0 +1,227 @@
+//! What is outside: a VIM of any kind with nothing behind it, and a MgmtDriver that only has a schema.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use tokio::sync::watch;
+use vnfm_core::ports::{Vim, *};
+use vnfm_types::*;
+
+const TOLD: Code = Code {
+    name: "test.told-to",
+    kind: ErrorKind::Refused,
+    means: "the test told it to fail",
+    next: "tell it otherwise",
+};
+
+/// A password that the VIM refuses.
+pub(crate) const WRONG: &str = "planted-wrong-password";
+
+/// The VIM's behaviour.
+pub(crate) struct World {
+    /// While true, `allocate` waits.
+    pub(crate) held: watch::Sender<bool>,
+    /// While true, `allocate` fails.
+    pub(crate) fails: AtomicBool,
+    /// The calls that it got.
+    pub(crate) calls: watch::Sender<Vec<&'static str>>,
+}
+
+impl World {
+    pub(crate) fn new() -> Arc<Self> {
+        let (held, calls) = (watch::Sender::new(false), watch::Sender::default());
+        Arc::new(Self { held, fails: AtomicBool::new(false), calls })
+    }
+
+    /// Completes once `call` was made.
+    pub(crate) async fn until(&self, call: &str) {
+        self.calls.subscribe().wait_for(|calls| calls.contains(&call)).await.unwrap();
+    }
+
+    fn note(&self, call: &'static str) {
+        self.calls.send_modify(|calls| calls.push(call));
+    }
+}
+
+/// The VIM's driver.
+pub(crate) struct Driver(pub(crate) Arc<World>);
+
+#[async_trait]
+impl InfraDriver for Driver {
+    fn vim_types(&self) -> &'static [&'static str] {
+        &[KUBERNETES, OPENSTACK]
+    }
+    fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError> {
+        match connection.interface_info.get("endpoint") {
+            Some(_) => Ok(()),
+            None => Err(PortError::new(&TOLD, "use the VIM", "interfaceInfo.endpoint is missing")),
+        }
+    }
+    fn validate_request(&self, _: &Allocation) -> Result<(), PortError> {
+        Ok(())
+    }
+    async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
+        self.0.note("check");
+        let login = vim.connection().await?;
+        if login.info.access_info.values().any(|value| value == WRONG) {
+            return Err(PortError::new(
+                &TOLD,
+                format!("log in to `{}`", vim.name()),
+                "401 Unauthorized",
+            ));
+        }
+        let identity = login.info.interface_info["endpoint"].as_str().map(ToOwned::to_owned);
+        Ok(VimReport { identity, ..VimReport::default() })
+    }
+    async fn prepare(&self, _: &VimCall<'_>, _: &Allocation) -> Result<Value, PortError> {
+        Ok(Value::Null)
+    }
+    async fn allocate(
+        &self,
+        cx: &VimCall<'_>,
+        _: &Allocation,
+        _: &Value,
+    ) -> Result<Allocated, PortError> {
+        self.0.note("allocate");
+        cx.watcher.waiting("the test");
+        let _ = self.0.held.subscribe().wait_for(|held| !held).await;
+        if self.0.fails.load(SeqCst) {
+            return Err(PortError::new(&TOLD, "make it", "told to fail")
+                .on("thing-1")
+                .request(Some("req-1".into())));
+        }
+        Ok(Allocated {
+            handle: json!("h"),
+            inventory: inventory(cx.vim.connection_id()),
+            ..Allocated::default()
+        })
+    }
+    async fn release(&self, _: &VimCall<'_>, _: &Allocation, _: &Release) -> Result<(), PortError> {
+        self.0.note("release");
+        Ok(())
+    }
+    async fn owned(&self, _: &dyn Vim, _: &str) -> Result<Vec<OwnedResource>, PortError> {
+        let (kind, id, name) = ("Thing".into(), "t1".into(), "thing-1".into());
+        Ok(vec![OwnedResource { kind, id, name, instance_id: Some("nobody".into()) }])
+    }
+}
+
+/// One VNFC with an external connection point.
+fn inventory(vim: &str) -> Inventory {
+    let address = IpOverEthernetAddressInfo {
+        ip_addresses: vec![IpAddressesInfo {
+            type_: "IPV4".into(),
+            addresses: vec!["192.0.2.1".into()],
+            ..IpAddressesInfo::default()
+        }],
+        ..IpOverEthernetAddressInfo::default()
+    };
+    let protocol = CpProtocolInfo {
+        layer_protocol: "IP_OVER_ETHERNET".into(),
+        ip_over_ethernet: Some(address),
+    };
+    let cp = VnfcCpInfo {
+        id: "cp1".into(),
+        cpd_id: "cpd".into(),
+        vnf_ext_cp_id: Some("ext1".into()),
+        cp_protocol_info: vec![protocol.clone()],
+        ..VnfcCpInfo::default()
+    };
+    let vnfc = VnfcResourceInfo {
+        id: "vnfc1".into(),
+        vdu_id: "web".into(),
+        compute_resource: ResourceHandle {
+            vim_connection_id: Some(vim.into()),
+            resource_id: "thing-1".into(),
+            ..ResourceHandle::default()
+        },
+        vnfc_cp_info: vec![cp],
+        ..VnfcResourceInfo::default()
+    };
+    let ext = VnfExtCpInfo {
+        id: "ext1".into(),
+        cpd_id: "cpd".into(),
+        cp_config_id: "config".into(),
+        cp_protocol_info: vec![protocol],
+        associated_vnfc_cp_id: Some("cp1".into()),
+        ..VnfExtCpInfo::default()
+    };
+    Inventory { vnfc_resource_info: vec![vnfc], ext_cp_info: vec![ext], ..Inventory::default() }
+}
+
+/// A MgmtDriver that declares `hooks`, each with a schema that wants a site.
+pub(crate) struct Mgmt(Declaration);
+
+impl Mgmt {
+    pub(crate) fn declaring(hooks: &[&str]) -> Arc<Self> {
+        let parameters = json!({
+            "type": "object",
+            "required": ["site"],
+            "properties": {"site": {"type": "string"}},
+        });
+        let declared = hooks.iter().map(|hook| {
+            let parameters = hook.starts_with("instantiate").then(|| parameters.clone());
+            ((*hook).to_owned(), HookDeclaration { parameters })
+        });
+        Arc::new(Self(Declaration {
+            name: "kubernetes-cluster".into(),
+            version: "1.2.3".into(),
+            hooks: declared.collect(),
+            config_schema: None,
+        }))
+    }
+}
+
+#[async_trait]
+impl MgmtDriver for Mgmt {
+    fn declaration(&self) -> &Declaration {
+        &self.0
+    }
+    async fn call(&self, _: HookRequest, _: Arc<dyn HookHost>) -> Result<Effects, PortError> {
+        Ok(Effects { schema_version: 1, ..Effects::default() })
+    }
+}
+
+/// The only driver that there is.
+pub(crate) struct Only(pub(crate) Arc<Mgmt>);
+
+impl MgmtDrivers for Only {
+    fn find(
+        &self,
+        implementation: &str,
+        plugin: Option<&str>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let wanted = plugin.unwrap_or(implementation);
+        if wanted == self.0.0.name {
+            return Ok(self.0.clone());
+        }
+        Err(PortError::new(&TOLD, format!("find plugin `{wanted}`"), "there is none"))
+    }
+    fn list(&self) -> Vec<Declaration> {
+        vec![self.0.0.clone()]
+    }
+}
+
+/// No host can be reached.
+pub(crate) struct NoHosts;
+
+fn no_host<T>() -> Result<T, PortError> {
+    Err(PortError::new(&TOLD, "reach a host", "there are none"))
+}
+
+#[async_trait]
+impl HostServices for NoHosts {
+    async fn ssh_run(&self, _: &SshTarget, _: &SshCommand) -> Result<CommandOutput, PortError> {
+        no_host()
+    }
+    async fn ssh_put(&self, _: &SshTarget, _: &RemoteFile) -> Result<(), PortError> {
+        no_host()
+    }
+    async fn ssh_wait(&self, _: &SshTarget, _: u32) -> Result<(), PortError> {
+        no_host()
+    }
+    async fn http(&self, _: &HttpRequest) -> Result<HttpResponse, PortError> {
+        no_host()
+    }
+}
