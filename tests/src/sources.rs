@@ -30,10 +30,10 @@ impl Source {
             .map(|(index, line)| (index + 1, line))
     }
 
-    /// Whether the whole file is a test.
+    /// Whether the whole file is a test or an example, which may do what a user does.
     #[must_use]
     pub fn is_test(&self) -> bool {
-        self.path.split('/').any(|part| part == "tests" || part == "benches")
+        self.path.split('/').any(|part| matches!(part, "tests" | "benches" | "examples"))
             || self.path.ends_with("/tests.rs")
     }
 }
