@@ -200,7 +200,7 @@ pub enum Vnf {
     Instantiate {
         /// Id or name
         vnf: String,
-        /// InstantiateVnfRequest, JSON or YAML
+        /// The body, an `InstantiateVnfRequest`, as JSON or YAML
         #[arg(long, value_name = "FILE")]
         request: PathBuf,
         /// Set a member of additionalParams; dots go deeper, JSON values are taken as such

@@ -238,9 +238,9 @@ impl Client {
             return Err(local(format!("several {what}s are named `{wanted}`: {}", ids.join(", "))));
         }
         found.pop().ok_or_else(|| {
-            let mut problem = ProblemDetails::new(404, format!("there is no {what} `{wanted}`"));
-            problem.detail += &format!("; next: `vnfmctl {what} list` shows those that there are");
-            Failure::Refused(Box::new(problem))
+            let next = format!("`vnfmctl {what} list` shows those that there are");
+            let detail = format!("there is no {what} `{wanted}`; next: {next}");
+            Failure::Refused(Box::new(ProblemDetails::new(404, detail)))
         })
     }
 }

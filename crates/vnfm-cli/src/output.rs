@@ -6,6 +6,7 @@ use crate::client::{Outcome, local};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde_json::Value;
+use std::io::Write as _;
 
 /// How to print.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +78,8 @@ impl Output {
     }
 }
 
-fn cell(value: Option<&Value>) -> String {
+/// A value in a cell of a table.
+pub fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
@@ -90,13 +92,13 @@ fn cell(value: Option<&Value>) -> String {
 }
 
 /// A line of data.
-#[expect(clippy::print_stdout, reason = "data goes to standard output")]
+///
+/// Whoever reads may have seen enough (`| head`): that is no failure of the command.
 pub fn print(line: &str) {
-    println!("{line}");
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 /// A line about what goes on.
-#[expect(clippy::print_stderr, reason = "what goes on is told on standard error")]
 pub fn tell(line: &str) {
-    eprintln!("{line}");
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -5,6 +5,7 @@ use crate::output::tell;
 use futures::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use reqwest::Method;
+use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 use vnfm_types::{LcmOperationState, Progress};
@@ -89,7 +90,7 @@ fn verdict(end: &Progress, op_id: &str, wanted: LcmOperationState) -> Outcome<()
     let (why, next) = parted(told);
     let mut what = format!("operation `{op_id}` is {}: {why}", end.operation_state);
     for way in end.ways_on.iter().filter(|way| way.allowed) {
-        what += &format!("\n  vnfmctl op {} {op_id}   {}", way.task, way.what);
+        let _ = write!(what, "\n  vnfmctl op {} {op_id}   {}", way.task, way.what);
     }
     Err(Failure::Operation { what, hint: next.map(ToOwned::to_owned) })
 }
@@ -140,16 +141,16 @@ impl Teller {
 fn line(now: &Progress) -> String {
     let mut line = now.operation_state.to_string();
     if let Some(step) = &now.step {
-        line += &format!(" {step}");
+        let _ = write!(line, " {step}");
     }
     if now.attempt > 1 {
-        line += &format!(" (attempt {})", now.attempt);
+        let _ = write!(line, " (attempt {})", now.attempt);
     }
     if let Some(message) = &now.message {
-        line += &format!(": {message}");
+        let _ = write!(line, ": {message}");
     }
     if let Some(waiting) = &now.waiting {
-        line += &format!(", waits for {}", waiting.for_what);
+        let _ = write!(line, ", waits for {}", waiting.for_what);
     }
     line
 }

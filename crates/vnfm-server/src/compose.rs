@@ -152,15 +152,12 @@ async fn serve(
     let address = listener.local_addr().context("cannot use the listener")?;
     let handle = Handle::new();
     let service = routes::router(app).into_make_service();
-    let serving = match tls {
-        Some(tls) => {
-            let server = axum_server::from_tcp_rustls(listener, certificate(tls).await?)?;
-            tokio::spawn(server.handle(handle.clone()).serve(service))
-        }
-        None => {
-            let server = axum_server::from_tcp(listener)?;
-            tokio::spawn(server.handle(handle.clone()).serve(service))
-        }
+    let serving = if let Some(tls) = tls {
+        let server = axum_server::from_tcp_rustls(listener, certificate(tls).await?)?;
+        tokio::spawn(server.handle(handle.clone()).serve(service))
+    } else {
+        let server = axum_server::from_tcp(listener)?;
+        tokio::spawn(server.handle(handle.clone()).serve(service))
     };
     Ok((address, handle, serving))
 }

@@ -51,7 +51,7 @@ VNFM_LOG sets what is logged, such as `info` or `vnfm_core=debug`; logs go to st
 /// The YAML file; every member may be absent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "snake_case")]
-struct File {
+struct Written {
     listen: Option<SocketAddr>,
     data: Option<PathBuf>,
     public_url: Option<String>,
@@ -176,7 +176,7 @@ impl Config {
     }
 }
 
-fn read(path: &Path) -> anyhow::Result<File> {
+fn read(path: &Path) -> anyhow::Result<Written> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("cannot read the configuration `{}`", path.display()))?;
     let text = text.trim_start_matches('\u{feff}');

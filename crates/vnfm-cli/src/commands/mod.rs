@@ -8,7 +8,7 @@ mod vnf;
 
 use crate::args::{Cli, Command, Secrets};
 use crate::client::{Client, Outcome};
-use crate::output::Output;
+use crate::output::{Output, cell, tell};
 use clap::CommandFactory as _;
 use reqwest::Method;
 use serde_json::Value;
@@ -46,7 +46,8 @@ async fn orphans(client: &Client, output: Output) -> Outcome<()> {
     let found: Value = client.get("/vnfm/v1/orphans").await?;
     let list = |member: &str| found[member].as_array().cloned().unwrap_or_default();
     for silent in list("notAsked") {
-        crate::output::tell(&format!("VIM {} was not asked: {}", silent["vim"], silent["why"]));
+        let (vim, why) = (cell(silent.get("vim")), cell(silent.get("why")));
+        tell(&format!("VIM {vim} was not asked: {why}"));
     }
     let orphans = list("orphans");
     if orphans.is_empty() {

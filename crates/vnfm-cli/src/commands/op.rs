@@ -111,9 +111,10 @@ async fn log(client: &Client, output: Output, op: &str, follow: bool) -> Outcome
         let lines: Vec<LogLine> = client.get(&path).await?;
         after = lines.last().map_or(after, |line| line.seq);
         if output.0 == Format::Table {
-            lines
-                .iter()
-                .for_each(|l| print(&format!("{} {:5} {}: {}", l.at, l.level, l.source, l.text)));
+            for line in &lines {
+                let (at, level, source) = (line.at, &line.level, &line.source);
+                print(&format!("{at} {level:5} {source}: {}", line.text));
+            }
         } else {
             output.one(&serde_json::to_value(&lines).map_err(crate::client::local)?, &[])?;
         }

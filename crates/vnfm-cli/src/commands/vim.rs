@@ -3,7 +3,7 @@
 use crate::args::{Source, Vim};
 use crate::client::{Client, Outcome, local, segment};
 use crate::commands::vnf;
-use crate::output::{Column, Output, tell};
+use crate::output::{Column, Output, cell, tell};
 use crate::vimfile;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -38,13 +38,13 @@ pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcom
             register(client, output, name, (source, from_vnf)).await
         }
         Vim::Update { vim, source, password_stdin, name } => {
-            update(client, output, &vim, changed(source, password_stdin, name)?).await
+            update(client, output, &vim, changed(&source, password_stdin, name)?).await
         }
         Vim::Check { vim } => {
             let id = id(client, &vim).await?;
             let request = client.request(Method::POST, &format!("{VIMS}/{id}/check"));
             let report: Value = client.json(request).await?;
-            output.done(&format!("VIM {vim} answers: {}", report["detail"]), &report)
+            output.done(&format!("VIM {vim} answers: {}", members(&report["detail"])), &report)
         }
         Vim::List => output.list(&client.list(VIMS).await?, COLUMNS),
         Vim::Show { vim } => output.one(&find(client, &vim).await?, DETAILS),
@@ -64,6 +64,12 @@ pub(super) async fn find(client: &Client, vim: &str) -> Outcome<Value> {
 
 async fn id(client: &Client, vim: &str) -> Outcome<String> {
     Ok(find(client, vim).await?["id"].as_str().unwrap_or_default().to_owned())
+}
+
+/// What a driver found, on one line.
+fn members(detail: &Value) -> String {
+    let told = |(name, value): (&String, &Value)| format!("{name} {}", cell(Some(value)));
+    detail.as_object().into_iter().flatten().map(told).collect::<Vec<_>>().join("; ")
 }
 
 async fn register(
@@ -93,13 +99,13 @@ fn connection(source: &Source) -> Outcome<VimConnectionInfo> {
     Ok(read.connection)
 }
 
-fn changed(source: Source, password_stdin: bool, name: Option<String>) -> Outcome<Value> {
+fn changed(source: &Source, password_stdin: bool, name: Option<String>) -> Outcome<Value> {
     let mut body = json!({});
     if let Some(name) = name {
         body["name"] = json!(name);
     }
     if source.config_file.is_some() {
-        body["connection"] = serde_json::to_value(connection(&source)?).map_err(local)?;
+        body["connection"] = serde_json::to_value(connection(source)?).map_err(local)?;
     }
     if password_stdin {
         let mut text = String::new();

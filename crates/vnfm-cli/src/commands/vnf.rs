@@ -1,6 +1,6 @@
 //! `vnfmctl vnf …`
 
-use crate::args::Vnf;
+use crate::args::{Format, Vnf};
 use crate::client::{Client, Outcome, local};
 use crate::commands::package;
 use crate::output::{Column, Output};
@@ -29,7 +29,7 @@ const DETAILS: &[Column] = &[
     ("software", "/vnfSoftwareVersion"),
     ("state", "/instantiationState"),
     ("flavour", "/instantiatedVnfInfo/flavourId"),
-    ("vims", "/vimConnectionInfo"),
+    ("vims", "/vims"),
     ("metadata", "/metadata"),
 ];
 const VNFCS: &[Column] = &[
@@ -37,7 +37,7 @@ const VNFCS: &[Column] = &[
     ("name", "/metadata/name"),
     ("type", "/computeResource/vimLevelResourceType"),
     ("resource", "/computeResource/resourceId"),
-    ("address", "/vnfcCpInfo/0/cpProtocolInfo/0/ipOverEthernet/ipAddresses/0/addresses"),
+    ("addresses", "/addresses"),
 ];
 
 pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcome<()> {
@@ -107,12 +107,34 @@ async fn create(client: &Client, output: Output, body: &Value) -> Outcome<()> {
 }
 
 fn show(output: Output, instance: &Value) -> Outcome<()> {
-    output.one(instance, DETAILS)?;
-    let vnfcs = instance.pointer("/instantiatedVnfInfo/vnfcResourceInfo").and_then(Value::as_array);
-    match vnfcs {
-        Some(vnfcs) if output.0 == crate::args::Format::Table => output.list(vnfcs, VNFCS),
-        _ => Ok(()),
+    if output.0 != Format::Table {
+        return output.one(instance, DETAILS);
     }
+    let mut shown = instance.clone();
+    let vims = instance["vimConnectionInfo"].as_object().into_iter().flatten();
+    shown["vims"] = vims.map(|(key, vim)| Value::from(vim_line(key, vim))).collect();
+    output.one(&shown, DETAILS)?;
+    let vnfcs = instance.pointer("/instantiatedVnfInfo/vnfcResourceInfo").and_then(Value::as_array);
+    let Some(vnfcs) = vnfcs.filter(|vnfcs| !vnfcs.is_empty()) else { return Ok(()) };
+    let with_addresses = |vnfc: &Value| {
+        let mut vnfc = vnfc.clone();
+        vnfc["addresses"] = addresses(&vnfc);
+        vnfc
+    };
+    output.list(&vnfcs.iter().map(with_addresses).collect::<Vec<_>>(), VNFCS)
+}
+
+fn vim_line(key: &str, vim: &Value) -> String {
+    let id = vim["vimId"].as_str().unwrap_or("of the request");
+    format!("{key} = {id} ({})", vim["vimType"].as_str().unwrap_or_default())
+}
+
+/// All addresses of a VNFC, over all its connection points.
+fn addresses(vnfc: &Value) -> Value {
+    let of = |value: &Value, member: &str| value[member].as_array().cloned().unwrap_or_default();
+    let protocols = of(vnfc, "vnfcCpInfo").into_iter().flat_map(|cp| of(&cp, "cpProtocolInfo"));
+    let groups = protocols.flat_map(|protocol| of(&protocol["ipOverEthernet"], "ipAddresses"));
+    groups.flat_map(|group| of(&group, "addresses")).collect()
 }
 
 async fn task(

@@ -19,10 +19,10 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
 use tower_http::trace::TraceLayer;
 
-/// Our OpenAPI document, written by hand and checked against [`PATHS`].
+/// Our `OpenAPI` document, written by hand and checked against [`PATHS`].
 pub const OPENAPI: &str = include_str!("../../../../schemas/openapi/vnfm.yaml");
 
-/// Every path with its methods, as the OpenAPI document has to show them.
+/// Every path with its methods, as the `OpenAPI` document has to show them.
 pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnflcm/api_versions", &["get"]),
     ("/vnflcm/v2/api_versions", &["get"]),

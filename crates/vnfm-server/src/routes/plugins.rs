@@ -1,4 +1,4 @@
-//! The MgmtDrivers that hooks are found among: what each declares, or why it cannot be used.
+//! Every MgmtDriver that hooks are found among: what it declares, or why it cannot be used.
 
 use crate::problem::{Answer, Problem};
 use crate::state::App;

@@ -39,13 +39,12 @@ pub(super) async fn register(
     root: Root,
     Json(new): Json<NewVim>,
 ) -> Answer {
-    let vim = match new.from_vnf_instance_id {
-        Some(instance) => app.engine.register_vim_of(TENANT, &instance, new.name).await?,
-        None => {
-            let connection = SecretConnection(new.connection);
-            let change = VimChange { name: Some(new.name), connection, password: None };
-            app.engine.register_vim(TENANT, change).await?
-        }
+    let vim = if let Some(instance) = new.from_vnf_instance_id {
+        app.engine.register_vim_of(TENANT, &instance, new.name).await?
+    } else {
+        let connection = SecretConnection(new.connection);
+        let change = VimChange { name: Some(new.name), connection, password: None };
+        app.engine.register_vim(TENANT, change).await?
     };
     let location = format!("{}/vnfm/v1/vims/{}", root.0, vim.id);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], axum::Json(vim)).into_response())

@@ -1,0 +1,197 @@
+//! What commands print, letter by letter, and what they send.
+
+use crate::stub::{OP, Stub, VNF, accepted, events, ok, progress};
+use serde_json::{Value, json};
+use std::io::Write as _;
+
+const PACKAGES: &str = "GET /vnfpkgm/v2/vnf_packages";
+const INSTANCES: &str = "GET /vnflcm/v2/vnf_instances";
+
+fn instance() -> Value {
+    let cp = |address: &str| {
+        json!({"id": "c", "cpdId": "d", "cpProtocolInfo": [{"layerProtocol": "IP_OVER_ETHERNET",
+            "ipOverEthernet": {"ipAddresses": [{"type": "IPV4", "addresses": [address]}]}}]})
+    };
+    json!({
+        "id": VNF, "vnfInstanceName": "vnf-a", "vnfdId": "vnfd-1", "vnfProvider": "p", "vnfProductName": "Cluster",
+        "vnfSoftwareVersion": "1.0", "vnfdVersion": "1.1", "instantiationState": "INSTANTIATED",
+        "vimConnectionInfo": {"vim1": {"vimId": "v-1", "vimType": "ETSINFV.KUBERNETES.V_1"}},
+        "instantiatedVnfInfo": {"flavourId": "simple", "vnfState": "STARTED", "extCpInfo": [], "vnfcResourceInfo": [{
+            "id": "1", "vduId": "master", "computeResource": {"resourceId": "s-1", "vimLevelResourceType": "OS::Nova::Server"},
+            "vnfcCpInfo": [cp("192.0.2.1"), cp("10.0.0.1")], "metadata": {"name": "master-0"},
+        }]},
+        "_links": {"self": {"href": "h"}},
+    })
+}
+
+#[tokio::test]
+async fn lists_are_tables_without_trailing_blanks() {
+    let package = json!({"id": "p-1", "vnfdId": "vnfd-1", "vnfProductName": "Cluster", "vnfSoftwareVersion": "1.0",
+        "onboardingState": "ONBOARDED", "usageState": "IN_USE"});
+    let stub =
+        Stub::new([(PACKAGES, ok(&json!([package, {"id": "p-2", "onboardingState": "CREATED"}])))])
+            .await;
+    let ended = stub.run(&["package", "list"]).await;
+    let wanted = "\
+PRODUCT  VERSION  ID   VNFDID  STATE      USAGE
+Cluster  1.0      p-1  vnfd-1  ONBOARDED  IN_USE
+                  p-2          CREATED
+";
+    assert_eq!((ended.code, ended.data.as_str(), ended.said.as_str()), (0, wanted, ""));
+    assert_eq!(stub.asked()[0].headers["authorization"], "Bearer planted-token");
+}
+
+#[tokio::test]
+async fn an_instance_with_its_vims_and_vnfcs() {
+    let stub = Stub::new([(INSTANCES, ok(&json!([instance()])))]).await;
+    let ended = stub.run(&["vnf", "show", "vnf-a"]).await;
+    let wanted = format!(
+        "\
+name         vnf-a
+id           {VNF}
+vnfdId       vnfd-1
+provider     p
+product      Cluster
+software     1.0
+state        INSTANTIATED
+flavour      simple
+vims         vim1 = v-1 (ETSINFV.KUBERNETES.V_1)
+VDU     NAME      TYPE              RESOURCE  ADDRESSES
+master  master-0  OS::Nova::Server  s-1       192.0.2.1, 10.0.0.1
+"
+    );
+    assert_eq!((ended.code, ended.data), (0, wanted), "{}", ended.said);
+}
+
+#[tokio::test]
+async fn scripts_get_what_the_server_sent() {
+    let stub = Stub::new([(INSTANCES, ok(&json!([instance()])))]).await;
+    let as_json = stub.run(&["-o", "json", "vnf", "show", "vnf-a"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&as_json.data).unwrap(), instance());
+    let as_yaml = stub.run(&["vnf", "show", "vnf-a", "-o", "yaml"]).await;
+    assert_eq!(serde_yaml::from_str::<Value>(&as_yaml.data).unwrap(), instance());
+}
+
+#[tokio::test]
+async fn an_operation_is_followed_to_its_end() {
+    let request = json!({"flavourId": "simple", "additionalParams": {"a": {"b": 1}}}).to_string();
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(request.as_bytes()).unwrap();
+    let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/instantiate");
+    let (followed, asked) = (
+        format!("GET /vnfm/v1/op_occs/{OP}/events"),
+        format!("GET /vnfm/v1/op_occs/{OP}/progress"),
+    );
+    let waiting = json!({"step": "allocate", "waiting": {"for": "stack `s`", "since": "2026-01-01T00:00:00Z"}});
+    let told = json!({"step": "instantiate_end", "percent": 10, "message": "hosts are reached", "attempt": 2});
+    let end = progress("COMPLETED", &Value::Null);
+    let all = [
+        progress("STARTING", &Value::Null),
+        progress("PROCESSING", &waiting),
+        progress("PROCESSING", &told),
+        end.clone(),
+    ];
+    let stub = Stub::new([
+        (INSTANCES, ok(&json!([instance()]))),
+        ("GET /vnfm/v1/vims/cloud", ok(&json!({"id": "v-1", "vimType": "T"}))),
+        (&task, accepted()),
+        (&followed, events(&all)),
+        (&asked, ok(&end)),
+        (&format!("GET /vnflcm/v2/vnf_lcm_op_occs/{OP}"), ok(&json!({"id": OP}))),
+    ])
+    .await;
+    let file = file.path().to_str().unwrap();
+    let ended = stub
+        .run(&[
+            "vnf",
+            "instantiate",
+            "vnf-a",
+            "--request",
+            file,
+            "--vim",
+            "cloud",
+            "--param",
+            "a.c=[2]",
+            "--watch",
+        ])
+        .await;
+    assert_eq!(ended.data, format!("instantiate of vnf-a is COMPLETED (operation {OP})\n"));
+    let wanted = "\
+STARTING
+PROCESSING allocate, waits for stack `s`
+PROCESSING instantiate_end (attempt 2): hosts are reached
+COMPLETED
+";
+    assert_eq!((ended.code, ended.said.as_str()), (0, wanted));
+    let sent = stub.asked().into_iter().find(|asked| asked.what == task).unwrap().body;
+    let wanted = json!({"flavourId": "simple", "additionalParams": {"a": {"b": 1, "c": [2]}},
+        "vimConnectionInfo": {"vim1": {"vimId": "v-1", "vimType": "T"}}});
+    assert_eq!(sent, wanted);
+}
+
+#[tokio::test]
+async fn why_an_operation_waits_and_what_each_way_on_does() {
+    let picture = progress(
+        "PROCESSING",
+        &json!({
+            "step": "allocate", "message": "half of it",
+            "waiting": {"for": "stack `s`", "since": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:30:00Z"},
+            "steps": [{"name": "check_vim", "status": "done", "startedAt": "2026-01-01T00:00:00Z"},
+                      {"name": "allocate", "status": "planned"}],
+            "waysOn": [{"task": "cancel", "allowed": true, "what": "stops it"},
+                       {"task": "retry", "allowed": false, "what": "it runs"}],
+        }),
+    );
+    let stub = Stub::new([(&*format!("GET /vnfm/v1/op_occs/{OP}/progress"), ok(&picture))]).await;
+    let ended = stub.run(&["op", "explain", OP]).await;
+    let wanted = format!(
+        "\
+operation {OP} is PROCESSING
+  check_vim          done since 2026-01-01T00:00:00Z
+  allocate           planned
+doing: half of it
+waits for: stack `s` since 2026-01-01T00:00:00Z, at most until 2026-01-01T00:30:00Z
+can cancel: stops it
+cannot retry: it runs
+"
+    );
+    assert_eq!((ended.code, ended.data), (0, wanted), "{}", ended.said);
+}
+
+#[tokio::test]
+async fn orphans_and_those_who_could_not_be_asked() {
+    let found = json!({"orphans": [{"kind": "Namespace", "id": "i", "name": "vnf-x", "vimId": "v-1"}],
+        "notAsked": [{"vim": "cloud", "why": "no answer"}]});
+    let stub = Stub::new([("GET /vnfm/v1/orphans", ok(&found))]).await;
+    let ended = stub.run(&["orphans"]).await;
+    assert_eq!(ended.data, "KIND       NAME   ID  VIM  VNF\nNamespace  vnf-x  i   v-1\n");
+    assert_eq!(ended.said, "VIM cloud was not asked: no answer\n");
+    let none =
+        Stub::new([("GET /vnfm/v1/orphans", ok(&json!({"orphans": [], "notAsked": []})))]).await;
+    assert_eq!(none.run(&["orphans"]).await.data, "no orphans\n");
+}
+
+#[tokio::test]
+async fn a_new_password_comes_by_standard_input() {
+    let stub = Stub::new([
+        ("GET /vnfm/v1/vims/my%20cloud", ok(&json!({"id": "v-1"}))),
+        ("PATCH /vnfm/v1/vims/v%2D1", ok(&json!({"id": "v-1"}))),
+        ("PATCH /vnfm/v1/vims/v-1", ok(&json!({"id": "v-1"}))),
+    ])
+    .await;
+    let words = ["vim", "update", "my cloud", "--password-stdin"];
+    let ended = stub.run_with(&words, "planted-password\n").await;
+    assert_eq!(
+        ended.data,
+        "updated VIM my cloud; operations in flight use it from their next call on\n"
+    );
+    assert_eq!(stub.asked()[1].body, json!({"password": "planted-password"}));
+}
+
+#[tokio::test]
+async fn every_shell_gets_its_completion() {
+    for shell in ["bash", "zsh", "fish"] {
+        let ended = crate::stub::run(&["completion", shell], "").await;
+        assert!(ended.code == 0 && ended.data.contains("instantiate"), "{shell}: {ended:?}");
+    }
+}

@@ -1,0 +1,7 @@
+//! `vnfmctl` as a program, against a server that answers from a table: what it prints, sends, and ends with.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod codes;
+mod golden;
+mod plugins;
+mod stub;

@@ -1,0 +1,65 @@
+//! Plugins as files: a real library is looked at, copied and pinned.
+
+use crate::stub::{Stub, ok, run};
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// The template's library, which cargo builds beside this test; used so that it does.
+fn library(folder: &Path) -> PathBuf {
+    use mgmt_template as _;
+    let built = std::env::current_exe().unwrap().with_file_name("libmgmt_template.so");
+    let copy = folder.join("libmine.so");
+    std::fs::copy(&built, &copy).unwrap();
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
+    copy
+}
+
+#[tokio::test]
+async fn a_library_is_copied_beside_the_others_and_pinned_by_its_hash() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = library(folder.path());
+    let (file, dir) = (library.to_str().unwrap(), folder.path().join("plugins"));
+    let seen = run(&["-o", "json", "plugin", "inspect", file], "").await;
+    assert_eq!(seen.code, 0, "{seen:?}");
+    let seen: Value = serde_json::from_str(&seen.data).unwrap();
+
+    for _again in 0..2 {
+        let allowed = run(&["plugin", "allow", file, "--dir", dir.to_str().unwrap()], "").await;
+        assert_eq!(allowed.code, 0, "{allowed:?}");
+        assert!(allowed.data.contains(seen["sha256"].as_str().unwrap()), "{allowed:?}");
+    }
+    let lock = std::fs::read_to_string(dir.join("plugins.lock")).unwrap();
+    let pins: Value = serde_json::from_str(&lock).unwrap();
+    let (name, version) = (seen["name"].as_str().unwrap(), seen["version"].as_str().unwrap());
+    let wanted = json!([{"name": name, "version": version, "file": format!("{name}-{version}.so"), "sha256": seen["sha256"]}]);
+    assert_eq!(pins["plugins"], wanted);
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 2, "something else was left");
+}
+
+#[tokio::test]
+async fn what_is_no_plugin_is_not_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lib.so");
+    std::fs::write(&file, "no library").unwrap();
+    let dir = folder.path().join("plugins");
+    let words = ["plugin", "allow", file.to_str().unwrap(), "--dir", dir.to_str().unwrap()];
+    let refused = run(&words, "").await;
+    assert!(refused.code == 1 && refused.said.contains("hint: "), "{refused:?}");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "something was left");
+}
+
+#[tokio::test]
+async fn the_list_says_why_one_cannot_be_used() {
+    let all = json!([
+        {"name": "a", "version": "1.0.0", "hooks": {"heal_end": {}, "instantiate_end": {}}, "file": "a.so", "usable": true},
+        {"name": "b", "version": "2.0.0", "file": "b.so", "sha256": "0", "usable": false, "problem": {"status": 422, "detail": "it was changed"}},
+    ]);
+    let stub = Stub::new([("GET /vnfm/v1/plugins", ok(&all))]).await;
+    let wanted = "\
+NAME  VERSION  USABLE  HOOKS                      FILE  WHY NOT
+a     1.0.0    true    heal_end, instantiate_end  a.so
+b     2.0.0    false                              b.so  it was changed
+";
+    assert_eq!(stub.run(&["plugin", "list"]).await.data, wanted);
+}
