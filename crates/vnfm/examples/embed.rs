@@ -19,9 +19,12 @@ async fn main() -> anyhow::Result<()> {
     // The engine: a store, packages, drivers, hooks, hosts, time. Each is a port; bring your own for any of them.
     let keys = SecretKeys::open(&data.path().join("secrets.key"))?;
     let store = Arc::new(SqliteStore::open(&data.path().join("vnfm.db"), keys).await?);
-    let packages = Arc::new(PackageDir::open(&data.path().join("packages"), Default::default())?);
+    let packages = Arc::new(PackageDir::open(
+        &data.path().join("packages"),
+        vnfm::descriptor::Limits::default(),
+    )?);
     let clock = Arc::new(SystemClock);
-    let hooks = vnfm::plugins::PluginHost::new(Default::default(), clock.clone());
+    let hooks = vnfm::plugins::PluginHost::new(vnfm::plugins::Config::default(), clock.clone());
     hooks.register(vnfm_plugin_sdk::static_driver::<kubernetes_cluster::KubernetesCluster>())?;
     let engine = Engine::new(EngineParts {
         store: store.clone(),
@@ -38,7 +41,10 @@ async fn main() -> anyhow::Result<()> {
     // A package, a VIM, an instance.
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-a-k8s-cluster");
     let upload = data.path().join("upload");
-    std::fs::write(&upload, vnfm::descriptor::pack(sample.as_ref(), &Default::default())?)?;
+    std::fs::write(
+        &upload,
+        vnfm::descriptor::pack(sample.as_ref(), &vnfm::descriptor::Limits::default())?,
+    )?;
     let vnfd_id = packages.store("vnf-a", upload).await?.vnfd().descriptor_id.clone();
     let record = PackageRecord::onboarded("default", "vnf-a", &vnfd_id);
     store.write(None, vec![Change::AddPackage(Box::new(record))]).await?;

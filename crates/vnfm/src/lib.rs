@@ -5,7 +5,7 @@
 //! | – | the engine, its ports, descriptors and the SOL003 data model; no runtime, no I/O |
 //! | `sqlite` | `store`: the `Store` port in SQLite, packages in a folder |
 //! | `openstack`, `kubernetes` | an `InfraDriver` each |
-//! | `plugins` | MgmtDrivers as dynamic libraries, or linked in |
+//! | `plugins` | `MgmtDriver`s as dynamic libraries, or linked in |
 //! | `hosts` | `Hosts`: SSH and HTTP for hooks; `SystemClock` |
 //! | `sim` | the simulated world, for tests |
 //!

@@ -15,7 +15,7 @@ pub(crate) fn run(tier: Tier) -> Result<Count> {
     let programs = places::test_programs()?;
     match tier {
         Tier::Simulated => {
-            command.args(["--lib", "--bins"]);
+            command.args(["--lib", "--bins", "--examples"]);
             for name in programs.iter().filter(|name| name.as_str() != "live") {
                 command.args(["--test", name]);
             }

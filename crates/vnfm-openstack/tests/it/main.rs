@@ -1,9 +1,8 @@
-//! The driver against whole clouds: the same stories on a simulated and on a real one.
+//! The driver against whole clouds: the stories on a simulated one; `tests/live` plays them on a real one.
 
 #[cfg(test)]
+#[expect(dead_code, reason = "the rest of it is for the real cloud")]
 mod credential;
-#[cfg(test)]
-mod live;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]
@@ -11,4 +10,5 @@ mod simulated;
 #[cfg(test)]
 mod stories;
 #[cfg(test)]
+#[expect(dead_code, reason = "the rest of it is for the real cloud")]
 mod support;

@@ -1,0 +1,17 @@
+//! The driver against a real cloud: the stories of `tests/it`, and what only the real one does. Needs
+//! `VNFM_LIVE_OPENSTACK`, the path of a clouds.yaml.
+
+#[cfg(test)]
+#[path = "../it/credential.rs"]
+mod credential;
+#[cfg(test)]
+#[path = "../it/proxy.rs"]
+mod proxy;
+#[cfg(test)]
+mod real;
+#[cfg(test)]
+#[path = "../it/stories.rs"]
+mod stories;
+#[cfg(test)]
+#[path = "../it/support.rs"]
+mod support;
