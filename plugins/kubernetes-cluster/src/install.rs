@@ -246,8 +246,9 @@ impl<'a> Story<'a> {
     /// `kubeadm init`, or what an earlier attempt began of it.
     async fn control_plane(&self, master: &Machine<'_>) -> Result<Plane, DriverError> {
         self.prepare(master).await?;
-        let manifest = Upload::artifact(format!("{FOLDER}/cni.yaml"), &self.plan.cni);
-        master.put(manifest, "cni").await?;
+        if let Some(cni) = &self.plan.cni {
+            master.put(Upload::artifact(format!("{FOLDER}/cni.yaml"), cni), "cni").await?;
+        }
         self.tell(20, &format!("`kubeadm init` on `{}`", master.node.name)).await;
         let mut tokens: Vec<Secret> = self.cx.checkpoint(TOKENS).await?.unwrap_or_default();
         match self.begun(master, "init").await? {

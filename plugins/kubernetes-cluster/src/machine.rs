@@ -9,6 +9,8 @@ use vnfm_plugin_sdk::prelude::*;
 /// Where everything of ours lies on a host; gone after a reboot.
 pub(crate) const FOLDER: &str = "/run/vnfm";
 const RUNNER: &str = "/run/vnfm/vnfm-step";
+/// How it is run: `/run` is mounted `noexec` on many images.
+const RUN: &str = "sh /run/vnfm/vnfm-step";
 const RUNNER_TEXT: &str = include_str!("vnfm-step.sh");
 
 /// How long a host may take until a login works.
@@ -97,7 +99,7 @@ impl<'a> Machine<'a> {
 
     /// What the host is like now.
     pub(crate) async fn facts(&self) -> Result<Facts, DriverError> {
-        let output = self.run("preflight", &format!("{RUNNER} facts")).await?;
+        let output = self.run("preflight", &format!("{RUN} facts")).await?;
         Ok(Facts::read(&output.stdout))
     }
 
@@ -144,7 +146,7 @@ impl<'a> Machine<'a> {
 
     /// Begins `argv` as step `name` and waits for its end, which must be 0.
     pub(crate) async fn step(&self, name: &str, argv: &str) -> Result<(), DriverError> {
-        let line = format!("{RUNNER} start {} {name} -- {argv}", self.plan.instance);
+        let line = format!("{RUN} start {} {name} -- {argv}", self.plan.instance);
         self.run(name, &line).await?;
         self.finish(name).await
     }
@@ -156,7 +158,7 @@ impl<'a> Machine<'a> {
             match self.watch(name, LOOK).await {
                 Ok(State::Done(0)) => return Ok(()),
                 Ok(State::Done(code)) => {
-                    let said = self.run(name, &format!("{RUNNER} log {name}")).await?;
+                    let said = self.run(name, &format!("{RUN} log {name}")).await?;
                     return Err(self.failure(name, code, &said.stdout));
                 }
                 Ok(State::Running) => out_of_reach = 0,
@@ -182,11 +184,11 @@ impl<'a> Machine<'a> {
 
     /// What a step wrote to standard output.
     pub(crate) async fn output_of(&self, name: &str) -> Result<String, DriverError> {
-        Ok(self.run(name, &format!("{RUNNER} out {name}")).await?.stdout)
+        Ok(self.run(name, &format!("{RUN} out {name}")).await?.stdout)
     }
 
     async fn watch(&self, name: &str, seconds: Duration) -> Result<State, ServiceError> {
-        let line = format!("{RUNNER} wait {name} {}", seconds.as_secs());
+        let line = format!("{RUN} wait {name} {}", seconds.as_secs());
         let output = self.ssh.run(Command::new(line).sudo().deadline(seconds + GRACE)).await?;
         let mut words = output.stdout.split_whitespace();
         Ok(match (words.next(), words.next()) {

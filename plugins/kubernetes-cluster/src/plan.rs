@@ -39,7 +39,7 @@ pub(crate) struct Plan {
     pub(crate) outside_address: String,
     pub(crate) proxy: Proxy,
     /// Paths in the package.
-    pub(crate) cni: String,
+    pub(crate) cni: Option<String>,
     pub(crate) images: Vec<String>,
     pub(crate) packages: Vec<String>,
     script: Option<String>,
@@ -105,7 +105,7 @@ impl Plan {
             api_address,
             outside_address,
             proxy: wanted.proxy.clone(),
-            cni: String::new(),
+            cni: None,
             images: Vec::new(),
             packages: Vec::new(),
             script: None,
@@ -131,14 +131,14 @@ impl Plan {
         self.packages = below(wanted.packages.as_deref().unwrap_or(PACKAGES), ".deb");
         self.images = wanted.images_path.as_deref().map(|p| below(p, ".tar")).unwrap_or_default();
         self.script = wanted.script_path.clone().filter(|path| artifacts.contains(path));
-        self.cni = wanted.cni_manifest.clone().unwrap_or_else(|| CNI.to_owned());
-        if self.script.is_none() && !artifacts.contains(&self.cni) {
+        let cni = wanted.cni_manifest.as_deref().unwrap_or(CNI);
+        self.cni = artifacts.iter().find(|path| *path == cni).cloned();
+        if self.script.is_none() && self.cni.is_none() {
             return Err(DriverError::new(
                 "cni-missing",
                 format!(
-                    "the package has no `{}`; without a network plugin no node gets ready: put its manifest there, \
-                     or name it in `cni_manifest`",
-                    self.cni
+                    "the package has no `{cni}`; without a network plugin no node gets ready: put its manifest there, \
+                     or name it in `cni_manifest`"
                 ),
             )
             .phase("preflight"));

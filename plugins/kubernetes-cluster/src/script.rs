@@ -1,22 +1,15 @@
-//! The vendor's own script: uploaded, run with its parameters in a file, its answer checked.
+//! The vendor's own script: uploaded, run on the control-plane node, then on the workers side by side.
 //!
-//! It runs on the control plane first, and then on the workers in parallel. It reads
-//!
-//! | variable | what |
-//! |---|---|
-//! | `VNFM_ROLE` | `master` or `worker` |
-//! | `VNFM_PARAMETERS` | path of a JSON file (0600): nodes, addresses, networks, proxies |
-//! | `VNFM_CLUSTER` | on workers: path of the JSON that the control plane's run printed |
-//!
-//! and prints JSON: `server`, `bearer_token`, `ssl_ca_cert`, `ssl_ca_cert_hash`, `certificate_key`; only the first two
-//! must be there, and only the control plane's answer counts. Nothing of it is ever in a command line.
+//! It is given one argument, a file that only root can read with its parameters as lines `NAME='value'`; nothing
+//! of them is ever in a command line. On the control-plane node its answer counts: the JSON at the end of what it prints.
+//! What of it workers need (`SERVER`, `BOOTSTRAP_TOKEN`, `SSL_CA_CERT_HASH`) is among their parameters.
 
 use crate::install::{Access, Story, first_failure};
 use crate::machine::{FOLDER, Machine, State};
 use crate::plan::{Node, Plan};
 use futures::future::join_all;
 use serde::Deserialize;
-use serde_json::json;
+use std::fmt::Write as _;
 use vnfm_plugin_sdk::prelude::*;
 
 const PHASE: &str = "script";
@@ -29,8 +22,12 @@ struct Answer {
     ssl_ca_cert: Option<String>,
     ssl_ca_cert_hash: Option<String>,
     certificate_key: Option<Secret>,
+    bootstrap_token: Option<Secret>,
     username: Option<String>,
 }
+
+/// A script's parameters, by name.
+type Parameters<'a> = Vec<(&'a str, &'a str)>;
 
 /// Installs the cluster by the script at `path` in the package.
 ///
@@ -49,65 +46,73 @@ pub(crate) async fn install(
     };
     story.reach_all(&hosts).await?;
     story.tell(20, &format!("the vendor's script `{path}` on `{}`", master.node.name)).await;
-    let text = run(master, path, "master", None).await?;
-    let access = understand(master, &text)?;
+    let mut parameters = common(plan, &plan.master, "master");
+    parameters.push(("CLUSTER_ADDRESS", &plan.api_address));
+    parameters.push(("POD_CIDR", &plan.pod_cidr));
+    parameters.push(("CLUSTER_CIDR", &plan.service_cidr));
+    let manifest = format!("{FOLDER}/cni.yaml");
+    if let Some(cni) = &plan.cni {
+        master.put(Upload::artifact(&manifest, cni), PHASE).await?;
+        parameters.push(("CNI_MANIFEST", &manifest));
+    }
+    let text = run(master, path, &parameters).await?;
+    let answer = understand(master, &text)?;
     story.tell(60, "the vendor's script on the workers").await;
-    let runs = workers
-        .iter()
-        .map(|worker| async { run(worker, path, "worker", Some(&text)).await.map(|_| ()) });
+    let runs = workers.iter().map(|worker| {
+        let mut parameters = common(plan, worker.node, "worker");
+        parameters.push(("SERVER", &answer.server));
+        let token = answer.bootstrap_token.as_ref().map(Secret::reveal);
+        parameters.extend(token.map(|token| ("BOOTSTRAP_TOKEN", token)));
+        parameters
+            .extend(answer.ssl_ca_cert_hash.as_deref().map(|hash| ("SSL_CA_CERT_HASH", hash)));
+        async move { run(worker, path, &parameters).await.map(|_| ()) }
+    });
     first_failure(join_all(runs).await)?;
     story.tell(100, "the vendor's script has installed the cluster").await;
-    Ok(access)
+    Ok(answer.into_access())
 }
 
 /// Runs the script on one host, unless it ran there; returns what it printed.
 async fn run(
     host: &Machine<'_>,
     path: &str,
-    role: &str,
-    cluster: Option<&str>,
+    parameters: &Parameters<'_>,
 ) -> Result<String, DriverError> {
     let state = host.state(PHASE).await?;
     if state == State::Running {
         host.finish(PHASE).await?;
     } else if state != State::Done(0) {
         host.put(Upload::artifact(format!("{FOLDER}/vendor.sh"), path).mode("0700"), PHASE).await?;
-        let parameters = parameters(host.plan, host.node, role);
-        host.put(Upload::new(format!("{FOLDER}/vendor.json"), parameters), PHASE).await?;
-        if let Some(cluster) = cluster {
-            host.put(Upload::new(format!("{FOLDER}/cluster.json"), cluster), PHASE).await?;
-        }
-        let line = format!(
-            "env VNFM_ROLE={role} VNFM_PARAMETERS={FOLDER}/vendor.json VNFM_CLUSTER={FOLDER}/cluster.json \
-             {FOLDER}/vendor.sh"
-        );
-        host.step(PHASE, &line).await?;
+        let file = format!("{FOLDER}/vendor.env");
+        host.put(Upload::new(&file, lines(parameters)), PHASE).await?;
+        host.step(PHASE, &format!("{FOLDER}/vendor.sh {file}")).await?;
     }
     host.output_of(PHASE).await
 }
 
-fn parameters(plan: &Plan, node: &Node, role: &str) -> String {
-    let show = |node: &Node| json!({ "name": node.name, "address": node.address });
-    json!({
-        "role": role,
-        "node": show(node),
-        "master_node": show(&plan.master),
-        "worker_node": plan.workers.iter().map(show).collect::<Vec<_>>(),
-        "cluster_address": plan.api_address,
-        "pod_cidr": plan.pod_cidr,
-        "cluster_cidr": plan.service_cidr,
-        "proxy": {
-            "http_proxy": plan.proxy.http_proxy,
-            "https_proxy": plan.proxy.https_proxy,
-            "no_proxy": plan.proxy.no_proxy,
-            "k8s_node_cidr": plan.proxy.k8s_node_cidr,
-        },
-    })
-    .to_string()
+/// What each host's script is told.
+fn common<'a>(plan: &'a Plan, node: &'a Node, role: &'a str) -> Parameters<'a> {
+    let mut all = vec![("ROLE", role), ("NODE_NAME", &node.name), ("NODE_ADDRESS", &node.address)];
+    let proxy = &plan.proxy;
+    all.extend(proxy.http_proxy.as_ref().map(|url| ("HTTP_PROXY", url.reveal())));
+    all.extend(proxy.https_proxy.as_ref().map(|url| ("HTTPS_PROXY", url.reveal())));
+    all.extend(proxy.no_proxy.as_deref().map(|hosts| ("NO_PROXY", hosts)));
+    all
+}
+
+/// Lines that a shell can read, whatever the values hold.
+fn lines(parameters: &Parameters<'_>) -> String {
+    let mut text = String::new();
+    for (name, value) in parameters {
+        let value = value.replace('\'', r"'\''");
+        // A `String` takes whatever is written to it.
+        let _ = writeln!(text, "{name}='{value}'");
+    }
+    text
 }
 
 /// Reads the answer: the last JSON object of what it printed, so that it may chat before.
-fn understand(master: &Machine<'_>, text: &str) -> Result<Access, DriverError> {
+fn understand(master: &Machine<'_>, text: &str) -> Result<Answer, DriverError> {
     let wrong = |detail: String| master.refusal("script-answer", PHASE, detail);
     let start = text.rfind("\n{").map_or(0, |at| at + 1);
     let answer: Answer = serde_json::from_str(text[start..].trim()).map_err(|error| {
@@ -121,21 +126,28 @@ fn understand(master: &Machine<'_>, text: &str) -> Result<Access, DriverError> {
     if !answer.server.starts_with("https://") && !answer.server.starts_with("http://") {
         return Err(wrong("`server` of the script's answer is no URL".into()));
     }
-    let Some(token) = answer.bearer_token.filter(|token| !token.is_empty()) else {
+    if answer.bearer_token.as_ref().is_none_or(Secret::is_empty) {
         let hint = if answer.username.is_some() {
             "; Kubernetes takes no password: make a service account token"
         } else {
             ""
         };
         return Err(wrong(format!("the script's answer has no `bearer_token`{hint}")));
-    };
-    Ok(Access {
-        endpoint: answer.server,
-        ca: answer.ssl_ca_cert.unwrap_or_default(),
-        ca_hash: answer.ssl_ca_cert_hash,
-        bearer_token: token.reveal().to_owned(),
-        certificate_key: answer.certificate_key.map(|key| key.reveal().to_owned()),
-    })
+    }
+    Ok(answer)
+}
+
+impl Answer {
+    fn into_access(self) -> Access {
+        let reveal = |secret: Secret| secret.reveal().to_owned();
+        Access {
+            endpoint: self.server,
+            ca: self.ssl_ca_cert.unwrap_or_default(),
+            ca_hash: self.ssl_ca_cert_hash,
+            bearer_token: self.bearer_token.map(reveal).unwrap_or_default(),
+            certificate_key: self.certificate_key.map(reveal),
+        }
+    }
 }
 
 /// What is wrong with JSON, without its words: they may hold secrets.
@@ -145,5 +157,16 @@ fn what(error: &serde_json::Error) -> &'static str {
         serde_json::error::Category::Eof => "it ends too early",
         serde_json::error::Category::Data => "a member is missing or of the wrong type",
         serde_json::error::Category::Io => "it cannot be read",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lines;
+
+    #[test]
+    fn any_value_survives_a_shell() {
+        let text = lines(&vec![("A", "plain"), ("B", "it's $HOME `x`")]);
+        assert_eq!(text, "A='plain'\nB='it'\\''s $HOME `x`'\n");
     }
 }

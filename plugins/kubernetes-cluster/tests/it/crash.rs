@@ -42,7 +42,7 @@ async fn what_runs_on_a_host_is_found_and_awaited() {
         lab.faults.arm(Rule::new("host.exec", slow).on(format!("{host}: kubeadm {step}")));
         let killed = async {
             let begun =
-                format!("{host}: sudo -n -- sh -c '/run/vnfm/vnfm-step start inst-1 {step}");
+                format!("{host}: sudo -n -- sh -c 'sh /run/vnfm/vnfm-step start inst-1 {step}");
             let mut pace = tokio::time::interval(Duration::from_millis(5));
             while !lab.books.calls_of("ssh.run").iter().any(|call| call.subject.starts_with(&begun))
             {

@@ -4,9 +4,9 @@ use crate::lab::Lab;
 
 const GOOD: &str = r#"#!/bin/sh
 # Installs the cluster; chats, then answers.
-echo "installing as $VNFM_ROLE"
-cat $VNFM_PARAMETERS > /root/seen
-echo '{"server": "https://10.0.0.5:6443", "bearer_token": "vendor-token", "ssl_ca_cert_hash": "sha256:00", "certificate_key": "vendor-key"}'
+echo "installing by $1"
+cat $1 > /root/seen
+echo '{"server": "https://10.0.0.5:6443", "bearer_token": "vendor-token", "ssl_ca_cert_hash": "sha256:00", "certificate_key": "vendor-key", "bootstrap_token": "vendor.join"}'
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,18 +19,26 @@ async fn it_runs_on_every_host_and_its_answer_counts() {
     assert_eq!(vim.access_info["bearer_token"], "vendor-token");
     assert_eq!(vim.access_info["certificate_key"], "vendor-key");
     assert_eq!(vim.extra["ssl_ca_cert_hash"], "sha256:00");
-    for (host, role) in [("server-m1", "master"), ("server-w1", "worker"), ("server-w2", "worker")]
-    {
-        let seen = String::from_utf8(lab.hosts.file(host, "/root/seen").unwrap()).unwrap();
-        assert!(
-            seen.contains(&format!("\"role\":\"{role}\"")) && seen.contains("10.244.0.0/16"),
-            "{seen}"
-        );
+    let seen = |host| String::from_utf8(lab.hosts.file(host, "/root/seen").unwrap()).unwrap();
+    let master = seen("server-m1");
+    for line in ["ROLE='master'", "POD_CIDR='10.244.0.0/16'", "CNI_MANIFEST='/run/vnfm/cni.yaml'"] {
+        assert!(master.lines().any(|seen| seen == line), "no {line} in {master}");
+    }
+    for worker in ["server-w1", "server-w2"] {
+        let told = seen(worker);
+        for line in [
+            "ROLE='worker'",
+            "SERVER='https://10.0.0.5:6443'",
+            "BOOTSTRAP_TOKEN='vendor.join'",
+            "SSL_CA_CERT_HASH='sha256:00'",
+        ] {
+            assert!(told.lines().any(|seen| seen == line), "no {line} in {told}");
+        }
     }
     assert_eq!(lab.count("m1", "kubeadm"), 0);
     assert!(!lab.texts().contains("vendor-token"));
     lab.install().await.unwrap();
-    assert_eq!(lab.count("m1", "env VNFM_ROLE=master"), 1, "what has ended well is not run again");
+    assert_eq!(lab.count("m1", "/run/vnfm/vendor.sh"), 1, "what has ended well is not run again");
 }
 
 #[tokio::test(flavor = "multi_thread")]
