@@ -124,6 +124,10 @@ async fn script(shell: &mut Shell, path: &str, args: &[&str], input: &mut Input)
     let mut inner = shell.clone();
     let mut all = vec![path];
     all.extend(args);
+    if path.rsplit('/').next() == Some("vnfm-step") {
+        let argv: Vec<_> = all.into_iter().map(ToOwned::to_owned).collect();
+        return step::vnfm_step(shell, &argv).await;
+    }
     number(&mut inner, &all);
     inner.script(&text, input).await
 }
