@@ -52,7 +52,8 @@ pub(crate) fn problem(status: u16, detail: &str) -> Told {
 
 /// Server-sent events.
 pub(crate) fn events(all: &[Value]) -> Told {
-    let body = all.iter().map(|one| format!("event: progress\ndata: {one}\n\n")).collect();
+    let events: Vec<_> = all.iter().map(|one| format!("event: progress\ndata: {one}")).collect();
+    let body = events.join("\n\n") + "\n\n";
     Told { status: 200, headers: vec![("content-type", "text/event-stream".into())], body }
 }
 

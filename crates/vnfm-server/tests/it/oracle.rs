@@ -1,10 +1,12 @@
-//! The official schemas: all types of SOL003 V3.7.1 in one document, found by `VNFM_SOL_DATA`.
+//! What answers have to look like: the official schemas, all types of SOL003 V3.7.1 in one document, found by
+//! `VNFM_SOL_DATA`; and our own OpenAPI document.
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use vnfm_server::routes;
 
 /// What answers are checked against.
 const TYPES: &[&str] =
@@ -55,4 +57,62 @@ fn the_oracle_refuses_what_the_standard_refuses() {
     let wrong = std::panic::catch_unwind(|| check("ProblemDetails", &json!({"status": "404"})));
     let is_there = std::panic::catch_unwind(load).ok().flatten().is_some();
     assert_eq!(wrong.is_err(), is_there);
+}
+
+/// Panics where our OpenAPI document does not have this answer: its path, method, status, or the shape of its body.
+pub(crate) fn documented(method: &str, path: &str, answer: &crate::bench::Answer) {
+    static DOCUMENT: OnceLock<Value> = OnceLock::new();
+    let document = DOCUMENT.get_or_init(|| serde_yaml::from_str(routes::OPENAPI).unwrap());
+    let segments = |path: &str| path.split('/').map(ToOwned::to_owned).collect::<Vec<_>>();
+    let fits = |template: &str| {
+        let (template, path) = (segments(template), segments(path));
+        let same = |(t, p): (&String, &String)| t == p || t.starts_with('{');
+        template.len() == path.len() && template.iter().zip(&path).all(same)
+    };
+    let Some((template, _)) = routes::PATHS.iter().find(|(template, _)| fits(template)) else {
+        return;
+    };
+    let operation = &document["paths"][*template][method.to_lowercase()];
+    if operation.is_null() {
+        return assert_eq!(answer.status, 405, "{method} {template}");
+    }
+    let what = format!("{method} {template} answers {}", answer.status);
+    let told = &operation["responses"][answer.status.to_string()];
+    assert!(told.is_object(), "{what}, which the document does not have");
+    let told = told["$ref"].as_str().map_or(told, |place| document.pointer(&place[1..]).unwrap());
+    let Some(schema) = told["content"].as_object().and_then(|kinds| kinds.values().next()) else {
+        return assert_eq!(answer.text, "", "{what}");
+    };
+    if schema["schema"]["type"] == "string" {
+        return;
+    }
+    let mut schema = schema["schema"].clone();
+    schema["components"] = document["components"].clone();
+    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let wrong: Vec<_> = validator
+        .iter_errors(&answer.body)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(wrong.is_empty(), "{what} in another shape:\n{}\n{:#}", wrong.join("\n"), answer.body);
+}
+
+#[test]
+fn our_document_refuses_what_it_does_not_have() {
+    let answer = |status: u16, body: Value| crate::bench::Answer {
+        status,
+        headers: reqwest::header::HeaderMap::new(),
+        text: body.to_string(),
+        body,
+    };
+    let vim = json!({"id": "i", "name": "n", "vimType": "t", "createdAt": "2026-01-01T00:00:00Z",
+        "updatedAt": "2026-01-01T00:00:00Z"});
+    documented("GET", "/vnfm/v1/vims/i", &answer(200, vim.clone()));
+    for (method, status, body) in
+        [("GET", 418, json!({})), ("GET", 200, json!({"id": 1})), ("PUT", 200, vim)]
+    {
+        let wrong = std::panic::catch_unwind(|| {
+            documented(method, "/vnfm/v1/vims/i", &answer(status, body));
+        });
+        assert!(wrong.is_err(), "{method} {status}");
+    }
 }
