@@ -37,7 +37,12 @@ pub fn table(figures: &[Figure]) -> String {
     for figure in figures {
         let aim = figure.aim.map_or_else(String::new, |aim| format!("≤ {aim} {}", figure.unit));
         let word = if figure.holds { "" } else { "MISSED" };
-        table.add_row([figure.name.clone(), format!("{:.2} {}", figure.value, figure.unit), aim, word.into()]);
+        table.add_row([
+            figure.name.clone(),
+            format!("{:.2} {}", figure.value, figure.unit),
+            aim,
+            word.into(),
+        ]);
     }
     table.to_string()
 }
@@ -57,12 +62,18 @@ mod tests {
 
     #[test]
     fn a_missed_aim_shows() {
-        let figures =
-            [Figure::at_most(2.0, "a", 1.0, "MiB"), Figure::at_most(2.0, "b", 3.0, "MiB"), Figure::told("c", 4.0, "s")];
+        let figures = [
+            Figure::at_most(2.0, "a", 1.0, "MiB"),
+            Figure::at_most(2.0, "b", 3.0, "MiB"),
+            Figure::told("c", 4.0, "s"),
+        ];
         assert_eq!(figures.clone().map(|figure| figure.holds), [true, false, true]);
         let text = table(&figures);
         assert_eq!(text.lines().filter(|line| line.contains("MISSED")).count(), 1, "{text}");
-        assert!(text.lines().any(|line| line.contains("3.00 MiB") && line.contains("MISSED")), "{text}");
+        assert!(
+            text.lines().any(|line| line.contains("3.00 MiB") && line.contains("MISSED")),
+            "{text}"
+        );
     }
 
     #[test]

@@ -35,7 +35,8 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let plugins = PluginHost::new(config, Arc::new(SystemClock));
     let pin = plugins.allow(LIBRARY).map_err(|error| anyhow!("{error}"))?;
     let driver = plugins.find(&pin.name, Some(&pin.name)).map_err(|error| anyhow!("{error}"))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let host: Arc<dyn HookHost> = Arc::new(Obliging);
     let mut microseconds = Vec::with_capacity(CALLS.1);
     for call in 0..CALLS.0 + CALLS.1 {

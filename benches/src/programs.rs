@@ -21,8 +21,13 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
     let mut figures = Vec::new();
     for name in ["vnfm-server", "vnfmctl", "vnfm-sim", "libkubernetes_cluster.so"] {
         let file = programs.join(name);
-        let size = file.metadata().with_context(|| format!("cannot look at `{}`", file.display()))?.len();
-        figures.push(Figure::told(format!("size of {name}, stripped"), as_float(size) / MIB, "MiB"));
+        let size =
+            file.metadata().with_context(|| format!("cannot look at `{}`", file.display()))?.len();
+        figures.push(Figure::told(
+            format!("size of {name}, stripped"),
+            as_float(size) / MIB,
+            "MiB",
+        ));
     }
     let (mut starts, mut memory) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
@@ -30,8 +35,18 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
         starts.push(milliseconds);
         memory.push(mib);
     }
-    figures.push(Figure::at_most(100.0, "server: start to listening, empty", median(starts)?, "ms"));
-    figures.push(Figure::at_most(25.0, "server: resident memory when idle", median(memory)?, "MiB"));
+    figures.push(Figure::at_most(
+        100.0,
+        "server: start to listening, empty",
+        median(starts)?,
+        "ms",
+    ));
+    figures.push(Figure::at_most(
+        25.0,
+        "server: resident memory when idle",
+        median(memory)?,
+        "MiB",
+    ));
     Ok(figures)
 }
 
@@ -51,7 +66,11 @@ fn start(programs: &Path) -> Result<(f64, f64)> {
     let mut line = String::new();
     let out = server.0.stdout.take().context("the server has no output")?;
     BufReader::new(out).read_line(&mut line).context("cannot read the server's first line")?;
-    ensure!(line.starts_with("listening on "), "the server does not say where it listens, but `{}`", line.trim());
+    ensure!(
+        line.starts_with("listening on "),
+        "the server does not say where it listens, but `{}`",
+        line.trim()
+    );
     let milliseconds = began.elapsed().as_secs_f64() * 1000.0;
     Ok((milliseconds, resident(server.0.id())?))
 }

@@ -8,7 +8,8 @@ use vnfm_tests::sources::{files, root};
 
 /// Every code of every crate, with the crate.
 fn all() -> Vec<(&'static str, &'static Code)> {
-    let of = |name: &'static str, codes: Vec<&'static Code>| codes.into_iter().map(move |c| (name, c));
+    let of =
+        |name: &'static str, codes: Vec<&'static Code>| codes.into_iter().map(move |c| (name, c));
     of("vnfm-core", vnfm_core::codes())
         .chain(of("vnfm-store", vnfm_store::PACKAGE_CODES.to_vec()))
         .chain(of("vnfm-openstack", vnfm_openstack::CODES.to_vec()))
@@ -26,14 +27,16 @@ fn rendered() -> String {
          request may work later without anybody changing anything.\n\n## Operations and requests\n\n\
          | code | again | means | next | from |\n|---|---|---|---|---|\n",
     );
-    let sorted: BTreeMap<_, _> = all().into_iter().map(|(from, code)| (code.name, (from, code))).collect();
+    let sorted: BTreeMap<_, _> =
+        all().into_iter().map(|(from, code)| (code.name, (from, code))).collect();
     for (name, (from, code)) in sorted {
         let again = match code.kind {
             ErrorKind::Unavailable => "yes",
             ErrorKind::Refused => "no",
             _ => "no, a bug",
         };
-        writeln!(page, "| `{name}` | {again} | {} | {} | `{from}` |", code.means, code.next).unwrap();
+        writeln!(page, "| `{name}` | {again} | {} | {} | `{from}` |", code.means, code.next)
+            .unwrap();
     }
     page.push_str("\n## The facade\n\n| code | means | next |\n|---|---|---|\n");
     for (name, means, next) in vnfm_server::problem::CODES {
@@ -54,7 +57,10 @@ fn the_page_of_errors_is_current() {
         std::fs::write(&path, &wanted).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == wanted, "docs/errors.md is not current: run this test with VNFM_UPDATE_GENERATED=1");
+    assert!(
+        found == wanted,
+        "docs/errors.md is not current: run this test with VNFM_UPDATE_GENERATED=1"
+    );
 }
 
 #[test]
@@ -62,7 +68,11 @@ fn a_code_has_one_meaning() {
     let mut seen: BTreeMap<&str, &Code> = BTreeMap::new();
     for (from, code) in all() {
         let before = seen.insert(code.name, code);
-        assert!(before.is_none_or(|before| before == code), "`{}` of {from} means two things", code.name);
+        assert!(
+            before.is_none_or(|before| before == code),
+            "`{}` of {from} means two things",
+            code.name
+        );
     }
 }
 
