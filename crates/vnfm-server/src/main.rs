@@ -3,11 +3,31 @@
 
 use anyhow::Context as _;
 use clap::Parser as _;
+use std::process::ExitCode;
+use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 use vnfm_server::compose::Server;
 use vnfm_server::config::{Config, Flags};
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "why it does not start is for whoever started it")]
+fn report(error: &anyhow::Error) {
+    eprintln!("error: {error:#}");
+}
+
+/// How long threads that read files or run a hook may take to end, once nothing is served any more.
+const LAST_THREADS: Duration = Duration::from_secs(2);
+
+fn run() -> anyhow::Result<()> {
     let flags = Flags::parse();
     log(flags.log_json);
     let config = Config::load(flags)?;
@@ -15,12 +35,14 @@ fn main() -> anyhow::Result<()> {
         anyhow::bail!("another TLS provider is installed already");
     }
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).min(4);
-    tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .enable_all()
         .build()
-        .context("cannot start the runtime")?
-        .block_on(serve(config))
+        .context("cannot start the runtime")?;
+    let outcome = runtime.block_on(serve(config));
+    runtime.shutdown_timeout(LAST_THREADS);
+    outcome
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {

@@ -19,14 +19,22 @@ impl Drop for Server {
 }
 
 fn command(data: &Path) -> Command {
+    listening("127.0.0.1:0", data)
+}
+
+fn listening(address: &str, data: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vnfm-server"));
-    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(data);
+    command.args(["--listen", address, "--data"]).arg(data);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
 fn start(data: &Path) -> Server {
-    let mut process = command(data).spawn().unwrap();
+    started(&mut command(data))
+}
+
+fn started(command: &mut Command) -> Server {
+    let mut process = command.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let url = line.trim().strip_prefix("listening on ").map(ToOwned::to_owned);
@@ -72,24 +80,49 @@ async fn it_starts_answers_and_ends_on_sigterm() {
 #[test]
 fn a_second_server_on_the_same_folder_is_kept_out() {
     let data = tempfile::tempdir().unwrap();
-    let _first = start(data.path());
+    let first = start(data.path());
     let second = command(data.path()).output().unwrap();
     assert!(!second.status.success());
     let said = String::from_utf8(second.stderr).unwrap();
-    assert!(said.contains(data.path().to_str().unwrap()) && said.contains("process"), "{said}");
+    let folder = data.path().to_str().unwrap();
+    assert!(said.starts_with(&format!("error: cannot use `{folder}/vnfm.db`: ")), "{said}");
+    assert!(said.contains(&format!("the process {} has it open", first.process.id())), "{said}");
+    assert!(said.contains("hint: stop that one, or give this one another data folder"), "{said}");
+}
+
+#[tokio::test]
+async fn with_a_certificate_and_a_token_it_serves_others() {
+    let data = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+    let file = |name: &str, text: &str| {
+        let path = data.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let mut command = listening("0.0.0.0:0", data.path());
+    command.arg("--tls-cert").arg(file("cert.pem", &cert));
+    command.arg("--tls-key").arg(file("key.pem", &key));
+    command.arg("--token-file").arg(file("token", "0123456789abcdef\n"));
+    let server = started(&mut command);
+    let url = server.url.replace("0.0.0.0", "127.0.0.1") + "/vnfm/v1/health";
+    assert!(url.starts_with("https://"), "{url}");
+    let trusted = reqwest::Certificate::from_pem(cert.as_bytes()).unwrap();
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([trusted]).build().unwrap();
+    assert_eq!(client.get(&url).send().await.unwrap().status(), 401);
+    let allowed = client.get(&url).bearer_auth("0123456789abcdef").send().await.unwrap();
+    assert_eq!(allowed.status(), 200);
 }
 
 #[test]
 fn it_does_not_listen_where_others_could_use_it_without_a_login() {
     let data = tempfile::tempdir().unwrap();
-    let mut open = command(data.path());
-    let refused =
-        open.args(["--token-file", "/dev/null"]).env("VNFM_LISTEN", "0.0.0.0:0").output().unwrap();
-    assert!(!refused.status.success(), "an empty token is none");
-    let mut open = Command::new(env!("CARGO_BIN_EXE_vnfm-server"));
-    let refused = open.args(["--listen", "0.0.0.0:0", "--data"]).arg(data.path()).output().unwrap();
+    let refused = listening("0.0.0.0:0", data.path()).output().unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(!refused.status.success() && said.contains("--tls-cert"), "{said}");
+    let refused = command(data.path()).args(["--token-file", "/dev/null"]).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("shorter than 16 characters"), "{said}");
 }
 
 #[test]
