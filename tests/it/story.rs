@@ -1,5 +1,23 @@
-//! The whole story in the simulated world, with both packages, by the built programs.
+//! The story in the simulated world, by the built programs: told to its end, and with everything that may go wrong.
+//!
+//! | module | what |
+//! |---|---|
+//! | `clients` | many at once |
+//! | `crashes` | `kill -9` of the server in the middle |
+//! | `joins` | a worker whose join fails, and each way on |
+//! | `packages` | the seed's package, scripts of vendors, hosts without Kubernetes |
+//! | `passwords` | the VIM's password changes in the middle |
+//! | `secrets` | what was planted is nowhere to be found |
 
+mod clients;
+mod crashes;
+mod joins;
+mod packages;
+mod passwords;
+mod secrets;
+
+use vnfm_tests::simulated::Simulated;
+use vnfm_tests::stage::Stage;
 use vnfm_tests::story::{play, steps};
 
 /// Longest in seconds, once the programs are built.
@@ -24,4 +42,12 @@ fn vnf_a_from_tosca_carries_vnf_b_and_both_go_without_a_trace() {
 #[test]
 fn vnf_a_from_base_hot_carries_vnf_b_and_both_go_without_a_trace() {
     holds("base-hot");
+}
+
+/// A simulated world with these flags, and a server that knows its cloud.
+fn stage(flags: &[&str], log: &str) -> (Simulated, Stage) {
+    let folder = tempfile::tempdir().unwrap();
+    let sim = Simulated::start(folder.path(), flags);
+    let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), log);
+    (sim, stage)
 }

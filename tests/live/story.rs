@@ -1,6 +1,16 @@
-//! The whole story on real OpenStack, real hosts with kubeadm and real Kubernetes, with both packages.
+//! The story on real OpenStack, real hosts with kubeadm and real Kubernetes: told to its end with both packages,
+//! and with the server killed in the middle. At the end the cloud is asked whether it is as empty as before.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use vnfm_tests::cloud::Cloud;
 use vnfm_tests::live::neighbour;
+use vnfm_tests::programs::until;
+use vnfm_tests::stage::{LONG, Stage, VNF_A, VNF_B};
 use vnfm_tests::story::{play, steps};
 
 fn holds(package: &str) {
@@ -23,4 +33,108 @@ fn vnf_a_from_tosca_carries_vnf_b_and_both_go_without_a_trace() {
 #[test]
 fn vnf_a_from_base_hot_carries_vnf_b_and_both_go_without_a_trace() {
     holds("base-hot");
+}
+
+/// The real cloud, as it was before.
+struct Real {
+    clouds: PathBuf,
+    hosts: PathBuf,
+    before: BTreeSet<String>,
+}
+
+impl Real {
+    /// Nothing, loudly, where a neighbour is missing.
+    fn find() -> Option<Self> {
+        let (clouds, hosts) = (neighbour("VNFM_LIVE_OPENSTACK")?, neighbour("VNFM_LIVE_HOSTS")?);
+        let before = Cloud::login(&clouds).inventory(&hosts);
+        Some(Self { clouds, hosts, before })
+    }
+
+    fn stage(&self) -> Stage {
+        Stage::new(tempfile::tempdir().unwrap(), &self.clouds, 22, "info")
+    }
+
+    fn cloud(&self) -> Cloud {
+        Cloud::login(&self.clouds)
+    }
+
+    /// Waits until nothing is there that was not there before; hosts go a little after their servers.
+    fn is_as_before(&self) {
+        let mut left = BTreeSet::new();
+        let settled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            until("nothing is left behind", Duration::from_secs(30), || {
+                left =
+                    self.cloud().inventory(&self.hosts).difference(&self.before).cloned().collect();
+                left.is_empty().then_some(())
+            });
+        }));
+        assert!(settled.is_ok(), "left behind: {left:#?}");
+    }
+}
+
+impl Drop for Real {
+    /// A story that broke off leaves no stack behind.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.cloud().delete_stacks(&self.before);
+        }
+    }
+}
+
+/// Begins to instantiate VNF-A, kills the server once `look` says so, starts it again, and plays to the end.
+fn killed_when(look: impl Fn(&Real, &str, &Value) -> bool) {
+    let Some(real) = Real::find() else { return };
+    let mut stage = real.stage();
+    let (id, request) = stage.create_a("vnf-a-k8s-cluster");
+    let op = stage.instantiate(VNF_A, &request);
+    let path = format!("/vnfm/v1/op_occs/{op}/progress");
+    until("the moment of the crash", LONG, || {
+        let now = stage.server.get(&path);
+        assert!(now["error"].is_null(), "{now:#}");
+        look(&real, &id, &now).then_some(())
+    });
+    stage.server.kill();
+    stage.server.begin();
+    stage.ends_as(&op, "COMPLETED");
+    let stacks = real.cloud().stack_states(&id);
+    assert_eq!(stacks, ["CREATE_COMPLETE"]);
+    let cluster = stage.a_is_up(3);
+    stage.b_lives_on(&cluster);
+    stage.bring_down(VNF_B);
+    stage.bring_down(VNF_A);
+    stage.ends();
+    real.is_as_before();
+}
+
+#[test]
+fn killed_while_the_stack_is_in_progress_it_goes_on() {
+    killed_when(|real, id, _| {
+        real.cloud().stack_states(id).contains(&"CREATE_IN_PROGRESS".to_owned())
+    });
+}
+
+#[test]
+fn killed_during_a_join_it_goes_on() {
+    killed_when(|_, _, _| !kubeadms("join").is_empty());
+}
+
+/// The `kubeadm` of this name that run on this machine, whose hosts are namespaces: their process ids.
+fn kubeadms(command: &str) -> Vec<String> {
+    let output = Command::new("pgrep").args(["-f", &format!("^kubeadm {command} ")]).output();
+    let output = output.unwrap();
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_vendors_script_makes_the_cluster() {
+    let Some(real) = Real::find() else { return };
+    let stage = real.stage();
+    let (_, request) = stage.create_a("vnf-a-vendor-script");
+    stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
+    let cluster = stage.a_is_up(3);
+    stage.b_lives_on(&cluster);
+    stage.bring_down(VNF_B);
+    stage.bring_down(VNF_A);
+    stage.ends();
+    real.is_as_before();
 }

@@ -7,6 +7,10 @@
 //! stack/      starts the real neighbours; `cargo xtask stack` calls it
 //! ```
 
+pub mod cloud;
 pub mod live;
+pub mod programs;
+pub mod simulated;
 pub mod sources;
+pub mod stage;
 pub mod story;

@@ -1,0 +1,80 @@
+//! `kill -9` of the server: started again on its data, it goes on by itself and ends as if nothing had happened.
+
+use serde_json::{Value, json};
+use vnfm_tests::programs::until;
+use vnfm_tests::simulated::Simulated;
+use vnfm_tests::stage::{LONG, Stage, VNF_A, VNF_B};
+
+use super::stage;
+
+const SAMPLE: &str = "vnf-a-k8s-cluster";
+
+/// Begins to instantiate VNF-A, kills the server once `look` says so, starts it again, and plays to the end.
+fn killed_when(flags: &[&str], rule: Option<&Value>, look: impl Fn(&Simulated) -> bool) {
+    let (sim, mut stage) = stage(flags, "info");
+    let (_, request) = stage.create_a(SAMPLE);
+    if let Some(rule) = rule {
+        sim.arm(rule);
+    }
+    let op = stage.instantiate(VNF_A, &request);
+    until("the moment of the crash", LONG, || look(&sim).then_some(()));
+    stage.server.kill();
+    stage.server.begin();
+    stage.ends_as(&op, "COMPLETED");
+    is_as_if_nothing_had_happened(&sim, &stage);
+}
+
+fn is_as_if_nothing_had_happened(sim: &Simulated, stage: &Stage) {
+    assert_eq!(sim.touched_stacks(), 1, "{:#?}", sim.calls("heat.", ""));
+    let masters = sim.hosts_that_ran("kubeadm init");
+    let mut workers = sim.hosts_that_ran("kubeadm join");
+    assert_eq!((masters.len(), workers.len()), (1, 2), "{masters:?} {workers:?}");
+    workers.dedup();
+    assert_eq!(workers.len(), 2, "one host joined twice");
+    let resets = sim.calls("host.exec", ": kubeadm reset");
+    assert!(resets.is_empty(), "what ran was thrown away: {resets:#?}");
+    sim.is_lawful();
+    let cluster = stage.a_is_up(3);
+    stage.b_lives_on(&cluster);
+    stage.bring_down(VNF_B);
+    stage.bring_down(VNF_A);
+    stage.ends();
+    sim.is_clean();
+}
+
+#[test]
+fn killed_while_the_stack_is_in_progress_it_goes_on() {
+    killed_when(&["--server-build", "1500"], None, |sim| {
+        sim.calls("heat.stack_create", "").iter().any(|call| call["status"] == 201)
+    });
+}
+
+#[test]
+fn killed_during_the_init_it_goes_on() {
+    let slow =
+        json!({"call": "host.exec", "subject": ": kubeadm init", "fault": {"delayMs": 3000}});
+    killed_when(&[], Some(&slow), |sim| sim.seen() > 0);
+}
+
+#[test]
+fn killed_during_a_join_it_goes_on() {
+    let slow = json!({"call": "host.exec", "subject": ": kubeadm join", "times": 2, "fault": {"delayMs": 3000}});
+    killed_when(&[], Some(&slow), |sim| sim.seen() > 0);
+}
+
+#[test]
+fn killed_while_the_stack_goes_it_goes_on() {
+    let (sim, mut stage) = stage(&[], "info");
+    let (_, request) = stage.create_a(SAMPLE);
+    stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
+    sim.arm(&json!({"call": "heat.resource_delete", "fault": {"delayMs": 2000}}));
+    let begun = stage.server.ctl(&["vnf", "terminate", VNF_A]);
+    let op = begun["vnfLcmOpOccId"].as_str().unwrap();
+    until("the stack's deletion", LONG, || (sim.seen() > 0).then_some(()));
+    stage.server.kill();
+    stage.server.begin();
+    stage.ends_as(op, "COMPLETED");
+    stage.server.ctl(&["vnf", "delete", VNF_A]);
+    stage.ends();
+    sim.is_clean();
+}

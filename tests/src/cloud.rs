@@ -1,0 +1,103 @@
+//! An OpenStack, asked directly: what a checker wants to know must not come from the drivers that it checks.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+/// What is looked at: a word for people, the service, the path, the key in the answer.
+const KINDS: &[(&str, &str, &str, &str)] = &[
+    ("stack", "orchestration", "/stacks", "stacks"),
+    ("server", "compute", "/servers", "servers"),
+    ("key pair", "compute", "/os-keypairs", "keypairs"),
+    ("port", "network", "/v2.0/ports", "ports"),
+    ("network", "network", "/v2.0/networks", "networks"),
+    ("security group", "network", "/v2.0/security-groups", "security_groups"),
+    ("image", "image", "/v2/images", "images"),
+];
+
+/// A login.
+#[derive(Debug)]
+pub struct Cloud {
+    token: String,
+    catalog: Value,
+}
+
+impl Cloud {
+    /// Logs in with the entry `nfv` of a clouds.yaml.
+    pub fn login(clouds: &Path) -> Self {
+        let file: Value = serde_yaml::from_str(&std::fs::read_to_string(clouds).unwrap()).unwrap();
+        let auth = &file["clouds"]["nfv"]["auth"];
+        let body = json!({ "auth": {
+            "identity": { "methods": ["password"], "password": { "user": {
+                "name": auth["username"], "domain": { "id": "default" }, "password": auth["password"] } } },
+            "scope": { "project": { "name": auth["project_name"], "domain": { "id": "default" } } } } });
+        let url = format!("{}/auth/tokens", auth["auth_url"].as_str().unwrap());
+        let mut answer = ureq::post(&url).send_json(body).unwrap();
+        let token = answer.headers()["X-Subject-Token"].to_str().unwrap().to_owned();
+        let catalog = answer.body_mut().read_json::<Value>().unwrap()["token"]["catalog"].clone();
+        Self { token, catalog }
+    }
+
+    /// Everything of a kind.
+    pub fn list(&self, service: &str, path: &str, key: &str) -> Vec<Value> {
+        let url = format!("{}{path}", self.at(service));
+        let mut answer = ureq::get(&url).header("X-Auth-Token", &self.token).call().unwrap();
+        answer.body_mut().read_json::<Value>().unwrap()[key].as_array().unwrap().clone()
+    }
+
+    /// The id of the network into which external connection points are plugged.
+    pub fn network(&self) -> String {
+        let found = self.list("network", "/v2.0/networks?name=provider", "networks");
+        found[0]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The state of the stacks that carry this instance's id in their name.
+    pub fn stack_states(&self, instance: &str) -> Vec<String> {
+        let stacks = self.list("orchestration", "/stacks", "stacks");
+        let ours = stacks.iter().filter(|stack| {
+            stack["stack_name"].as_str().is_some_and(|name| name.contains(instance))
+        });
+        ours.map(|stack| stack["stack_status"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Everything that is there, by kind, name and id, and the hosts that have a folder below `hosts`.
+    pub fn inventory(&self, hosts: &Path) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for (kind, service, path, key) in KINDS {
+            for item in self.list(service, path, key) {
+                let item = if item["keypair"].is_object() { &item["keypair"] } else { &item };
+                let name = item["stack_name"].as_str().or(item["name"].as_str());
+                let id = item["id"].as_str().unwrap_or_default();
+                found.insert(format!("{kind} {} {id}", name.unwrap_or_default()));
+            }
+        }
+        let folders = std::fs::read_dir(hosts).into_iter().flatten().flatten();
+        let disks = folders.filter(|folder| folder.path().join("console.log").is_file());
+        found.extend(disks.map(|host| format!("host {}", host.file_name().to_string_lossy())));
+        found
+    }
+
+    /// Asks for the deletion of every stack that was not there before; does not wait.
+    pub fn delete_stacks(&self, before: &BTreeSet<String>) {
+        for stack in self.list("orchestration", "/stacks", "stacks") {
+            let word = |field: &str| stack[field].as_str().unwrap();
+            if !before.contains(&format!("stack {} {}", word("stack_name"), word("id"))) {
+                let path = format!("/stacks/{}/{}", word("stack_name"), word("id"));
+                let url = format!("{}{path}", self.at("orchestration"));
+                ureq::delete(&url).header("X-Auth-Token", &self.token).call().unwrap();
+            }
+        }
+    }
+
+    fn at(&self, service: &str) -> &str {
+        let entries = self.catalog.as_array().unwrap();
+        let entry = entries.iter().find(|entry| entry["type"] == service).unwrap();
+        let endpoints = entry["endpoints"].as_array().unwrap();
+        let public = endpoints.iter().find(|endpoint| endpoint["interface"] == "public").unwrap();
+        public["url"].as_str().unwrap()
+    }
+}

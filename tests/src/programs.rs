@@ -1,0 +1,234 @@
+//! The built programs as processes: `vnfm-server` on a free port with a data folder of its own, and `vnfmctl`.
+//!
+//! Nothing outlives its value: what is started is ended by its recorded id when it is dropped.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A program beside this test's own.
+pub fn program(name: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let found = own.parent().unwrap().parent().unwrap().join(name);
+    assert!(found.is_file(), "there is no `{}`: run `cargo build` first", found.display());
+    found
+}
+
+/// Between two looks at what is waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Waits until `look` sees something; fails when it does not in time.
+pub fn until<T>(what: &str, at_most: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(began.elapsed() < at_most, "not within {at_most:?}: {what}");
+        std::thread::park_timeout(LOOK_AGAIN);
+    }
+}
+
+/// Starts a program, its words into `log`; returns it with the first line of its data.
+pub(crate) fn start(command: &mut Command, log: &Path) -> (Child, String) {
+    let words = File::options().create(true).append(true).open(log).unwrap();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(words);
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    if line.trim().is_empty() {
+        let _ = child.wait(); // it has closed its output: it ends
+        panic!("{command:?} says nothing but:\n{}", std::fs::read_to_string(log).unwrap());
+    }
+    (child, line.trim().to_owned())
+}
+
+/// How a command of `vnfmctl` went.
+#[derive(Debug)]
+pub struct Said {
+    /// Its exit code.
+    pub code: i32,
+    /// Standard output.
+    pub data: String,
+    /// Standard error.
+    pub words: String,
+}
+
+/// A server with its data folder, which may be killed and started again.
+#[derive(Debug)]
+pub struct Server {
+    child: Option<Child>,
+    url: String,
+    folder: PathBuf,
+    log: String,
+}
+
+impl Server {
+    /// Starts a server in `folder`, with the plugin `kubernetes-cluster` allowed; `log` is its `VNFM_LOG`.
+    pub fn start(folder: &Path, log: &str) -> Self {
+        let plugins = folder.join("data/plugins");
+        let allowed = Command::new(program("vnfmctl"))
+            .args(["plugin", "allow"])
+            .arg(program("libkubernetes_cluster.so"))
+            .arg("--dir")
+            .arg(plugins)
+            .output()
+            .unwrap();
+        assert!(allowed.status.success(), "{}", String::from_utf8_lossy(&allowed.stderr));
+        let mut server = Self {
+            child: None,
+            url: String::new(),
+            folder: folder.to_owned(),
+            log: log.to_owned(),
+        };
+        std::fs::write(folder.join("server.yaml"), CONFIGURATION).unwrap();
+        server.begin();
+        server
+    }
+
+    /// Starts it on its data folder, at a free port.
+    pub fn begin(&mut self) {
+        let mut command = Command::new(program("vnfm-server"));
+        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(self.folder.join("data"));
+        command.arg("--config").arg(self.folder.join("server.yaml")).env("VNFM_LOG", &self.log);
+        let (child, line) = start(&mut command, &self.log_file());
+        self.child = Some(child);
+        let url = line.split_whitespace().find(|word| word.starts_with("http"));
+        url.unwrap_or_else(|| panic!("no address in `{line}`")).clone_into(&mut self.url);
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// What it has logged, over all its lives.
+    pub fn logged(&self) -> String {
+        std::fs::read_to_string(self.log_file()).unwrap_or_default()
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.folder.join("server.log")
+    }
+
+    /// A request as any client makes it: its status and body.
+    pub fn http(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().into();
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url))
+            .header("content-type", "application/json")
+            .body(body.to_owned())
+            .unwrap();
+        let mut answer = agent.run(request).unwrap();
+        let text = answer.body_mut().read_to_string().unwrap();
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        (answer.status().as_u16(), body)
+    }
+
+    /// A page that must be there.
+    pub fn get(&self, path: &str) -> Value {
+        let (status, body) = self.http("GET", path, "");
+        assert_eq!(status, 200, "GET {path}: {body}");
+        body
+    }
+
+    /// Runs a command of `vnfmctl` against it.
+    pub fn run(&self, words: &[&str]) -> Said {
+        self.feed(words, "")
+    }
+
+    /// The same, with something to read.
+    pub fn feed(&self, words: &[&str], input: &str) -> Said {
+        let mut command = Command::new(program("vnfmctl"));
+        command.args(["--server", &self.url]).args(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let code = output.status.code().unwrap_or(-1);
+        let said = Said { code, data: text(&output.stdout), words: text(&output.stderr) };
+        self.keep(words, &said);
+        said
+    }
+
+    /// Keeps what was said: a checker reads all of it.
+    fn keep(&self, words: &[&str], said: &Said) {
+        let mut text = String::new();
+        writeln!(text, "$ vnfmctl {}\n{}{}", words.join(" "), said.data, said.words).unwrap();
+        let file = self.folder.join("vnfmctl.log");
+        let mut file = File::options().create(true).append(true).open(file).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// A command that must go well; its data.
+    pub fn ctl(&self, words: &[&str]) -> Value {
+        let said = self.run(&[&["-o", "json"], words].concat());
+        assert_eq!(
+            said.code,
+            0,
+            "`vnfmctl {}`: {}{}",
+            words.join(" "),
+            said.words,
+            self.last_words()
+        );
+        serde_json::from_str(&said.data).unwrap_or(Value::Null)
+    }
+
+    /// A command that the server must refuse; its reason.
+    pub fn refused(&self, words: &[&str]) -> String {
+        let said = self.run(words);
+        assert_eq!(said.code, 3, "`vnfmctl {}`: {said:?}", words.join(" "));
+        said.words
+    }
+
+    /// Waits until nobody drives an operation any more; what it is then.
+    pub fn ended(&self, op: &str, at_most: Duration) -> Value {
+        let path = format!("/vnfm/v1/op_occs/{op}/progress");
+        let driven = ["STARTING", "PROCESSING", "ROLLING_BACK"];
+        until(&format!("the end of operation `{op}`"), at_most, || {
+            let now = self.get(&path);
+            let is_driven = driven.contains(&now["operationState"].as_str().unwrap());
+            (!is_driven).then_some(now)
+        })
+    }
+
+    fn last_words(&self) -> String {
+        let log = self.logged();
+        let lines: Vec<_> = log.lines().collect();
+        format!("\nserver:\n{}", lines[lines.len().saturating_sub(12)..].join("\n"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill(); // it may have ended by itself
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A crash is noticed soon, so that a test does not wait for it.
+const CONFIGURATION: &str = "\
+limits: {lease_seconds: 2}
+plugins: {implementations: {mgmt-drivers-kubernetes: kubernetes-cluster}}
+";

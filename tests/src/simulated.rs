@@ -1,0 +1,116 @@
+//! `vnfm-sim` as a process of its own: it outlives the server, and checkers read its books.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use serde_json::{Value, json};
+
+use crate::programs::{program, start};
+
+/// A simulated world.
+#[derive(Debug)]
+pub struct Simulated {
+    child: Child,
+    endpoints: Value,
+}
+
+impl Simulated {
+    /// Starts a world with these flags; its files go below `folder`.
+    pub fn start(folder: &Path, flags: &[&str]) -> Self {
+        let mut command = Command::new(program("vnfm-sim"));
+        command.arg("--data").arg(folder.join("world")).args(flags);
+        let (child, line) = start(&mut command, &folder.join("world.log"));
+        Self { child, endpoints: serde_json::from_str(&line).unwrap() }
+    }
+
+    /// Its clouds.yaml.
+    pub fn clouds(&self) -> PathBuf {
+        self.endpoints["cloudsYaml"].as_str().unwrap().into()
+    }
+
+    /// The port at which its hosts' sshd listen.
+    pub fn ssh_port(&self) -> u64 {
+        self.endpoints["sshPort"].as_u64().unwrap()
+    }
+
+    fn url(&self, page: &str) -> String {
+        format!("{}/{page}", self.endpoints["control"].as_str().unwrap())
+    }
+
+    /// A page of its books.
+    pub fn page(&self, page: &str) -> Vec<Value> {
+        let mut answer = ureq::get(self.url(page)).call().unwrap();
+        answer.body_mut().read_json::<Value>().unwrap().as_array().unwrap().clone()
+    }
+
+    /// Adds a line to the script of faults.
+    pub fn arm(&self, rule: &Value) {
+        ureq::post(self.url("faults")).send_json(rule).unwrap();
+    }
+
+    /// Forgets the script of faults.
+    pub fn disarm(&self) {
+        ureq::delete(self.url("faults")).call().unwrap();
+    }
+
+    /// How many calls the lines of the script have seen, all together.
+    pub fn seen(&self) -> u64 {
+        self.page("faults").iter().map(|line| line["seen"].as_u64().unwrap()).sum()
+    }
+
+    /// Does something to the world.
+    pub fn act(&self, action: &str, with: &Value) {
+        let mut body = with.clone();
+        body["action"] = json!(action);
+        ureq::post(self.url("actions")).send_json(&body).unwrap();
+    }
+
+    /// The calls whose name begins with `name` and whose subject holds `part`.
+    pub fn calls(&self, name: &str, part: &str) -> Vec<Value> {
+        let of_name = |call: &Value| {
+            call["call"].as_str().unwrap().starts_with(name)
+                && call["subject"].as_str().unwrap().contains(part)
+        };
+        self.page("calls").into_iter().filter(of_name).collect()
+    }
+
+    /// How often a stack was made, changed or deleted.
+    pub fn touched_stacks(&self) -> usize {
+        let changes = ["stack_create", "stack_update", "stack_delete", "stack_action"];
+        changes.iter().map(|change| self.calls(&format!("heat.{change}"), "").len()).sum()
+    }
+
+    /// The hosts on which a command has ended with 0, once for each time.
+    pub fn hosts_that_ran(&self, command: &str) -> Vec<String> {
+        let calls = self.calls("host.exec", &format!(": {command}"));
+        let well = calls.iter().filter(|call| call["status"] == 0);
+        let mut hosts: Vec<_> = well
+            .map(|call| call["subject"].as_str().unwrap().split(':').next().unwrap().to_owned())
+            .collect();
+        hosts.sort();
+        hosts
+    }
+
+    /// Fails where something is left, or a rule of the real world was broken.
+    pub fn is_clean(&self) {
+        let left = self.page("left-behind");
+        assert!(left.is_empty(), "left behind: {left:#?}");
+        self.is_lawful();
+    }
+
+    /// Fails where a rule of the real world was broken.
+    pub fn is_lawful(&self) {
+        let violations = self.page("violations");
+        assert!(violations.is_empty(), "violations: {violations:#?}");
+    }
+}
+
+impl Drop for Simulated {
+    fn drop(&mut self) {
+        let _ = self.child.kill(); // it may have ended by itself
+        let _ = self.child.wait();
+    }
+}

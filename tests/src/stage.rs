@@ -1,0 +1,154 @@
+//! The story's pieces, on any cloud: packages, VIM, VNF-A, VNF-B, and the way down.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::cloud::Cloud;
+use crate::programs::Server;
+use crate::sources;
+
+/// The VIM's name, the instances' names, and the name of the VIM that VNF-A becomes.
+pub const VIM: &str = "cloud";
+/// The VNF that makes a cluster.
+pub const VNF_A: &str = "vnf-a";
+/// The VNF that lives on it.
+pub const VNF_B: &str = "vnf-b";
+const CLUSTER: &str = "cluster";
+/// The longest that an operation may take, in either world.
+pub const LONG: Duration = Duration::from_mins(4);
+
+/// A server and a cloud, with the cloud registered.
+#[derive(Debug)]
+pub struct Stage {
+    /// The server.
+    pub server: Server,
+    cloud: PathBuf,
+    ssh_port: u64,
+    folder: TempDir,
+}
+
+impl Stage {
+    /// Starts a server that knows the cloud of this clouds.yaml.
+    pub fn new(folder: TempDir, clouds: &Path, ssh_port: u64, log: &str) -> Self {
+        let server = Server::start(folder.path(), log);
+        let file = clouds.to_string_lossy();
+        server.ctl(&["vim", "register", "--name", VIM, "--config-file", &file, "--cloud", "nfv"]);
+        Self { server, cloud: clouds.to_owned(), ssh_port, folder }
+    }
+
+    /// Onboards a sample, or a package in any folder.
+    pub fn onboard(&self, sample: &str) -> String {
+        let folder = sources::root().join("vnfd-samples").join(sample);
+        let package = self.server.ctl(&["package", "onboard", &folder.to_string_lossy()]);
+        package["id"].as_str().unwrap().to_owned()
+    }
+
+    /// The request of a sample, its placeholders filled for this cloud.
+    pub fn request(&self, sample: &str, vim: &str) -> Value {
+        let file =
+            sources::root().join("vnfd-samples").join(sample).join("requests/instantiate.json");
+        let text = std::fs::read_to_string(file).unwrap();
+        let mut values = vec![("\"@VIM_ID@\"", json!(vim)), ("\"@CLUSTER_NAME@\"", json!(CLUSTER))];
+        values.push(("\"@SSH_PORT@\"", json!(self.ssh_port)));
+        values.push(("\"@SSH_USER@\"", json!("ubuntu")));
+        values.push(("\"@SSH_PASSWORD@\"", json!("secret")));
+        if text.contains("@NETWORK_ID@") {
+            values.push(("\"@NETWORK_ID@\"", json!(Cloud::login(&self.cloud).network())));
+        }
+        let filled =
+            values.iter().fold(text, |text, (name, value)| text.replace(name, &value.to_string()));
+        serde_json::from_str(&filled).unwrap()
+    }
+
+    /// VNF-A of this package, created; returns its id and its request.
+    pub fn create_a(&self, sample: &str) -> (String, Value) {
+        let package = self.onboard(sample);
+        let made = self.server.ctl(&["vnf", "create", "--package", &package, "--name", VNF_A]);
+        let vim = self.server.ctl(&["vim", "show", VIM]);
+        (text(&made["id"]), self.request(&sample_of(sample), &text(&vim["id"])))
+    }
+
+    /// Begins an instantiation; the operation's id.
+    pub fn instantiate(&self, name: &str, request: &Value) -> String {
+        let file = self.folder.path().join(format!("{name}.json"));
+        std::fs::write(&file, request.to_string()).unwrap();
+        let file = file.to_string_lossy();
+        let begun = self.server.ctl(&["vnf", "instantiate", name, "--request", &file]);
+        text(&begun["vnfLcmOpOccId"])
+    }
+
+    /// Waits for an operation's end, which must be this state; what it is then.
+    pub fn ends_as(&self, op: &str, state: &str) -> Value {
+        let end = self.server.ended(op, LONG);
+        assert_eq!(end["operationState"], state, "{end:#}");
+        end
+    }
+
+    /// VNF-A, up and whole: every VNFC, and its cluster as a VIM; that VIM's id.
+    pub fn a_is_up(&self, nodes: usize) -> String {
+        let instance = self.server.ctl(&["vnf", "show", VNF_A]);
+        let info = &instance["instantiatedVnfInfo"];
+        assert_eq!(info["vnfcResourceInfo"].as_array().unwrap().len(), nodes, "{info:#}");
+        let vim = self.server.ctl(&["vim", "show", CLUSTER]);
+        let id = text(&vim["id"]);
+        let connections = instance["vimConnectionInfo"].as_object().unwrap();
+        assert!(connections.values().any(|known| known["vimId"] == id.as_str()), "{instance:#}");
+        self.server.ctl(&["vim", "check", CLUSTER]);
+        id
+    }
+
+    /// VNF-B comes up on VNF-A's cluster, and VNF-A is protected by it.
+    pub fn b_lives_on(&self, cluster: &str) {
+        let package = self.onboard("vnf-b-cnf");
+        self.server.ctl(&["vnf", "create", "--package", &package, "--name", VNF_B]);
+        let op = self.instantiate(VNF_B, &self.request("vnf-b-cnf", cluster));
+        self.ends_as(&op, "COMPLETED");
+        let instance = self.server.ctl(&["vnf", "show", VNF_B]);
+        let pods = instance["instantiatedVnfInfo"]["vnfcResourceInfo"].as_array().unwrap();
+        assert_eq!(pods.len(), 2, "{instance:#}");
+        let id = instance["id"].as_str().unwrap();
+        let why = self.server.refused(&["vnf", "terminate", VNF_A]);
+        assert!(why.contains(VNF_B) && why.contains(id), "{why}");
+        let a = self.server.ctl(&["vnf", "show", VNF_A]);
+        let path = format!("/vnflcm/v2/vnf_instances/{}/terminate", a["id"].as_str().unwrap());
+        let forceful = r#"{"terminationType": "FORCEFUL"}"#;
+        let (status, problem) = self.server.http("POST", &path, forceful);
+        assert_eq!(status, 409, "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(id), "{problem}");
+    }
+
+    /// Takes an instance down and deletes it.
+    pub fn bring_down(&self, name: &str) {
+        let begun = self.server.ctl(&["vnf", "terminate", name]);
+        self.ends_as(&text(&begun["vnfLcmOpOccId"]), "COMPLETED");
+        self.server.ctl(&["vnf", "delete", name]);
+    }
+
+    /// Nothing is left in the server's own books, and no orphan on any VIM; the packages go.
+    pub fn ends(&self) {
+        let orphans = self.server.ctl(&["orphans"]);
+        assert_eq!(orphans, json!([]), "orphans");
+        let vims = self.server.ctl(&["vim", "list"]);
+        assert_eq!(vims.as_array().unwrap().len(), 1, "{vims:#}");
+        for package in self.server.ctl(&["package", "list"]).as_array().unwrap() {
+            self.server.ctl(&["package", "delete", &text(&package["id"])]);
+        }
+        self.server.ctl(&["vim", "delete", VIM]);
+        assert_eq!(self.server.ctl(&["vnf", "list"]), json!([]));
+    }
+}
+
+/// The sample whose request serves a package: itself, or the one that a changed copy in a folder is named after.
+fn sample_of(package: &str) -> String {
+    Path::new(package).file_name().unwrap().to_string_lossy().into_owned()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
+}
