@@ -258,6 +258,11 @@ fn next_page(link: &str) -> Option<String> {
     link.contains("rel=\"next\"").then(|| path[from..].to_owned())
 }
 
+/// The connection that broke while an answer was read.
+pub fn lost(client: &Client, error: &reqwest::Error) -> Failure {
+    Failure::Unreachable { url: client.server.clone(), why: root_cause(error) }
+}
+
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {

@@ -1,6 +1,6 @@
 //! Live progress of an operation: a bar on a terminal, plain lines elsewhere; why it waits is always said.
 
-use crate::client::{Client, Failure, Outcome, parted};
+use crate::client::{Client, Failure, Outcome, lost, parted};
 use crate::output::tell;
 use futures::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -67,8 +67,7 @@ async fn follow(
     let mut stream = response.bytes_stream();
     let mut text = String::new();
     while let Some(chunk) = stream.next().await {
-        let chunk = chunk
-            .map_err(|error| Failure::Unreachable { url: path.clone(), why: error.to_string() })?;
+        let chunk = chunk.map_err(|error| lost(client, &error))?;
         text.push_str(&String::from_utf8_lossy(&chunk));
         while let Some(end) = text.find("\n\n") {
             let event: String = text.drain(..end + 2).collect();

@@ -1,7 +1,7 @@
 //! `vnfmctl op …`
 
 use crate::args::{Format, Op};
-use crate::client::{Client, Failure, Outcome};
+use crate::client::{Client, Outcome, lost};
 use crate::output::{Column, Output, print};
 use crate::watch;
 use reqwest::Method;
@@ -129,10 +129,8 @@ async fn log(client: &Client, output: Output, op: &str, follow: bool) -> Outcome
 async fn next_event(client: &Client, op: &str) -> Outcome<()> {
     let path = format!("/vnfm/v1/op_occs/{op}/events");
     let mut response = client.send(client.request(Method::GET, &path)).await?;
-    let lost =
-        |error: reqwest::Error| Failure::Unreachable { url: path.clone(), why: error.to_string() };
     for _ in 0..2 {
-        if response.chunk().await.map_err(lost)?.is_none() {
+        if response.chunk().await.map_err(|error| lost(client, &error))?.is_none() {
             break;
         }
     }

@@ -14,6 +14,7 @@ use vnfm_core::ports::StoreError;
 use vnfm_core::{Drivers, Engine, EngineParts, Limits};
 use vnfm_server::drive::{self, Wake};
 use vnfm_server::onboarding::Onboarding;
+use vnfm_server::problem;
 use vnfm_server::routes;
 use vnfm_server::state::{AppState, Rotate};
 use vnfm_store::{PackageDir, SqliteStore};
@@ -216,6 +217,10 @@ fn check(path: &str, answer: &Answer) {
     if answer.status >= 400 {
         assert_eq!(answer.headers[CONTENT_TYPE], "application/problem+json", "{answer:?}");
         assert_eq!(answer.body["status"], answer.status, "{answer:?}");
+        let code = answer.body["code"].as_str().unwrap();
+        let ours = problem::CODES.iter().any(|(name, ..)| *name == code);
+        let engines = vnfm_core::codes().iter().any(|one| one.name == code);
+        assert!(ours || engines || code.starts_with("test."), "`{code}` is in no table of codes");
         return oracle::check("ProblemDetails", &answer.body);
     }
     let resource = path.split('/').nth(3).unwrap_or_default();
