@@ -13,6 +13,8 @@ use std::fmt::Write as _;
 use vnfm_plugin_sdk::prelude::*;
 
 const PHASE: &str = "script";
+/// Where the script lies: programs do not run below `/run` on many systems.
+const SCRIPT: &str = "/var/lib/vnfm/vendor.sh";
 
 /// What the script prints.
 #[derive(Deserialize)]
@@ -82,10 +84,10 @@ async fn run(
     if state == State::Running {
         host.finish(PHASE).await?;
     } else if state != State::Done(0) {
-        host.put(Upload::artifact(format!("{FOLDER}/vendor.sh"), path).mode("0700"), PHASE).await?;
+        host.put(Upload::artifact(SCRIPT, path).mode("0700"), PHASE).await?;
         let file = format!("{FOLDER}/vendor.env");
         host.put(Upload::new(&file, lines(parameters)), PHASE).await?;
-        host.step(PHASE, &format!("{FOLDER}/vendor.sh {file}")).await?;
+        host.step(PHASE, &format!("{SCRIPT} {file}")).await?;
     }
     host.output_of(PHASE).await
 }
