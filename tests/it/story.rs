@@ -7,6 +7,7 @@
 //! | `joins` | a worker whose join fails, and each way on |
 //! | `packages` | the seed's package, scripts of vendors, hosts without Kubernetes |
 //! | `passwords` | the VIM's password changes in the middle |
+//! | `refusals` | what is wrong from the beginning |
 //! | `secrets` | what was planted is nowhere to be found |
 
 mod clients;
@@ -14,9 +15,13 @@ mod crashes;
 mod joins;
 mod packages;
 mod passwords;
+mod refusals;
 mod secrets;
 
+use std::path::{Path, PathBuf};
+
 use vnfm_tests::simulated::Simulated;
+use vnfm_tests::sources;
 use vnfm_tests::stage::Stage;
 use vnfm_tests::story::{play, steps};
 
@@ -50,4 +55,24 @@ fn stage(flags: &[&str], log: &str) -> (Simulated, Stage) {
     let sim = Simulated::start(folder.path(), flags);
     let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), log);
     (sim, stage)
+}
+
+/// A copy of a sample; the folder's name stays.
+fn copy(sample: &str, folder: &Path) -> PathBuf {
+    let from = sources::root().join("vnfd-samples").join(sample);
+    let to = folder.join(sample);
+    copy_all(&from, &to);
+    to
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_all(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The story on real OpenStack, real hosts with kubeadm and real Kubernetes: told to its end with both packages,
 //! and with the server killed in the middle. At the end the cloud is asked whether it is as empty as before.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -95,6 +95,9 @@ fn killed_when(look: impl Fn(&Real, &str, &Value) -> bool) {
     });
     stage.server.kill();
     stage.server.begin();
+    let joins = joins_until_the_end(&stage, &path);
+    assert_eq!(joins.len(), 2, "each worker joins: {joins:?}");
+    assert!(joins.values().all(|ids| ids.len() == 1), "one kubeadm on each host: {joins:?}");
     stage.ends_as(&op, "COMPLETED");
     let stacks = real.cloud().stack_states(&id);
     assert_eq!(stacks, ["CREATE_COMPLETE"]);
@@ -116,6 +119,20 @@ fn killed_while_the_stack_is_in_progress_it_goes_on() {
 #[test]
 fn killed_during_a_join_it_goes_on() {
     killed_when(|_, _, _| !kubeadms("join").is_empty());
+}
+
+/// Every `kubeadm join` that is seen until the operation ends: its process ids by the host's network namespace.
+fn joins_until_the_end(stage: &Stage, path: &str) -> BTreeMap<PathBuf, BTreeSet<String>> {
+    let mut seen = BTreeMap::<_, BTreeSet<_>>::new();
+    until("the end of the operation", LONG, || {
+        for id in kubeadms("join") {
+            if let Ok(host) = std::fs::read_link(format!("/proc/{id}/ns/net")) {
+                seen.entry(host).or_default().insert(id);
+            }
+        }
+        (stage.server.get(path)["operationState"] != "PROCESSING").then_some(())
+    });
+    seen
 }
 
 /// The `kubeadm` of this name that run on this machine, whose hosts are namespaces: their process ids.

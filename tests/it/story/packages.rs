@@ -1,12 +1,11 @@
 //! Packages of others: the seed's own, vendors' scripts, and hosts without Kubernetes.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
-use vnfm_tests::sources;
 use vnfm_tests::stage::{VNF_A, VNF_B};
 
-use super::stage;
+use super::{copy, stage};
 
 /// What every script here begins with; a simulated host's shell knows no more than such lines.
 const SCRIPT: &str = "#!/bin/sh
@@ -18,26 +17,6 @@ fn with_script(script: &str, folder: &Path) -> String {
     let copy = copy("vnf-a-vendor-script", folder);
     std::fs::write(copy.join("Scripts/install_k8s_cluster.sh"), script).unwrap();
     copy.to_string_lossy().into_owned()
-}
-
-/// A copy of a sample; the folder's name stays.
-fn copy(sample: &str, folder: &Path) -> PathBuf {
-    let from = sources::root().join("vnfd-samples").join(sample);
-    let to = folder.join(sample);
-    copy_all(&from, &to);
-    to
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy_all(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 #[test]
