@@ -38,7 +38,7 @@ async fn doing_it_again_changes_nothing() {
 async fn workers_join_side_by_side() {
     let lab = Lab::new().await;
     lab.faults
-        .arm(Rule::new("host.exec", Fault::Delay { delay_ms: 300 }).on("kubeadm join").nth(1, 2));
+        .arm(Rule::new("host.exec", Fault::Delay { delay_ms: 3000 }).on("kubeadm join").nth(1, 2));
     lab.install().await.unwrap();
     let calls = lab.books.calls();
     let at = |call: &str, host: &str, words: &str| {
