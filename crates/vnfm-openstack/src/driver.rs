@@ -11,7 +11,7 @@
 use crate::access::Access;
 use crate::errors::{STACK_FOREIGN, STACK_STAYS, stack_failure};
 use crate::heat::{self, Blueprint, Phase, Resource, Stack, stack_name};
-use crate::patience::patiently;
+use crate::patience::{once_logged_in, patiently};
 use crate::plan::{flavour, has_base_hot};
 use crate::prepare::{Prepared, prepare};
 use crate::session::{Cloud, Sessions};
@@ -108,7 +108,8 @@ impl InfraDriver for OpenStack {
         };
         upload_images(cx, &cloud, what, &mut prepared).await?;
         let blueprint = blueprint(what, &prepared, &cx.ownership.instance_id)?;
-        let stack = own_or_new(cx, &cloud, &blueprint).await?;
+        let doing = format!("create stack `{}`", stack_name(&cx.ownership.instance_id));
+        let stack = once_logged_in(cx, &doing, || own_or_new(cx, &cloud, &blueprint)).await?;
         let stack = finished(cx, &cloud, &stack).await?;
         let seen = patiently(cx, &format!("read what stack `{}` holds", stack.name), || async {
             inventory::look(&cloud, &stack).await.map(Waited::Done)

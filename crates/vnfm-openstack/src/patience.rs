@@ -26,6 +26,8 @@ struct Trouble {
     refused: RefusedLogin,
     error: Option<PortError>,
     reason: String,
+    /// Whether only a refused login is waited out.
+    only_logins: bool,
 }
 
 /// Looks until it is so. `doing` begins the error where the deadline comes first.
@@ -38,7 +40,35 @@ where
     F: Fn() -> Fut,
     Fut: Future<Output = Result<Waited<T>, PortError>>,
 {
-    let trouble = Mutex::new(Trouble::default());
+    waited(cx, doing, Trouble::default(), look).await
+}
+
+/// Does something that observes before it acts, again after each refused login. All else ends it: what acts
+/// counts its own attempts.
+pub(crate) async fn once_logged_in<T, F, Fut>(
+    cx: &VimCall<'_>,
+    doing: &str,
+    act: F,
+) -> Result<T, PortError>
+where
+    F: Fn() -> Fut,
+    Fut: Future<Output = Result<T, PortError>>,
+{
+    let trouble = Trouble { only_logins: true, ..Trouble::default() };
+    waited(cx, doing, trouble, || async { act().await.map(Waited::Done) }).await
+}
+
+async fn waited<T, F, Fut>(
+    cx: &VimCall<'_>,
+    doing: &str,
+    trouble: Trouble,
+    look: F,
+) -> Result<T, PortError>
+where
+    F: Fn() -> Fut,
+    Fut: Future<Output = Result<Waited<T>, PortError>>,
+{
+    let trouble = Mutex::new(trouble);
     let seen = |reason: &str| {
         cx.watcher.waiting(reason);
         reason.clone_into(&mut lock(&trouble).reason);
@@ -91,10 +121,10 @@ fn tolerated<T>(
 ) -> Result<Waited<T>, PortError> {
     let refused = error.code() == &LOGIN_REFUSED;
     let passing = error.is_unavailable() && error.code() != &STACK_FAILED_FOR_NOW;
-    if !refused && !passing {
+    let mut trouble = lock(trouble);
+    if !refused && (!passing || trouble.only_logins) {
         return Err(error);
     }
-    let mut trouble = lock(trouble);
     if refused {
         trouble.refused = Some((version, cx.clock.now()));
     }

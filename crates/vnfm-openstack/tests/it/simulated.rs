@@ -167,6 +167,35 @@ async fn a_password_that_changes_in_the_middle_is_waited_for() {
     is_clean(&world);
 }
 
+/// The same just when the stack was made and is looked for, and before anything was made at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_password_that_changes_around_the_creation_is_waited_for() {
+    for call in ["heat.stack_create", "heat.stack_list"] {
+        let world = slow_world().await;
+        let place = place(&world);
+        let what = OneVdu::default().on(&place);
+        let prepared = place.prepare(&what).await.unwrap();
+        world.faults().arm(Rule::new(call, Fault::Delay { delay_ms: 300 }));
+        let changes = async {
+            let called = async {
+                while world.faults().script()[0].1 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(20), called).await.unwrap();
+            world.cloud().set_password("nfv", "planted-new-password");
+            place.ear.hears("refuses the login; `vnfmctl vim update cloud`").await;
+            place.vim.set_access("password", "planted-new-password");
+        };
+        let (made, ()) = tokio::join!(place.allocate(&what, &prepared), changes);
+        let made_by_heat = |call: &vnfm_sim::books::Call| call.status == 201;
+        let creations = world.books().calls_of("heat.stack_create");
+        assert_eq!(creations.into_iter().filter(made_by_heat).count(), 1, "{call}");
+        place.release(&what, made.unwrap().handle).await.unwrap();
+        is_clean(&world);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_password_that_nobody_brings_ends_at_the_deadline() {
     let world = slow_world().await;
