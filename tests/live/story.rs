@@ -125,14 +125,24 @@ fn killed_during_a_join_it_goes_on() {
 fn joins_until_the_end(stage: &Stage, path: &str) -> BTreeMap<PathBuf, BTreeSet<String>> {
     let mut seen = BTreeMap::<_, BTreeSet<_>>::new();
     until("the end of the operation", LONG, || {
-        for id in kubeadms("join") {
+        let running = kubeadms("join");
+        let is_own = |id: &String| !parent(id).is_some_and(|parent| running.contains(&parent));
+        // A program that it starts looks like it for a moment.
+        for id in running.iter().filter(|id| is_own(id)) {
             if let Ok(host) = std::fs::read_link(format!("/proc/{id}/ns/net")) {
-                seen.entry(host).or_default().insert(id);
+                seen.entry(host).or_default().insert(id.clone());
             }
         }
         (stage.server.get(path)["operationState"] != "PROCESSING").then_some(())
     });
     seen
+}
+
+/// The process that started this one; nothing where it is gone by now.
+fn parent(id: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    Some(line.trim().to_owned())
 }
 
 /// The `kubeadm` of this name that run on this machine, whose hosts are namespaces: their process ids.
