@@ -38,7 +38,11 @@ async fn it_runs_on_every_host_and_its_answer_counts() {
     assert_eq!(lab.count("m1", "kubeadm"), 0);
     assert!(!lab.texts().contains("vendor-token"));
     lab.install().await.unwrap();
-    assert_eq!(lab.count("m1", "/var/lib/vnfm/vendor.sh"), 1, "what has ended well is not run again");
+    assert_eq!(
+        lab.count("m1", "/var/lib/vnfm/vendor.sh"),
+        1,
+        "what has ended well is not run again"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
