@@ -37,8 +37,9 @@ async fn doing_it_again_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn workers_join_side_by_side() {
     let lab = Lab::new().await;
-    lab.faults
-        .arm(Rule::new("host.exec", Fault::Delay { delay_ms: 3000 }).on("kubeadm join").nth(1, 2));
+    lab.faults.arm(
+        Rule::new("host.exec", Fault::Delay { delay_ms: 1000 }).on(": kubeadm join").nth(1, 2),
+    );
     lab.install().await.unwrap();
     let calls = lab.books.calls();
     let at = |call: &str, host: &str, words: &str| {
