@@ -91,7 +91,7 @@ impl Package {
         crate::path::normalise(path).is_ok_and(|normal| self.archive.has(&normal))
     }
 
-    /// The SHA-256 of the archive in hexadecimal; for a folder, of its [`pack`](crate::pack)ed form.
+    /// The SHA-256 of the archive in hexadecimal; for a folder, of its [`pack`](crate::pack())ed form.
     pub fn sha256(&self) -> &str {
         self.archive.sha256()
     }

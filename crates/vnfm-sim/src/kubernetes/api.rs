@@ -1,7 +1,7 @@
 //! The API server's paths and verbs: create, read, change, delete, list, and their errors.
 //!
 //! Errors are the real server's `Status` bodies with its words; what it defaults and refuses on
-//! create is done in [`admit`].
+//! create is done in `admit`.
 
 use std::sync::Arc;
 
