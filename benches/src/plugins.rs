@@ -5,14 +5,13 @@
 //! host service, the effects as JSON.
 
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use async_trait::async_trait;
-use jiff::Timestamp;
 use serde_json::{Value, json};
+use vnfm::SystemClock;
 use vnfm_core::ports::{Clock, HookHost, HookRequest, MgmtDrivers, PortError};
 use vnfm_plugin_host::{Config, PluginHost};
 
@@ -82,17 +81,4 @@ impl HookHost for Obliging {
     }
 
     fn log(&self, _level: &str, _text: &str) {}
-}
-
-struct SystemClock;
-
-impl Clock for SystemClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::now()
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "this is the clock")]
-    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(tokio::time::sleep(duration))
-    }
 }

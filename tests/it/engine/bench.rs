@@ -1,14 +1,13 @@
 //! Ports in memory. The VIM and the hooks keep books; any call can be told to fail, by its number.
 
 use async_trait::async_trait;
-use futures::future::{BoxFuture, pending};
+use futures::future::pending;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use vnfm_core::ports::*;
 use vnfm_core::{Drivers, Engine, EngineParts, Limits};
 use vnfm_descriptor::Package;
@@ -211,20 +210,8 @@ impl HostServices for NoHosts {
     }
 }
 
-/// Real time, so that leases of the database's clock agree with it; long waits are cut short.
-struct ShortClock;
-
-impl Clock for ShortClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::now()
-    }
-    #[expect(clippy::disallowed_methods, reason = "this is the Clock")]
-    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(tokio::time::sleep(duration))
-    }
-}
-
-/// The package of VNF-A in the seed spelling, which declares no parameters; its hooks are `instantiate_end` and `terminate_end`.
+/// The package of VNF-A in the seed's spelling, which declares no parameters; its hooks are `instantiate_end` and
+/// `terminate_end`.
 fn package() -> Arc<Package> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-a-seed");
     Arc::new(Package::open(&folder, &vnfm_descriptor::Limits::default()).unwrap())
@@ -249,7 +236,8 @@ pub(super) fn engine_with(store: Arc<dyn Store>, world: &Arc<World>, limits: Lim
         drivers: Drivers::default().with(Vim(world.clone())),
         mgmt: Arc::new(OnePlugin(Arc::new(Hooks(world.clone(), declaration)))),
         host: Arc::new(NoHosts),
-        clock: Arc::new(ShortClock),
+        // Real time, so that leases of the database's clock agree with it.
+        clock: Arc::new(vnfm::SystemClock),
         limits,
     })
 }
