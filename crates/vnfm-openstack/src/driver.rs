@@ -21,9 +21,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use vnfm_core::ports::{
     Allocated, Allocation, Clock, InfraDriver, OwnedResource, Ownership, PortError, Release, Vim,
-    VimCall, VimReport, Waited,
+    VimCall, VimReport, Waited, wait,
 };
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo};
 
@@ -31,6 +32,10 @@ use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo};
 const SHORT: SignedDuration = SignedDuration::from_secs(90);
 /// How often a creation whose answer was lost is asked for.
 const CREATIONS: u32 = 3;
+/// How long a name that belongs to no stack that Heat shows is taken for one that Heat is about to let go of.
+const NAME_HELD: SignedDuration = SignedDuration::from_secs(30);
+/// The first pause before such a name is asked for again.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// How often Heat is asked to delete one stack.
 const DELETIONS: u32 = 4;
 /// Between two looks at the resources of a stack that is being made, looks at the stack alone.
@@ -257,23 +262,40 @@ async fn own_or_new(
             }
         }
     }
-    let mut lost = None;
-    for _ in 0..CREATIONS {
-        match heat::create(cloud, cx.ownership, blueprint).await {
-            Ok(_) => {}
-            Err(error) if error.is_unavailable() => lost = Some(error),
-            Err(error) => return Err(error),
+    created(cx, cloud, blueprint).await
+}
+
+/// Asks for the stack until it is there. Heat holds the name of a deleted stack a moment longer than it shows the
+/// stack, so a name that nothing visible has is asked for again.
+async fn created(
+    cx: &VimCall<'_>,
+    cloud: &Cloud<'_>,
+    blueprint: &Blueprint,
+) -> Result<Stack, PortError> {
+    let name = stack_name(&cx.ownership.instance_id);
+    let until = cx.deadline.min(cx.clock.now() + NAME_HELD);
+    let lost = AtomicU32::new(0);
+    let heard = |reason: &str| cx.watcher.waiting(reason);
+    let made = wait(cx.clock, until, FIRST_PAUSE, heard, || async {
+        let answer = heat::create(cloud, cx.ownership, blueprint).await;
+        if matches!(&answer, Err(error) if !error.is_unavailable()) {
+            return answer.map(|_| Waited::NotYet(String::new()));
         }
         // Made, or made by a call whose answer was lost: either way it is looked for by name and tag.
         if let Some(stack) = own(cx, cloud).await? {
-            return Ok(stack);
+            return Ok(Waited::Done(stack));
         }
-    }
-    Err(lost.unwrap_or_else(|| {
+        match answer {
+            Err(error) if lost.fetch_add(1, Ordering::Relaxed) + 1 >= CREATIONS => Err(error),
+            Err(error) => Ok(Waited::NotYet(error.to_string())),
+            Ok(_) => Ok(Waited::NotYet(format!("Heat to let go of the name `{name}`"))),
+        }
+    });
+    made.await?.ok_or_else(|| {
         let detail =
             "Heat says that a stack of that name exists, but does not show it to this project";
         PortError::new(&STACK_FOREIGN, format!("create stack `{name}`"), detail).on(name)
-    }))
+    })
 }
 
 /// The stack with our name, if it carries our tag.

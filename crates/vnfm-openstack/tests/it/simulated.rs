@@ -116,6 +116,21 @@ async fn a_creation_whose_answer_is_lost_makes_one_stack() {
     }
 }
 
+/// Heat refuses the name of a deleted stack for a moment after it has stopped showing the stack.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_heat_still_holds_is_asked_for_again() {
+    let world = world(Duration::ZERO).await;
+    let place = place(&world);
+    let what = OneVdu::default().on(&place);
+    world.faults().arm(Rule::new("heat.stack_create", Fault::Status { status: 409 }).nth(1, 4));
+    let made = place.make(&what).await.unwrap();
+    assert_eq!(creations(&world), 5);
+    let heard = place.ear.all();
+    assert!(heard.iter().any(|text| text.contains("let go of the name")), "{heard:?}");
+    place.release(&what, made.handle).await.unwrap();
+    is_clean(&world);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_fails_for_a_while_is_waited_out() {
     let world = slow_world().await;
