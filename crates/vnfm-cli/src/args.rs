@@ -213,6 +213,26 @@ pub enum Vnf {
         #[arg(long)]
         watch: bool,
     },
+    /// Replace what is broken: the VNFCs that are named, else all of them
+    Heal {
+        /// Id or name
+        vnf: String,
+        /// A VNFC, by its id in `vnf show`; again for several
+        #[arg(long = "vnfc", value_name = "ID")]
+        vnfcs: Vec<String>,
+        /// Why, for people and hooks
+        #[arg(long)]
+        cause: Option<String>,
+        /// Replace volumes too
+        #[arg(long)]
+        all: bool,
+        /// Set a member of additionalParams, over those of the instantiation
+        #[arg(long = "param", value_name = "NAME=VALUE")]
+        params: Vec<String>,
+        /// Follow until it has ended
+        #[arg(long)]
+        watch: bool,
+    },
     /// Take its resources away
     Terminate {
         /// Id or name

@@ -3,12 +3,12 @@
 //! A hook is an ordinary journaled step. What it wants changed it returns as [`Effects`]; the engine applies them.
 
 use crate::engine::Engine;
-use crate::lcm::Op;
+use crate::lcm::{self, Op};
 use crate::live::LiveOp;
 use crate::ports::{
-    Allocation, Change, Code, CommandOutput, Effects, ErrorKind, Fence, HookHost, HookInstance,
+    Change, Code, CommandOutput, Effects, ErrorKind, Fence, HookDependent, HookHost, HookInstance,
     HookRequest, HookVim, HttpRequest, InfraDriver, Inventory, MgmtDriver, PortError, RemoteFile,
-    SecretJson, SshCommand, SshTarget, Watcher as _,
+    SecretJson, SshCommand, SshTarget, VimRecord, Watcher as _,
 };
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
@@ -19,30 +19,47 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_descriptor::{Hook, Package};
+use vnfm_types::KeyValuePairs;
 
-/// Finds the MgmtDriver of every hook that the flavour names, checks `additionalParams` by their schemas, and
-/// returns the request as it may be shown.
+/// What a request asks of the hooks.
+pub(crate) struct Asked<'a> {
+    /// Whose hooks.
+    pub(crate) package: &'a Package,
+    /// Of which flavour.
+    pub(crate) flavour: &'a str,
+    /// Such as `instantiate`.
+    pub(crate) operation: &'static str,
+    /// What the hooks will be given.
+    pub(crate) params: &'a KeyValuePairs,
+}
+
+/// Finds the MgmtDriver of every hook that the flavour names, checks the parameters by the schemas of the
+/// operation's hooks, and returns the request's `body` as it may be shown.
 ///
 /// # Errors
 ///
 /// `Unprocessable`, naming the hook or the member.
-pub(crate) fn check_parameters(engine: &Engine, what: &Allocation) -> Result<Value, Refusal> {
-    let body = serde_json::to_value(&what.request).unwrap_or_default();
-    let mut shown = redact(&body, None, &mut Redactor::default());
-    let vnfd = what.package.vnfd();
-    let Some(flavour) = vnfd.flavours.get(&what.request.flavour_id) else { return Ok(shown) };
-    let params = Value::Object(what.request.additional_params.clone());
-    if let Some(schema) = flavour.additional_params_schema("instantiate") {
+pub(crate) fn check_parameters(
+    engine: &Engine,
+    asked: &Asked<'_>,
+    body: &Value,
+) -> Result<Value, Refusal> {
+    let mut shown = redact(body, None, &mut Redactor::default());
+    let flavour = asked.package.vnfd().flavours.get(asked.flavour);
+    let Some(flavour) = flavour else { return Ok(shown) };
+    let params = Value::Object(asked.params.clone());
+    if let Some(schema) = flavour.additional_params_schema(asked.operation) {
         fits(schema, &params, "the VNFD's interface")?;
     }
     for hook in flavour.hooks() {
         let driver = driver_of(engine, hook).map_err(no_driver)?;
         let declared = driver.declaration().hooks.get(&hook.operation);
         let Some(schema) = declared.and_then(|hook| hook.parameters.as_ref()) else { continue };
-        if hook.operation.starts_with("instantiate") {
+        if hook.operation.split('_').next() == Some(asked.operation) {
             let name = format!("hook `{}` of `{}`", hook.operation, driver.declaration().name);
             fits(schema, &params, &name)?;
             let redacted =
@@ -135,10 +152,11 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
     let mut params = op.instantiation()?.additional_params;
     let own: Value = op.request()?;
     if let Some(own) = own.get("additionalParams").and_then(Value::as_object) {
-        params.extend(own.clone());
+        override_with(&mut params, own);
     }
-    let vims = op.engine.store().vims(op.tenant()).await?.into_iter();
-    let vims = vims.filter(|record| record.vim.registered_by.as_deref() == Some(vnf.id.as_str()));
+    let mut vims = op.engine.store().vims(op.tenant()).await?;
+    vims.retain(|record| record.vim.registered_by.as_deref() == Some(vnf.id.as_str()));
+    let dependents = dependents(op, &vims).await?;
     Ok(HookRequest {
         schema_version: 1,
         operation: op.record.op.operation,
@@ -159,13 +177,43 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
             .ok()
             .and_then(|inputs| inputs.as_object().cloned())
             .unwrap_or_default(),
+        dependents,
         vims: vims
+            .into_iter()
             .map(|r| HookVim { id: r.vim.id, name: r.vim.name, vim_type: r.vim.vim_type })
             .collect(),
+        heal: lcm::heal::told(op)?,
         artifacts: hook.artifact.iter().filter_map(in_package).collect(),
         deadline: op.deadline,
         attempt: op.rows.get(&hook.operation).map_or(1, |row| row.attempt),
     })
+}
+
+/// The live VNF instances on `vims`, which `op`'s instance registered.
+async fn dependents(op: &Op, vims: &[VimRecord]) -> Result<Vec<HookDependent>, PortError> {
+    let store = op.engine.store();
+    let mut found = BTreeMap::new();
+    for record in vims {
+        for lives in store.uses(op.tenant(), &record.vim.id).await? {
+            if lives.instance_id != op.instance.vnf.id && !found.contains_key(&lives.instance_id) {
+                let name = store.instance(op.tenant(), &lives.instance_id).await?;
+                found.insert(lives.instance_id, name.vnf.vnf_instance_name);
+            }
+        }
+    }
+    let dependent = |(id, vnf_instance_name)| HookDependent { id, vnf_instance_name };
+    Ok(found.into_iter().map(dependent).collect())
+}
+
+/// Puts `own` over `params`: objects member by member, all else whole; a null takes away (RFC 7396).
+pub(crate) fn override_with(params: &mut KeyValuePairs, own: &KeyValuePairs) {
+    for (name, value) in own {
+        match (params.get_mut(name), value) {
+            (_, Value::Null) => drop(params.remove(name)),
+            (Some(Value::Object(old)), Value::Object(new)) => override_with(old, new),
+            _ => drop(params.insert(name.clone(), value.clone())),
+        }
+    }
 }
 
 /// An artifact that the package brings; one that names an installed plugin brings no file.

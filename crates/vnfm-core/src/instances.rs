@@ -6,8 +6,8 @@ use crate::ports::{Change, InstanceRecord, OutboxRow};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::json;
 use vnfm_types::{
-    CreateVnfRequest, InstantiateVnfRequest, PackageOnboardingState, PackageOperationalState,
-    TerminateVnfRequest, VnfInstance,
+    CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, PackageOnboardingState,
+    PackageOperationalState, TerminateVnfRequest, VnfInstance,
 };
 
 impl Engine {
@@ -72,6 +72,20 @@ impl Engine {
         request: InstantiateVnfRequest,
     ) -> Result<String, Refusal> {
         lcm::instantiate::accept(self, tenant, id, request).await
+    }
+
+    /// Accepts a healing and returns its occurrence's id; see [`lcm::heal::accept`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn heal(
+        &self,
+        tenant: &str,
+        id: &str,
+        request: HealVnfRequest,
+    ) -> Result<String, Refusal> {
+        lcm::heal::accept(self, tenant, id, request).await
     }
 
     /// Accepts a termination and returns its occurrence's id; see [`lcm::terminate::accept`].

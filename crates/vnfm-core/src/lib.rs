@@ -28,5 +28,6 @@ pub fn codes() -> Vec<&'static ports::Code> {
     codes.extend(lcm::CODES);
     codes.extend(hooks::CODES);
     codes.extend(vims::CODES);
+    codes.push(&ports::CANNOT);
     codes
 }

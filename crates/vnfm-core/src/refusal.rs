@@ -187,6 +187,12 @@ pub(crate) const BAD_PARAMETERS: Code = refused(
     "`additionalParams` do not fit the schema that the hook or the VNFD declares",
     "correct the member that the message names",
 );
+/// The request names a VNFC that the instance has not.
+pub(crate) const UNKNOWN_VNFC: Code = refused(
+    "request.unknown-vnfc",
+    "the request names a VNFC that the instance does not have",
+    "use an `id` of the instance's `vnfcResourceInfo`; a healed VNFC has a new one",
+);
 /// The hook's driver is not there.
 pub(crate) const NO_DRIVER: Code = refused(
     "request.no-mgmt-driver",
@@ -207,6 +213,7 @@ pub(crate) const CODES: &[&Code] = &[
     &UNKNOWN_FLAVOUR,
     &NO_PACKAGE,
     &BAD_PARAMETERS,
+    &UNKNOWN_VNFC,
     &NO_DRIVER,
     &UNAVAILABLE,
     &CONFLICT,

@@ -396,19 +396,29 @@ pub(crate) async fn register_for(op: &Op, new: NewVim) -> Result<VimConnectionIn
     Ok(shown)
 }
 
-fn vim_id(instance_id: &str, name: &str) -> String {
+/// The id of the VIM `name` that a hook of an instance registers.
+pub(crate) fn vim_id(instance_id: &str, name: &str) -> String {
     let namespace = Uuid::parse_str(instance_id).unwrap_or(Uuid::NAMESPACE_OID);
     Uuid::new_v5(&namespace, name.as_bytes()).to_string()
 }
 
 /// Takes every VIM that the instance of `op` registered out of the registry.
 pub(crate) async fn unregister_all_of(op: &Op) -> Result<(), PortError> {
+    unregister(op, |_| true).await
+}
+
+/// Takes the VIMs of these names that the instance of `op` registered out of the registry.
+pub(crate) async fn unregister_of(op: &Op, names: &[String]) -> Result<(), PortError> {
+    unregister(op, |name| names.iter().any(|gone| gone == name)).await
+}
+
+async fn unregister(op: &Op, goes: impl Fn(&str) -> bool) -> Result<(), PortError> {
     let store = op.engine.store();
-    let of_instance =
-        store.vims(op.tenant()).await?.into_iter().filter(|record| {
-            record.vim.registered_by.as_deref() == Some(op.instance.vnf.id.as_str())
-        });
-    let changes: Vec<_> = of_instance
+    let owner = Some(op.instance.vnf.id.as_str());
+    let mut gone = store.vims(op.tenant()).await?;
+    gone.retain(|record| record.vim.registered_by.as_deref() == owner && goes(&record.vim.name));
+    let changes: Vec<_> = gone
+        .into_iter()
         .map(|record| Change::RemoveVim {
             tenant: op.tenant().to_owned(),
             id: record.vim.id,

@@ -55,6 +55,7 @@ pub fn instance(record: InstanceRecord, root: &Root) -> VnfInstance {
         this: root.link(&path),
         instantiate: task("instantiate", free && !instantiated),
         terminate: task("terminate", free && instantiated),
+        heal: task("heal", free && instantiated),
     });
     vnf
 }

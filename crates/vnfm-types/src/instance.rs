@@ -83,6 +83,9 @@ pub struct VnfInstanceLinks {
     /// The terminate task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminate: Option<Link>,
+    /// The heal task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heal: Option<Link>,
 }
 
 /// `instantiatedVnfInfo` of [`VnfInstance`].

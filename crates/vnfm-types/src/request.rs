@@ -75,6 +75,24 @@ pub struct TerminateVnfRequest {
     pub additional_params: KeyValuePairs,
 }
 
+/// `HealVnfRequest` (5.5.2.9), with `vnfcInstanceId` and `healScript` as SOL002 5.5.2.9 spells them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HealVnfRequest {
+    /// The VNFCs to heal, by the `id` of their `vnfcResourceInfo`; absent or empty: the whole VNF.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vnfc_instance_id: Vec<String>,
+    /// Why, for people and hooks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// Parameters for hooks and for the driver, over those of the instantiation; `all: true` heals volumes too.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub additional_params: KeyValuePairs,
+    /// A script of the vendor's choice, for hooks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heal_script: Option<String>,
+}
+
 /// `CancelMode` (5.5.2.14), the body of the cancel task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -105,9 +105,7 @@ impl InfraDriver for Vim {
         assert_eq!(prepared["image"], "i", "what `prepare` found has to come back");
         let id = cx.ownership.instance_id.clone();
         self.0.call("allocate", |all| _ = all.insert(id)).await?;
-        let vnfc = VnfcResourceInfo { id: "c1".into(), vdu_id: "v".into(), ..Default::default() };
-        let inventory = Inventory { vnfc_resource_info: vec![vnfc], ..Inventory::default() };
-        Ok(Allocated { handle: json!("h"), inventory, ..Allocated::default() })
+        Ok(allocated())
     }
     async fn release(
         &self,
@@ -117,6 +115,28 @@ impl InfraDriver for Vim {
     ) -> Result<(), PortError> {
         let id = cx.ownership.instance_id.clone();
         self.0.call("release", |all| _ = all.remove(&id)).await
+    }
+    async fn heal(
+        &self,
+        cx: &VimCall<'_>,
+        _: &Allocation,
+        repair: &Repair,
+    ) -> Result<Allocated, PortError> {
+        assert_eq!(repair.handle, "h", "what `allocate` returned has to come back");
+        let id = cx.ownership.instance_id.clone();
+        self.0.call("heal", |all| _ = all.insert(id)).await?;
+        let mut made = allocated();
+        made.inventory.vnfc_resource_info[0].id = format!("{}+", repair.vnfcs[0]);
+        Ok(made)
+    }
+    async fn observe(
+        &self,
+        cx: &VimCall<'_>,
+        _: &Allocation,
+        _: &Value,
+    ) -> Result<Allocated, PortError> {
+        let there = self.0.left().contains(&cx.ownership.instance_id);
+        Ok(if there { allocated() } else { Allocated::default() })
     }
     async fn owned(
         &self,
@@ -131,6 +151,13 @@ impl InfraDriver for Vim {
         };
         Ok(self.0.left().into_iter().map(owned).collect())
     }
+}
+
+/// What an instance is made of.
+fn allocated() -> Allocated {
+    let vnfc = VnfcResourceInfo { id: "c1".into(), vdu_id: "v".into(), ..Default::default() };
+    let inventory = Inventory { vnfc_resource_info: vec![vnfc], ..Inventory::default() };
+    Allocated { handle: json!("h"), inventory, ..Allocated::default() }
 }
 
 /// A MgmtDriver that registers the cluster `https://<instance>` and unregisters it again.

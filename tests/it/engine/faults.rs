@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use vnfm_core::ports::Store;
 use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, RolledBack};
-use vnfm_types::{LcmOperationType, TerminateVnfRequest};
+use vnfm_types::{HealVnfRequest, LcmOperationType, TerminateVnfRequest};
 
 /// How a stopped operation is brought to an end.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,6 +38,7 @@ async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> String {
         LcmOperationType::Terminate => {
             engine.terminate(TENANT, id, TerminateVnfRequest::default()).await.unwrap()
         }
+        LcmOperationType::Heal => engine.heal(TENANT, id, HealVnfRequest::default()).await.unwrap(),
         other => panic!("teach this test how {other} begins"),
     }
 }

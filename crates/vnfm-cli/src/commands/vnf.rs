@@ -66,6 +66,22 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
             }
             task(client, output, (&vnf, "instantiate"), (&body, watch)).await
         }
+        Vnf::Heal { vnf, vnfcs, cause, all, params, watch } => {
+            let mut body = json!({"additionalParams": {}});
+            if all {
+                body["additionalParams"]["all"] = json!(true);
+            }
+            for param in params {
+                set(&mut body["additionalParams"], &param)?;
+            }
+            if !vnfcs.is_empty() {
+                body["vnfcInstanceId"] = json!(vnfcs);
+            }
+            if let Some(cause) = cause {
+                body["cause"] = json!(cause);
+            }
+            task(client, output, (&vnf, "heal"), (&body, watch)).await
+        }
         Vnf::Terminate { vnf, graceful, watch } => {
             let body = match graceful {
                 None => json!({"terminationType": "FORCEFUL"}),

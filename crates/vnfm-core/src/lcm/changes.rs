@@ -1,10 +1,24 @@
 //! `resourceChanges` (SOL003 5.5.2.13) from the inventory that an operation made or took away.
 
-use crate::ports::Inventory;
+use crate::ports::{InstanceRecord, Inventory};
 use vnfm_types::{
     AffectedExtLinkPort, AffectedVirtualLink, AffectedVirtualStorage, AffectedVnfc, ChangeType,
     ResourceChanges,
 };
+
+/// What an instance is made of.
+pub(crate) fn inventory(instance: &InstanceRecord) -> Inventory {
+    let Some(info) = instance.vnf.instantiated_vnf_info.clone() else {
+        return Inventory::default();
+    };
+    Inventory {
+        vnfc_resource_info: info.vnfc_resource_info,
+        ext_cp_info: info.ext_cp_info,
+        ext_virtual_link_info: info.ext_virtual_link_info,
+        vnf_virtual_link_resource_info: info.vnf_virtual_link_resource_info,
+        virtual_storage_resource_info: info.virtual_storage_resource_info,
+    }
+}
 
 /// Everything in `inventory` came.
 pub(crate) fn added(inventory: &Inventory) -> ResourceChanges {
@@ -14,6 +28,35 @@ pub(crate) fn added(inventory: &Inventory) -> ResourceChanges {
 /// Everything in `inventory` went.
 pub(crate) fn removed(inventory: &Inventory) -> ResourceChanges {
     all(inventory, ChangeType::Removed)
+}
+
+/// What went and what came between two inventories; what has the same id in both stayed.
+pub(crate) fn between(before: &Inventory, after: &Inventory) -> ResourceChanges {
+    let mut changes = removed(&without(before, after));
+    let came = added(&without(after, before));
+    changes.affected_vnfcs.extend(came.affected_vnfcs);
+    changes.affected_virtual_links.extend(came.affected_virtual_links);
+    changes.affected_ext_link_ports.extend(came.affected_ext_link_ports);
+    changes.affected_virtual_storages.extend(came.affected_virtual_storages);
+    changes
+}
+
+/// `inventory` without what `other` holds as well.
+fn without(inventory: &Inventory, other: &Inventory) -> Inventory {
+    let mut left = inventory.clone();
+    left.vnfc_resource_info.retain(|one| other.vnfc_resource_info.iter().all(|o| o.id != one.id));
+    left.vnf_virtual_link_resource_info
+        .retain(|one| other.vnf_virtual_link_resource_info.iter().all(|o| o.id != one.id));
+    left.virtual_storage_resource_info
+        .retain(|one| other.virtual_storage_resource_info.iter().all(|o| o.id != one.id));
+    let known = |id: &str| {
+        let links = other.ext_virtual_link_info.iter();
+        links.flat_map(|link| &link.ext_link_ports).any(|port| port.id == id)
+    };
+    for link in &mut left.ext_virtual_link_info {
+        link.ext_link_ports.retain(|port| !known(&port.id));
+    }
+    left
 }
 
 fn all(inventory: &Inventory, change_type: ChangeType) -> ResourceChanges {

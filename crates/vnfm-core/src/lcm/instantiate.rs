@@ -49,7 +49,8 @@ pub const STEPS: &[Step] = &[
     Step::new("prepare", Starting, |op| journaled(prepare(op))),
     Step::hook("instantiate_start", |op| journaled(start_hook(op))),
     Step::new("allocate", Processing, |op| journaled(allocate(op)))
-        .undone_by(|op| silent(release(op))),
+        .undone_by(|op| silent(release(op)))
+        .seen_by(|op| journaled(observe(op))),
     Step::hook("instantiate_end", |op| journaled(end_hook(op))),
     Step::new("register_vims", Processing, |op| journaled(register_vims(op)))
         .undone_by(|op| silent(unregister_vims(op))),
@@ -83,7 +84,14 @@ pub async fn accept(
     let name = instance.vnf.vnf_instance_name.clone();
     let allocation = Allocation { package, request, instance_name: name };
     driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
-    let shown = hooks::check_parameters(engine, &allocation)?;
+    let shown = serde_json::to_value(&allocation.request).unwrap_or_default();
+    let asked = hooks::Asked {
+        package: &allocation.package,
+        flavour: &allocation.request.flavour_id,
+        operation: "instantiate",
+        params: &allocation.request.additional_params,
+    };
+    let shown = hooks::check_parameters(engine, &asked, &shown)?;
     let lives_on = Use {
         tenant: tenant.to_owned(),
         instance_id: instance_id.to_owned(),
@@ -183,6 +191,12 @@ async fn allocate(op: &Op) -> Output<Allocated> {
     let (vim, driver) = op.vim().await?;
     let prepared = op.output::<Prepared>()?.map(|found| found.0).unwrap_or_default();
     driver.allocate(&op.call(&vim), &op.allocation()?, &prepared).await
+}
+
+/// What exists of an allocation that stopped on its way.
+async fn observe(op: &Op) -> Output<Allocated> {
+    let (vim, driver) = op.vim().await?;
+    driver.observe(&op.call(&vim), &op.allocation()?, &Value::Null).await
 }
 
 async fn release(op: &Op) -> Output<()> {

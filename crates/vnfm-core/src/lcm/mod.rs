@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`instantiate`], [`terminate`] | one operation each, top to bottom |
+//! | [`instantiate`], [`heal`], [`terminate`] | one operation each, top to bottom |
 //! | [`runner`] | runs steps, keeps the journal, resumes, undoes |
 //! | `ways_on` | retry, rollback, fail, cancel |
 //! | `explain` | what it does, why it waits, what each way on would do |
@@ -10,6 +10,7 @@
 
 mod changes;
 pub(crate) mod explain;
+pub mod heal;
 pub mod instantiate;
 mod op;
 pub mod runner;
@@ -24,7 +25,8 @@ use crate::ports::Code;
 use vnfm_types::LcmOperationType;
 
 /// Every operation that exists. An operation added here is covered by the generic tests and the fault machine.
-pub const OPERATIONS: &[&Operation] = &[&instantiate::OPERATION, &terminate::OPERATION];
+pub const OPERATIONS: &[&Operation] =
+    &[&instantiate::OPERATION, &heal::OPERATION, &terminate::OPERATION];
 
 /// The operation of a type; `None` where it does not exist.
 pub fn operation(kind: LcmOperationType) -> Option<&'static Operation> {

@@ -21,10 +21,14 @@ use futures::future::{self, Either, FutureExt as _};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 use vnfm_types::LcmOperationState::{
     Completed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
 use vnfm_types::{CancelMode, LcmOperationState, ProblemDetails, VimConnectionInfo};
+
+/// How long a look at what a stopped step left may take.
+const LOOK: Duration = Duration::from_mins(1);
 
 /// Drives a claimed operation until it ends or stops, or the lease is lost.
 ///
@@ -124,7 +128,10 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         begin(op, step, StepStatus::Started).await?;
         match perform(op, step, step.run).await {
             Ok(output) => write(op, step, StepStatus::Done, output).await?,
-            Err(error) => return stop(op, step, error).await,
+            Err(error) => {
+                look(op, step).await?;
+                return stop(op, step, error).await;
+            }
         }
     }
     enter(op, Completed, None).await
@@ -159,6 +166,28 @@ async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError>
         Either::Right((Either::Left(_), _)) => Err(too_late(op, step)),
         Either::Right((Either::Right(_), _)) => Err(cancelled(op)),
     }
+}
+
+/// Keeps what exists of a step that stopped on its way, so that the record of what was given up is true. A VIM that
+/// does not answer leaves the record as it was.
+async fn look(op: &mut Op, step: &Step) -> Result<(), StoreError> {
+    let (Some(look), Some(row)) = (step.look, op.rows.get(step.name)) else { return Ok(()) };
+    let mut row = row.clone();
+    op.deadline = op.clock().now() + LOOK;
+    let looking = AssertUnwindSafe(look(op)).catch_unwind();
+    match future::select(looking, op.clock().sleep(LOOK)).await {
+        Either::Left((Ok(Ok(seen)), _)) => row.output = SecretJson(seen),
+        Either::Left((Ok(Err(error)), _)) => {
+            let text = format!("what exists could not be looked up: {error}");
+            op.watcher().log("warn", step.name, &text);
+            return Ok(());
+        }
+        _ => return Ok(()),
+    }
+    let changes = vec![Change::Journal(Box::new(row.clone()))];
+    op.engine.store().write(Some(&op.fence), changes).await?;
+    op.rows.insert(step.name.to_owned(), row);
+    Ok(())
 }
 
 fn too_late(op: &Op, step: &Step) -> PortError {

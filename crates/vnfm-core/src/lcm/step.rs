@@ -33,6 +33,8 @@ pub struct Step {
     pub run: StepFn,
     /// Its opposite; `None` where there is nothing to undo.
     pub undo: Option<StepFn>,
+    /// What exists of its work, looked up where it stops on its way; kept as its output.
+    pub look: Option<StepFn>,
     /// True where nothing brings back what it takes away: no rollback once it has begun.
     pub irreversible: bool,
     /// True where it is a hook of this name: skipped where the VNFD names none.
@@ -42,13 +44,20 @@ pub struct Step {
 impl Step {
     /// A step with nothing to undo.
     pub const fn new(name: &'static str, state: LcmOperationState, run: StepFn) -> Self {
-        Self { name, state, run, undo: None, irreversible: false, hook: false }
+        Self { name, state, run, undo: None, look: None, irreversible: false, hook: false }
     }
 
     /// The same step, with its opposite.
     #[must_use]
     pub const fn undone_by(mut self, undo: StepFn) -> Self {
         self.undo = Some(undo);
+        self
+    }
+
+    /// The same step, with a look at what exists where it stops on its way.
+    #[must_use]
+    pub const fn seen_by(mut self, look: StepFn) -> Self {
+        self.look = Some(look);
         self
     }
 

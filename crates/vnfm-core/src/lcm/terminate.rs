@@ -16,12 +16,12 @@
 //! | terminate_end   | PROCESSING | vendor hook: names the VIMs to unregister         | no way back   |
 //! | unregister_vims | PROCESSING | takes every VIM of the instance out of the registry | no way back |
 
-use super::changes;
+use super::changes::{self, inventory};
 use super::step::{Operation, Output, Settled, Step, StepOutput, journaled, silent};
 use super::{Op, ways_on};
 use crate::engine::Engine;
 use crate::hooks;
-use crate::ports::{Change, Effects, InstanceRecord, Inventory, PortError, Release, SecretJson};
+use crate::ports::{Change, Effects, InstanceRecord, PortError, Release, SecretJson};
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
@@ -181,18 +181,4 @@ fn terminated(op: &Op) -> Result<InstanceRecord, PortError> {
         crate::ports::merge(&mut record.vnf.metadata, &effects.metadata);
     }
     Ok(record)
-}
-
-/// What an instance is made of, as hooks see it.
-fn inventory(instance: &InstanceRecord) -> Inventory {
-    let Some(info) = instance.vnf.instantiated_vnf_info.clone() else {
-        return Inventory::default();
-    };
-    Inventory {
-        vnfc_resource_info: info.vnfc_resource_info,
-        ext_cp_info: info.ext_cp_info,
-        ext_virtual_link_info: info.ext_virtual_link_info,
-        vnf_virtual_link_resource_info: info.vnf_virtual_link_resource_info,
-        virtual_storage_resource_info: info.virtual_storage_resource_info,
-    }
 }

@@ -8,10 +8,14 @@
 //! | what it makes is named by the instance and tagged by installation and operation | yes |
 //! | a thing with our name but not our tag is never touched | yes |
 //! | `release` of what is not there succeeds; it returns when it is gone | yes |
+//! | `heal` twice is `heal` once: what an interrupted call has replaced is not replaced again | yes |
+//! | `heal` leaves alone what it was not asked to replace: its ids on the VIM stay | yes |
+//! | a VNFC's `id` changes when it is replaced, and only then | yes |
+//! | `observe` changes nothing, and lists what exists whatever state it is in | yes |
 //! | the connection is asked from [`Vim::connection`] at each login, never kept | yes |
 //! | waits end at [`VimCall::deadline`] and say what for through [`Watcher::waiting`] | yes |
 
-use super::{Clock, PortError};
+use super::{Clock, Code, ErrorKind, PortError};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -150,6 +154,19 @@ pub struct Release {
     pub grace_seconds: Option<u32>,
 }
 
+/// What of an instance is to be healed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Repair {
+    /// What `allocate` or the last `heal` returned.
+    pub handle: Value,
+    /// The instance as its record shows it: from before this operation, however often it was interrupted.
+    pub inventory: Inventory,
+    /// The VNFCs to replace, by their `id` in `inventory`. Never empty unless the instance has none.
+    pub vnfcs: Vec<String>,
+    /// Their volumes too.
+    pub with_storage: bool,
+}
+
 /// What `check` found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -234,6 +251,45 @@ pub trait InfraDriver: Send + Sync {
         how: &Release,
     ) -> Result<(), PortError>;
 
+    /// Replaces the VNFCs that `repair` names and brings back whatever else of the instance is missing; returns when
+    /// all of it works. Addresses stay where the port stays.
+    ///
+    /// # Errors
+    ///
+    /// With the VIM's words; the same call again goes on.
+    async fn heal(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        repair: &Repair,
+    ) -> Result<Allocated, PortError> {
+        let _ = (what, repair);
+        Err(PortError::new(
+            &CANNOT,
+            format!("heal on VIM `{}`", cx.vim.name()),
+            "its driver cannot",
+        ))
+    }
+
+    /// What of the instance exists now, for the record of an operation that stopped on its way.
+    ///
+    /// # Errors
+    ///
+    /// Where the VIM cannot be asked.
+    async fn observe(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        handle: &Value,
+    ) -> Result<Allocated, PortError> {
+        let _ = (what, handle);
+        Err(PortError::new(
+            &CANNOT,
+            format!("look at VIM `{}`", cx.vim.name()),
+            "its driver cannot",
+        ))
+    }
+
     /// Everything on the VIM that carries the installation id.
     ///
     /// # Errors
@@ -255,3 +311,11 @@ pub trait InfraDriver: Send + Sync {
         Ok(Vec::new())
     }
 }
+
+/// The driver of this VIM does not do what it was asked to.
+pub(crate) const CANNOT: Code = Code {
+    name: "infra.cannot",
+    kind: ErrorKind::Refused,
+    means: "the driver of this kind of VIM does not support the task",
+    next: "use another operation: terminate and instantiate anew",
+};

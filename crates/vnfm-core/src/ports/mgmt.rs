@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vnfm_types::{KeyValuePairs, LcmOperationType};
+use vnfm_types::{KeyValuePairs, LcmOperationType, VnfcResourceInfo};
 
 /// What a plugin says of itself, before anything of it runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -51,6 +51,12 @@ pub struct HookRequest {
     pub inputs: KeyValuePairs,
     /// VIMs that this instance registered.
     pub vims: Vec<HookVim>,
+    /// Live VNF instances on those VIMs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependents: Vec<HookDependent>,
+    /// What a heal is about; absent in every other operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heal: Option<HookHeal>,
     /// Artifacts of the VNF node.
     pub artifacts: Vec<Value>,
     /// When the hook is dropped.
@@ -98,6 +104,33 @@ pub struct HookVim {
     pub name: String,
     /// Its type.
     pub vim_type: String,
+}
+
+/// A live VNF instance on a VIM that the instance registered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookDependent {
+    /// `VnfInstance.id`.
+    pub id: String,
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_instance_name: Option<String>,
+}
+
+/// What a heal is about.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookHeal {
+    /// The VNFCs that are healed, as they were before; in `heal_end` the inventory holds their successors.
+    pub vnfcs: Vec<VnfcResourceInfo>,
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// As the request names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heal_script: Option<String>,
+    /// Volumes too.
+    pub all: bool,
 }
 
 /// What a hook asks the engine to do; applied, journaled and undone by the engine.

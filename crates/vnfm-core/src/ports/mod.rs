@@ -27,13 +27,14 @@ pub use error::{Code, ErrorKind, PortError};
 pub use host::{
     CommandOutput, HostServices, HttpRequest, HttpResponse, RemoteFile, SshCommand, SshTarget,
 };
+pub(crate) use infra::CANNOT;
 pub use infra::{
-    Allocated, Allocation, InfraDriver, Inventory, OwnedResource, Ownership, Release,
+    Allocated, Allocation, InfraDriver, Inventory, OwnedResource, Ownership, Release, Repair,
     SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
 };
 pub use mgmt::{
-    Declaration, Effects, HookDeclaration, HookHost, HookInstance, HookRequest, HookVim,
-    MgmtDriver, MgmtDrivers, NewVim,
+    Declaration, Effects, HookDeclaration, HookDependent, HookHeal, HookHost, HookInstance,
+    HookRequest, HookVim, MgmtDriver, MgmtDrivers, NewVim,
 };
 pub use packages::Packages;
 pub use records::{

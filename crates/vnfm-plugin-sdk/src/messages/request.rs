@@ -32,6 +32,12 @@ pub struct HookRequest<P = Value> {
     /// VIMs that this instance registered earlier.
     #[serde(default)]
     pub vims: Vec<RegisteredVim>,
+    /// Live VNF instances on those VIMs: what is taken from them is taken from these.
+    #[serde(default)]
+    pub dependents: Vec<Dependent>,
+    /// What a heal is about; absent in every other operation.
+    #[serde(default)]
+    pub heal: Option<Heal>,
     /// Artifacts of the package.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
@@ -78,6 +84,8 @@ impl HookRequest<Value> {
             additional_params,
             inputs: self.inputs,
             vims: self.vims,
+            dependents: self.dependents,
+            heal: self.heal,
             artifacts: self.artifacts,
             deadline: self.deadline,
             attempt: self.attempt,
@@ -256,6 +264,35 @@ pub struct RegisteredVim {
     pub name: String,
     /// Its type.
     pub vim_type: String,
+}
+
+/// A live VNF instance on a VIM that the instance registered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Dependent {
+    /// `VnfInstance.id`.
+    pub id: String,
+    /// Name for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vnf_instance_name: Option<String>,
+}
+
+/// What a heal is about.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[non_exhaustive]
+pub struct Heal {
+    /// The VNFCs that are healed, as they were before; in `heal_end` the inventory holds their successors.
+    pub vnfcs: Vec<Vnfc>,
+    /// Why, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// As the request names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heal_script: Option<String>,
+    /// Volumes too.
+    pub all: bool,
 }
 
 /// A file of the package that the VNFD names as an artifact.

@@ -30,6 +30,7 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}", &["get", "delete"]),
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/instantiate", &["post"]),
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/terminate", &["post"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/heal", &["post"]),
     ("/vnflcm/v2/vnf_lcm_op_occs", &["get"]),
     ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}", &["get"]),
     ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/retry", &["post"]),
@@ -86,6 +87,7 @@ fn lcm() -> Router<App> {
         )
         .route("/vnflcm/v2/vnf_instances/{id}/instantiate", post(vnf_instances::instantiate))
         .route("/vnflcm/v2/vnf_instances/{id}/terminate", post(vnf_instances::terminate))
+        .route("/vnflcm/v2/vnf_instances/{id}/heal", post(vnf_instances::heal))
         .route("/vnflcm/v2/vnf_lcm_op_occs", get(vnf_lcm_op_occs::list))
         .route("/vnflcm/v2/vnf_lcm_op_occs/{id}", get(vnf_lcm_op_occs::show))
         .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/retry", post(vnf_lcm_op_occs::retry))

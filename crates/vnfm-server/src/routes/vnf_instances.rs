@@ -9,7 +9,9 @@ use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use std::collections::BTreeMap;
-use vnfm_types::{CreateVnfRequest, InstantiateVnfRequest, TerminateVnfRequest, VnfInstance};
+use vnfm_types::{
+    CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, TerminateVnfRequest, VnfInstance,
+};
 
 pub(super) async fn create(
     State(app): State<App>,
@@ -62,6 +64,16 @@ pub(super) async fn terminate(
     Json(request): Json<TerminateVnfRequest>,
 ) -> Answer {
     let op_id = app.engine.terminate(TENANT, &id, request).await?;
+    Ok(accepted(&app, &root, &op_id))
+}
+
+pub(super) async fn heal(
+    State(app): State<App>,
+    root: Root,
+    Path(id): Path<String>,
+    Json(request): Json<HealVnfRequest>,
+) -> Answer {
+    let op_id = app.engine.heal(TENANT, &id, request).await?;
     Ok(accepted(&app, &root, &op_id))
 }
 

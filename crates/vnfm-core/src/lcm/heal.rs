@@ -1,0 +1,262 @@
+//! Heal a VNF (SOL003 5.4.9, SOL002 5.4.9): the whole flow, top to bottom.
+//!
+//! ```text
+//!  POST …/vnf_instances/{id}/heal
+//!    │  accept: validate, then one transaction: occurrence in STARTING, the instance's one active
+//!    │  operation, the first notification                            202 Accepted + Location
+//!    ▼
+//!  STARTING ──reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
+//! ```
+//!
+//! | step          | state      | does                                                    | undo        |
+//! |---------------|------------|---------------------------------------------------------|-------------|
+//! | reach_vim     | STARTING   | logs in                                                 | —           |
+//! | heal_start    | PROCESSING | vendor hook: takes out of service what is to be replaced | —           |
+//! | repair        | PROCESSING | replaces the VNFCs, until their successors work         | no way back |
+//! | heal_end      | PROCESSING | vendor hook: configures the successors                  | no way back |
+//! | register_vims | PROCESSING | brings the VIMs of the instance up to date              | no way back |
+//!
+//! The parameters of the instantiation are kept sealed, so a heal needs none; those of its request go over them.
+
+use super::changes::{self, inventory};
+use super::instantiate::Registered;
+use super::step::{Operation, Output, Settled, Step, StepOutput, journaled, silent};
+use super::{Op, ways_on};
+use crate::engine::Engine;
+use crate::hooks;
+use crate::ports::{Allocated, Effects, HookHeal, InstanceRecord, PortError, Repair};
+use crate::redact::{Redactor, redact};
+use crate::refusal::{self, Refusal, Why};
+use crate::vims;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, Starting};
+use vnfm_types::{
+    HealVnfRequest, InstantiateVnfRequest, InstantiationState, LcmOperationState, LcmOperationType,
+    VnfcResourceInfo,
+};
+
+/// The operation, as the runner reads it.
+pub const OPERATION: Operation = Operation { kind: LcmOperationType::Heal, steps: STEPS, settle };
+
+/// The table above.
+pub const STEPS: &[Step] = &[
+    Step::new("reach_vim", Starting, |op| silent(reach_vim(op))),
+    Step::hook("heal_start", |op| journaled(start_hook(op))),
+    Step::new("repair", Processing, |op| journaled(repair(op)))
+        .seen_by(|op| journaled(observe(op)))
+        .irreversible(),
+    Step::hook("heal_end", |op| journaled(end_hook(op))),
+    Step::new("register_vims", Processing, |op| journaled(register_vims(op))),
+];
+
+/// Accepts a healing: its occurrence exists in STARTING when this returns its id.
+///
+/// # Errors
+///
+/// `Conflict` where the instance is NOT_INSTANTIATED or busy; `Unprocessable` where it has no such VNFC or the
+/// parameters do not fit. Nothing was changed then.
+pub async fn accept(
+    engine: &Engine,
+    tenant: &str,
+    instance_id: &str,
+    request: HealVnfRequest,
+) -> Result<String, Refusal> {
+    let instance = engine.store().instance(tenant, instance_id).await?;
+    if instance.vnf.instantiation_state == InstantiationState::NotInstantiated {
+        let what = format!("VNF instance `{instance_id}` is NOT_INSTANTIATED");
+        return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
+    }
+    known_vnfcs(&instance, &request)?;
+    let all = request.additional_params.get("all");
+    if all.is_some_and(|all| !all.is_boolean()) {
+        let what = "additionalParams.all is true or false: whether volumes are replaced too";
+        return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what));
+    }
+    let body = serde_json::to_value(&request).unwrap_or_default();
+    let beginning = ways_on::Beginning {
+        kind: LcmOperationType::Heal,
+        shown: fitting(engine, &instance, &request, &body).await?,
+        request: body,
+        changes: Vec::new(),
+    };
+    ways_on::begin(engine, instance, beginning).await
+}
+
+fn known_vnfcs(instance: &InstanceRecord, request: &HealVnfRequest) -> Result<(), Refusal> {
+    let there = inventory(instance).vnfc_resource_info;
+    let unknown = |id: &&String| there.iter().all(|vnfc| &vnfc.id != *id);
+    let Some(unknown) = request.vnfc_instance_id.iter().find(unknown) else { return Ok(()) };
+    let known: Vec<_> = there.iter().map(|vnfc| format!("{} ({})", vnfc.id, vnfc.vdu_id)).collect();
+    let what = format!(
+        "vnfcInstanceId `{unknown}` is no VNFC of instance `{}`, which has: {}",
+        instance.vnf.id,
+        known.join(", ")
+    );
+    Err(Refusal::new(Why::Unprocessable, &refusal::UNKNOWN_VNFC, what))
+}
+
+/// The parameters, over those of the instantiation, fit the hooks of a heal; the request as it may be shown.
+async fn fitting(
+    engine: &Engine,
+    instance: &InstanceRecord,
+    request: &HealVnfRequest,
+    body: &Value,
+) -> Result<Value, Refusal> {
+    let first: InstantiateVnfRequest =
+        serde_json::from_value(instance.request.0.clone()).unwrap_or_default();
+    let packages = &engine.parts.packages;
+    // Without its package the parameters cannot be checked here; the first step that needs it says so.
+    let Ok(package) = packages.package(&instance.tenant, &instance.vnf_pkg_id).await else {
+        return Ok(redact(body, None, &mut Redactor::default()));
+    };
+    let mut params = first.additional_params;
+    hooks::override_with(&mut params, &request.additional_params);
+    let asked = hooks::Asked {
+        package: &package,
+        flavour: &first.flavour_id,
+        operation: "heal",
+        params: &params,
+    };
+    hooks::check_parameters(engine, &asked, body)
+}
+
+async fn reach_vim(op: &Op) -> Output<()> {
+    let (vim, driver) = op.vim().await?;
+    driver.check(&vim).await.map(|_| ())
+}
+
+/// What the hooks of a heal are told beside everything else; `None` in another operation.
+pub(crate) fn told(op: &Op) -> Result<Option<HookHeal>, PortError> {
+    if op.record.op.operation != LcmOperationType::Heal {
+        return Ok(None);
+    }
+    let request: HealVnfRequest = op.request()?;
+    Ok(Some(HookHeal {
+        vnfcs: meant(op, &request),
+        all: with_storage(&request),
+        cause: request.cause,
+        heal_script: request.heal_script,
+    }))
+}
+
+/// The VNFCs that the request is about: those that it names, else every one.
+fn meant(op: &Op, request: &HealVnfRequest) -> Vec<VnfcResourceInfo> {
+    let named = &request.vnfc_instance_id;
+    let all = inventory(&op.instance).vnfc_resource_info.into_iter();
+    all.filter(|vnfc| named.is_empty() || named.contains(&vnfc.id)).collect()
+}
+
+fn with_storage(request: &HealVnfRequest) -> bool {
+    request.additional_params.get("all").and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// What `heal_start` returned.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StartEffects(pub Effects);
+
+impl StepOutput for StartEffects {
+    const STEP: &'static str = "heal_start";
+}
+
+async fn start_hook(op: &Op) -> Output<StartEffects> {
+    hooks::run(op, "heal_start", &inventory(&op.instance)).await.map(StartEffects)
+}
+
+/// The instance as it is after its repair.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Repaired(pub Allocated);
+
+impl StepOutput for Repaired {
+    const STEP: &'static str = "repair";
+}
+
+async fn repair(op: &Op) -> Output<Repaired> {
+    let (vim, driver) = op.vim().await?;
+    let request: HealVnfRequest = op.request()?;
+    let repair = Repair {
+        handle: op.instance.handle.clone(),
+        inventory: inventory(&op.instance),
+        vnfcs: meant(op, &request).into_iter().map(|vnfc| vnfc.id).collect(),
+        with_storage: with_storage(&request),
+    };
+    driver.heal(&op.call(&vim), &op.allocation()?, &repair).await.map(Repaired)
+}
+
+async fn observe(op: &Op) -> Output<Repaired> {
+    let (vim, driver) = op.vim().await?;
+    driver.observe(&op.call(&vim), &op.allocation()?, &op.instance.handle).await.map(Repaired)
+}
+
+/// What `heal_end` returned.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EndEffects(pub Effects);
+
+impl StepOutput for EndEffects {
+    const STEP: &'static str = "heal_end";
+}
+
+async fn end_hook(op: &Op) -> Output<EndEffects> {
+    let repaired = op.output::<Repaired>()?.map(|repaired| repaired.0).unwrap_or_default();
+    hooks::run(op, "heal_end", &repaired.inventory).await.map(EndEffects)
+}
+
+/// VIMs that the hooks made or made anew are brought into the registry, under the id that they have there; those that
+/// they name as gone are taken out.
+async fn register_vims(op: &Op) -> Output<Registered> {
+    let mut registered = Registered::default();
+    for effects in effects(op)? {
+        for new in effects.register_vims {
+            let shown = vims::register_for(op, new).await?;
+            registered.0.insert(shown.vim_id.clone().unwrap_or_default(), shown);
+        }
+        vims::unregister_of(op, &effects.unregister_vims).await?;
+    }
+    Ok(registered)
+}
+
+/// What both hooks want changed, in their order.
+fn effects(op: &Op) -> Result<Vec<Effects>, PortError> {
+    let start = op.output::<StartEffects>()?.map(|effects| effects.0);
+    let end = op.output::<EndEffects>()?.map(|effects| effects.0);
+    Ok(start.into_iter().chain(end).collect())
+}
+
+/// What the end of a heal writes: the instance with the resources that it has now.
+fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
+    let Some(Repaired(now)) = op.output::<Repaired>()? else { return Ok(Settled::default()) };
+    let resource_changes = Some(changes::between(&inventory(&op.instance), &now.inventory));
+    let instance = match state {
+        Completed | Failed => Some(healed(op, now)?),
+        FailedTemp => None,
+        _ => return Ok(Settled::default()),
+    };
+    Ok(Settled { instance, resource_changes, changes: Vec::new() })
+}
+
+fn healed(op: &Op, now: Allocated) -> Result<InstanceRecord, PortError> {
+    let mut record = op.instance.clone();
+    let mut gone = BTreeSet::new();
+    for effects in effects(op)? {
+        crate::ports::merge(&mut record.vnf.metadata, &effects.metadata);
+        gone.extend(effects.unregister_vims);
+    }
+    let vnf = &mut record.vnf;
+    let gone: BTreeSet<_> = gone.iter().map(|name| vims::vim_id(&vnf.id, name)).collect();
+    vnf.vim_connection_info.retain(|key, _| !gone.contains(key));
+    vnf.vim_connection_info.extend(op.output::<Registered>()?.unwrap_or_default().0);
+    if let Some(info) = &mut vnf.instantiated_vnf_info {
+        info.ext_cp_info = now.inventory.ext_cp_info;
+        info.ext_virtual_link_info = now.inventory.ext_virtual_link_info;
+        info.vnfc_resource_info = now.inventory.vnfc_resource_info;
+        info.vnf_virtual_link_resource_info = now.inventory.vnf_virtual_link_resource_info;
+        info.virtual_storage_resource_info = now.inventory.virtual_storage_resource_info;
+        info.metadata.extend(now.metadata);
+    }
+    record.handle = now.handle;
+    Ok(record)
+}
