@@ -3,6 +3,13 @@
 use std::process::Command;
 
 #[test]
+fn the_example_fits_on_a_page() {
+    let file = vnfm_tests::sources::root().join("crates/vnfm/examples/embed.rs");
+    let lines = std::fs::read_to_string(file).unwrap().lines().count();
+    assert!(lines <= 60, "an embedder reads {lines} lines, more than the 60 that we promise");
+}
+
+#[test]
 fn the_example_of_an_embedder_makes_a_cluster() {
     // The test program lies in `deps`, examples beside that folder.
     let program = std::env::current_exe().unwrap();

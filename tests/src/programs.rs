@@ -135,6 +135,7 @@ impl Server {
             .method(method)
             .uri(format!("{}{path}", self.url))
             .header("content-type", "application/json")
+            .header("version", "2.3.0")
             .body(body.to_owned())
             .unwrap();
         let mut answer = agent.run(request).unwrap();

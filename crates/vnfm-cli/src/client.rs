@@ -1,7 +1,8 @@
 //! One HTTP call to the server, and its errors as people and scripts need them.
 
 use crate::args::Cli;
-use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use vnfm_types::ProblemDetails;
@@ -89,6 +90,9 @@ pub fn local(what: impl std::fmt::Display) -> Failure {
     Failure::Local(what.to_string())
 }
 
+/// The version of the standard's interfaces that we speak; every request says so (SOL013 9.3.2).
+const VERSION: &str = "2.3.0";
+
 /// A server.
 pub struct Client {
     http: reqwest::Client,
@@ -103,7 +107,9 @@ impl Client {
     ///
     /// Where the certificate authority cannot be read.
     pub fn new(cli: &Cli) -> Outcome<Self> {
-        let mut builder = reqwest::Client::builder().no_proxy();
+        let version = (HeaderName::from_static("version"), HeaderValue::from_static(VERSION));
+        let mut builder =
+            reqwest::Client::builder().no_proxy().default_headers(HeaderMap::from_iter([version]));
         if let Some(file) = &cli.ca {
             let pem = std::fs::read(file)
                 .map_err(|error| local(format!("cannot read `{}`: {error}", file.display())))?;

@@ -87,7 +87,22 @@ pub fn cell(value: Option<&Value>) -> String {
             items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
         }
         Some(Value::Array(items)) => items.len().to_string(),
-        Some(other) => other.to_string(),
+        Some(other) => shortened(other).to_string(),
+    }
+}
+
+/// Texts of many lines, such as certificates, with the first of them alone.
+fn shortened(value: &Value) -> Value {
+    match value {
+        Value::String(text) => match text.trim_end().split_once('\n') {
+            Some((first, _)) => Value::String(format!("{first} …")),
+            None => value.clone(),
+        },
+        Value::Array(items) => items.iter().map(shortened).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (name.clone(), shortened(value))).collect()
+        }
+        other => other.clone(),
     }
 }
 

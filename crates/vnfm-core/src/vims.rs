@@ -73,7 +73,8 @@ impl Engine {
     }
 
     /// Changes a VIM after a login worked; operations in flight use it from their next call on. Members that
-    /// `change` leaves out stay.
+    /// `change` leaves out stay; but how the server is trusted is said anew with every `interfaceInfo`, so that a
+    /// certificate that is brought is looked at.
     ///
     /// # Errors
     ///
@@ -87,7 +88,10 @@ impl Engine {
         let old = self.store().vim(tenant, id_or_name).await?;
         let mut connection = connection_of(&old);
         let new = change.connection.0;
-        connection.interface_info.extend(new.interface_info);
+        if !new.interface_info.is_empty() {
+            connection.interface_info.retain(|name, _| name == "endpoint");
+            connection.interface_info.extend(new.interface_info);
+        }
         connection.extra.extend(new.extra);
         if !new.access_info.is_empty() {
             connection.access_info = new.access_info;

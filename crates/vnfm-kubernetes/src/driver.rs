@@ -6,15 +6,13 @@ use crate::client::{Connection, Session, Trust};
 use crate::delete::{Handle, unmake};
 use crate::errors::{MANIFEST, UNEXPECTED};
 use crate::inventory::inventory;
-use crate::labels;
 use crate::manifests::Plan;
-use crate::owned::{owned, sweep};
+use crate::owned::owned;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use vnfm_core::ports::{
-    Allocated, Allocation, InfraDriver, OwnedResource, Ownership, PortError, Release, Vim, VimCall,
-    VimReport,
+    Allocated, Allocation, InfraDriver, OwnedResource, PortError, Release, Vim, VimCall, VimReport,
 };
 use vnfm_types::{KeyValuePairs, VimConnectionInfo};
 
@@ -27,17 +25,6 @@ impl KubernetesDriver {
     /// A driver.
     pub fn new() -> Self {
         Self
-    }
-
-    /// Whether anything on the cluster belongs to an instance.
-    ///
-    /// # Errors
-    ///
-    /// Where the cluster cannot be asked.
-    pub async fn exists(&self, vim: &dyn Vim, owner: &Ownership) -> Result<bool, PortError> {
-        let session = Session::new(vim);
-        let catalog = Catalog::new(&session, std::iter::empty());
-        Ok(!sweep(&session, &catalog, &labels::selector(owner), None).await?.is_empty())
     }
 }
 

@@ -107,6 +107,9 @@ impl std::fmt::Display for DriverError {
         if let Some(phase) = &self.phase {
             write!(f, " in phase `{phase}`")?;
         }
+        if let Some(code) = self.exit_code {
+            write!(f, ", exit code {code}")?;
+        }
         write!(f, ": {}", self.detail)
     }
 }

@@ -32,29 +32,55 @@ fn same(given: &str, wanted: &Secret) -> bool {
     given.len() == wanted.len() && differing == 0
 }
 
-/// Checks the `Version` header of the standard's interfaces (SOL013 9.3.2) and answers with it.
+/// Checks the `Version` header of the standard's interfaces (SOL013 9.3.2) and answers with it: 400 where it is
+/// missing or no version, 406 where that version is not served.
 pub async fn version(request: Request, next: Next) -> Response {
     let Some(api) = api_of(request.uri().path()) else { return next.run(request).await };
     let asked = request.headers().get("version").and_then(|value| value.to_str().ok());
-    let Some(version) = served(api, asked) else {
-        let what = format!(
-            "API version `{}` is not served here; served: {}",
-            asked.unwrap_or_default(),
-            api.versions.join(", ")
-        );
-        return Problem::new(StatusCode::NOT_ACCEPTABLE, "request.version", what).into_response();
+    let mut response = match served(api, asked) {
+        Served::Yes(version) => {
+            let mut response = next.run(request).await;
+            response.headers_mut().insert("version", HeaderValue::from_static(version));
+            return response;
+        }
+        Served::NoVersion => {
+            let what = match asked {
+                Some(asked) => format!("`Version: {asked}` is no version"),
+                None => "the header `Version` is missing".to_owned(),
+            };
+            let what = format!("{what}; send one of {}", api.versions.join(", "));
+            Problem::new(StatusCode::BAD_REQUEST, "request.no-version", what).into_response()
+        }
+        Served::Other(asked) => {
+            let what = format!(
+                "API version `{asked}` is not served here; served: {}",
+                api.versions.join(", ")
+            );
+            Problem::new(StatusCode::NOT_ACCEPTABLE, "request.version", what).into_response()
+        }
     };
-    let mut response = next.run(request).await;
-    response.headers_mut().insert("version", HeaderValue::from_static(version));
+    if let Some(newest) = api.versions.last() {
+        response.headers_mut().insert("version", HeaderValue::from_static(newest));
+    }
     response
 }
 
-/// The version to answer with: the newest where none is asked for, else the one that is asked for; an
-/// implementation version behind it (`2.3.0-impl:…`) is not looked at.
-fn served(api: &Api, asked: Option<&str>) -> Option<&'static str> {
-    let Some(asked) = asked else { return api.versions.last().copied() };
-    let asked = asked.split(['-', '+']).next().unwrap_or_default().trim();
-    api.versions.iter().copied().find(|version| *version == asked)
+/// What becomes of the version that was asked for.
+enum Served<'a> {
+    Yes(&'static str),
+    Other(&'a str),
+    NoVersion,
+}
+
+/// An implementation version behind it (`2.3.0-impl:…`) is not looked at.
+fn served<'a>(api: &Api, asked: Option<&'a str>) -> Served<'a> {
+    let asked = asked.unwrap_or_default().split(['-', '+']).next().unwrap_or_default().trim();
+    let number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if asked.split('.').count() != 3 || !asked.split('.').all(number) {
+        return Served::NoVersion;
+    }
+    let ours = api.versions.iter().copied().find(|version| *version == asked);
+    ours.map_or(Served::Other(asked), Served::Yes)
 }
 
 /// Checks `Accept` (SOL013 5.2): whoever takes no JSON from our resources gets 406; what answers otherwise says

@@ -72,6 +72,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "the resource cannot be served as the client accepts it",
         "accept `application/json`",
     ),
+    (
+        "request.no-version",
+        "the request does not say for which version of the interface it is made",
+        "send the header `Version` with one of the versions in the message",
+    ),
     ("request.version", "the API version of the request is not served", "ask `api_versions`"),
     (
         "request.media-type",

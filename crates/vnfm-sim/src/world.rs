@@ -177,6 +177,17 @@ impl World {
         self.standalone.as_ref()
     }
 
+    /// A sample's request with the values of this world: its network, its hosts' login, a VIM's id, a cluster's name.
+    pub fn fill(&self, request: &str, vim_id: &str, cluster: &str) -> String {
+        request
+            .replace("\"@SSH_PORT@\"", &self.endpoints.ssh_port.to_string())
+            .replace("@VIM_ID@", vim_id)
+            .replace("@CLUSTER_NAME@", cluster)
+            .replace("@NETWORK_ID@", "provider")
+            .replace("@SSH_USER@", "ubuntu")
+            .replace("@SSH_PASSWORD@", "secret")
+    }
+
     /// The `clouds.yaml` of this world, as text.
     pub fn clouds_yaml(&self) -> String {
         let cloud = |user: &str| {

@@ -129,11 +129,6 @@ impl Ssh {
         }
     }
 
-    /// Closes all connections that no command uses.
-    pub fn close_idle(&self) {
-        self.pool.sweep(Duration::ZERO);
-    }
-
     /// Checks that `target` shows its pinned host key and lets us in, within `limit`.
     ///
     /// # Errors

@@ -110,6 +110,31 @@ impl PackageDir {
         Ok(package)
     }
 
+    /// The same for a folder, which is packed, or an archive that stays where it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`PackageDir::store`].
+    pub async fn take(
+        &self,
+        vnf_pkg_id: &str,
+        source: &Path,
+    ) -> Result<Arc<Package>, PackageFailure> {
+        let (upload, limits) = (self.incoming(), self.limits);
+        let (from, to) = (source.to_owned(), upload.clone());
+        blocking(source, move || -> Result<(), PackageFailure> {
+            let content = if from.is_dir() {
+                vnfm_descriptor::pack(&from, &limits).map_err(PackageFailure::Refused)?
+            } else {
+                fs::read(&from).map_err(|error| unreadable("read the package", &from, &error))?
+            };
+            let written = fs::write(&to, content);
+            Ok(written.map_err(|error| unreadable("write the package", &to, &error))?)
+        })
+        .await??;
+        self.store(vnf_pkg_id, upload).await
+    }
+
     /// Removes the archive of a package; that there is none is a success.
     ///
     /// # Errors

@@ -208,10 +208,8 @@ impl<'a> Machine<'a> {
     pub(crate) fn failure(&self, phase: &str, code: i32, said: &str) -> DriverError {
         let clean = redact(said, self.plan.secrets());
         let last = clean.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        let detail = match last {
-            Some(line) => format!("ended with exit code {code}: {line}"),
-            None => format!("ended with exit code {code} and said nothing"),
-        };
+        // The exit code has a member of its own.
+        let detail = last.unwrap_or("it said nothing");
         DriverError::new(format!("{phase}-failed"), detail)
             .retryable()
             .host(&self.node.name)

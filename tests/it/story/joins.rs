@@ -37,6 +37,7 @@ fn the_error_names_host_phase_exit_code_and_last_lines() {
     for error in [&end["error"], &shown["error"]] {
         let detail = error["detail"].as_str().unwrap();
         assert!(told.iter().all(|part| detail.contains(part)), "{detail}");
+        assert_eq!(detail.matches("exit code").count(), 1, "{detail}");
     }
     assert_eq!(end["error"]["resource"], "workernode-1");
     let explained = stage.server.run(&["op", "explain", &op]);

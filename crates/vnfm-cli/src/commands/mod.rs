@@ -8,7 +8,7 @@ mod vnf;
 
 use crate::args::{Cli, Command, Secrets};
 use crate::client::{Client, Outcome};
-use crate::output::{Output, cell, tell};
+use crate::output::{Output, cell, print, tell};
 use clap::CommandFactory as _;
 use reqwest::Method;
 use serde_json::Value;
@@ -30,7 +30,9 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Secrets(Secrets::Rotate) => rotate(&client, output).await,
         Command::Orphans => orphans(&client, output).await,
         Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "vnfmctl", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "vnfmctl", &mut script);
+            print(String::from_utf8_lossy(&script).trim_end());
             Ok(())
         }
     }

@@ -44,7 +44,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcom
             let id = id(client, &vim).await?;
             let request = client.request(Method::POST, &format!("{VIMS}/{id}/check"));
             let report: Value = client.json(request).await?;
-            output.done(&format!("VIM {vim} answers: {}", members(&report["detail"])), &report)
+            output.done(&format!("VIM {vim} answers: {}", found(&report)), &report)
         }
         Vim::List => output.list(&client.list(VIMS).await?, COLUMNS),
         Vim::Show { vim } => output.one(&find(client, &vim).await?, DETAILS),
@@ -66,10 +66,18 @@ async fn id(client: &Client, vim: &str) -> Outcome<String> {
     Ok(find(client, vim).await?["id"].as_str().unwrap_or_default().to_owned())
 }
 
-/// What a driver found, on one line.
-fn members(detail: &Value) -> String {
-    let told = |(name, value): (&String, &Value)| format!("{name} {}", cell(Some(value)));
-    detail.as_object().into_iter().flatten().map(told).collect::<Vec<_>>().join("; ")
+/// What a driver found, on one line; the end of the credential with what it is that ends.
+fn found(report: &Value) -> String {
+    let detail = report["detail"].as_object().into_iter().flatten();
+    let mut told: Vec<_> = detail
+        .filter(|(name, _)| *name != "expires")
+        .map(|(name, value)| format!("{name} {}", cell(Some(value))))
+        .collect();
+    if let Some(end) = report["expiresAt"].as_str() {
+        let what = report["detail"]["expires"].as_str().unwrap_or("credential");
+        told.push(format!("{what} expires {end}"));
+    }
+    told.join("; ")
 }
 
 async fn register(

@@ -189,6 +189,37 @@ async fn a_new_password_comes_by_standard_input() {
 }
 
 #[tokio::test]
+async fn a_check_says_what_expires_and_a_certificate_is_one_line() {
+    let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let vim = json!({"id": "v-1", "name": "k", "interfaceInfo": {"endpoint": "https://h", "ssl_ca_cert": pem}});
+    let report = json!({"expiresAt": "2036-11-18T12:30:42Z",
+        "detail": {"expires": "CA certificate", "version": "v1.36.2"}});
+    let stub = Stub::new([
+        ("GET /vnfm/v1/vims/k", ok(&vim)),
+        ("POST /vnfm/v1/vims/v-1/check", ok(&report)),
+    ])
+    .await;
+    let checked = stub.run(&["vim", "check", "k"]).await;
+    let said = "VIM k answers: version v1.36.2; CA certificate expires 2036-11-18T12:30:42Z\n";
+    assert_eq!(checked.data, said, "{checked:?}");
+    let shown = stub.run(&["vim", "show", "k"]).await;
+    let line = r#"{"endpoint":"https://h","ssl_ca_cert":"-----BEGIN CERTIFICATE----- …"}"#;
+    assert!(shown.data.contains(line), "{shown:?}");
+}
+
+#[test]
+fn a_completion_script_that_nobody_reads_to_its_end_is_no_crash() {
+    use std::process::{Command, Stdio};
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
+    command.args(["completion", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success() && said.is_empty(), "{ended:?}");
+}
+
+#[tokio::test]
 async fn every_shell_gets_its_completion() {
     for shell in ["bash", "zsh", "fish"] {
         let ended = crate::stub::run(&["completion", shell], "").await;

@@ -74,7 +74,10 @@ async fn answer(State(table): State<Arc<Table>>, request: Request) -> Response {
     let what = format!("{} {}", parts.method, parts.uri);
     let body = to_bytes(body, usize::MAX).await.unwrap();
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    let told = table.answers.get(&what).cloned();
+    let told = match parts.headers.get("version") {
+        Some(version) if version == "2.3.0" => table.answers.get(&what).cloned(),
+        other => Some(problem(400, &format!("`Version` is {other:?}"))),
+    };
     table.asked.lock().unwrap().push(Asked { what: what.clone(), headers: parts.headers, body });
     let told = told.unwrap_or_else(|| problem(404, &format!("no {what}")));
     let mut response = Response::builder().status(StatusCode::from_u16(told.status).unwrap());

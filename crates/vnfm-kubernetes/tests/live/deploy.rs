@@ -52,7 +52,7 @@ async fn a_vnf_comes_up_twice_is_once_and_goes_without_a_trace() {
         owned.iter().map(|one| (one.kind.as_str(), one.name.as_str())).collect();
     assert_eq!(found, [("Namespace", name.as_str())]);
     assert_eq!(owned[0].instance_id.as_deref(), Some(world.owner.instance_id.as_str()));
-    assert!(world.driver.exists(&world.vim, &world.owner).await.unwrap());
+    assert!(world.has_any().await);
     world.terminate(&what, made.handle.clone()).await.unwrap();
     world.assert_nothing_left().await;
     assert!(world.namespaces().get_opt(&name).await.unwrap().is_none());

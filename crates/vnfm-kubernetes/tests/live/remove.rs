@@ -32,7 +32,7 @@ async fn what_an_interrupted_call_made_goes_without_a_handle() {
     let what = package(&[(1, CONFIG), (2, &deployment(1, "")), (3, broken)], "", json!({}));
     let error = world.instantiate(&what, 30).await.unwrap_err();
     assert_eq!(error.name(), "kubernetes.rejected", "{error}");
-    assert!(world.driver.exists(&world.vim, &world.owner).await.unwrap());
+    assert!(world.has_any().await);
     world.terminate(&what, Value::Null).await.unwrap();
     world.assert_nothing_left().await;
 }
@@ -50,7 +50,7 @@ async fn a_namespace_of_two_instances_goes_with_the_last() {
     first.terminate(&one, made.handle).await.unwrap();
     let left = first.namespaces().get(&namespace).await.unwrap();
     assert_eq!(left.metadata.labels.unwrap()["vnfm.dev/instance"], second.owner.instance_id);
-    assert!(!first.driver.exists(&first.vim, &first.owner).await.unwrap());
+    assert!(!first.has_any().await);
     second.terminate(&two, other.handle).await.unwrap();
     second.assert_nothing_left().await;
     assert!(first.namespaces().get_opt(&namespace).await.unwrap().is_none());

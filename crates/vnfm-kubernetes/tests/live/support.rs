@@ -174,13 +174,25 @@ impl World {
             .await
             .expect("the cluster can be asked");
         assert_eq!(left, []);
-        assert!(
-            !self.driver.exists(&self.vim, &self.owner).await.expect("the cluster can be asked")
-        );
-        let pods = self.api("v1", "Pod", "pods", None);
+        assert!(!self.has_any().await);
+    }
+
+    /// Whether the cluster has anything that is labelled as the instance's, asked past the driver.
+    pub(crate) async fn has_any(&self) -> bool {
         let of_instance =
             ListParams::default().labels(&format!("vnfm.dev/instance={}", self.owner.instance_id));
-        assert_eq!(pods.list(&of_instance).await.expect("pods can be listed").items.len(), 0);
+        for (version, kind, plural) in [
+            ("v1", "Pod", "pods"),
+            ("v1", "ConfigMap", "configmaps"),
+            ("v1", "Service", "services"),
+            ("apps/v1", "Deployment", "deployments"),
+        ] {
+            let all = self.api(version, kind, plural, None);
+            if !all.list(&of_instance).await.expect("it can be listed").items.is_empty() {
+                return true;
+            }
+        }
+        false
     }
 }
 

@@ -1,11 +1,16 @@
 //! What every request passes: the credential, the version, what it accepts.
 
-use crate::bench::{Answer, Bench, INSTANCES, Setup};
+use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, Setup, VIMS};
 use reqwest::Method;
 use serde_json::json;
 
 async fn with(bench: &Bench, path: &str, header: (&str, &str)) -> Answer {
-    bench.send(bench.request(Method::GET, path).header(header.0, header.1)).await
+    let base = if header.0 == "version" {
+        bench.bare(Method::GET, path)
+    } else {
+        bench.request(Method::GET, path)
+    };
+    bench.send(base.header(header.0, header.1)).await
 }
 
 #[tokio::test]
@@ -34,19 +39,59 @@ async fn versions() {
     for (asked, status, answered) in [
         ("2.0.0", 200, "2.0.0"),
         ("2.3.0-impl:a:b:1", 200, "2.3.0"),
-        ("1.0.0", 406, ""),
-        ("x", 406, ""),
+        ("1.0.0", 406, "2.3.0"),
+        ("x", 400, "2.3.0"),
+        ("2.3", 400, "2.3.0"),
+        ("", 400, "2.3.0"),
     ] {
-        let request = bench.request(Method::GET, INSTANCES).header("version", asked);
-        let answer = request.send().await.unwrap();
-        assert_eq!(answer.status(), status, "{asked}");
-        if status == 200 {
-            assert_eq!(answer.headers()["version"], answered);
-        }
+        let answer = with(&bench, INSTANCES, ("version", asked)).await;
+        assert_eq!(answer.status, status, "{asked}");
+        assert_eq!(answer.headers["version"], answered);
     }
     let all = bench.get("/vnflcm/api_versions").await.body;
     crate::oracle::check("ApiVersionInformation", &all);
     assert_eq!(all["apiVersions"][0], json!({"version": "2.0.0", "isDeprecated": false}));
+}
+
+#[tokio::test]
+async fn a_request_without_a_version_is_refused_where_the_standard_wants_one() {
+    let bench = Bench::new().await;
+    for (path, status) in [
+        (INSTANCES, 400),
+        (PACKAGES, 400),
+        ("/vnflcm/api_versions", 200),
+        ("/vnflcm/v2/api_versions", 200),
+        ("/vnfpkgm/v2/api_versions", 200),
+        (VIMS, 200),
+    ] {
+        let answer = bench.send(bench.bare(Method::GET, path)).await;
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        if status == 400 {
+            assert!(answer.detail().contains("`Version` is missing"), "{answer:?}");
+            assert_eq!(answer.body["code"], "request.no-version");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_vim_that_is_updated_with_a_certificate_is_trusted_by_it_alone() {
+    let bench = Bench::new().await;
+    let connection = |trust: serde_json::Value| {
+        let mut interface = json!({"endpoint": "https://192.0.2.9:6443"});
+        interface.as_object_mut().unwrap().extend(trust.as_object().unwrap().clone());
+        json!({"vimType": "ETSINFV.KUBERNETES.V_1", "interfaceInfo": interface,
+            "accessInfo": {"bearer_token": "planted-token"}})
+    };
+    let insecure = connection(json!({"skipCertificateVerification": true}));
+    let vim = bench.post(VIMS, &json!({"name": "k", "connection": insecure})).await.id();
+    let verified = json!({"connection": connection(json!({"ssl_ca_cert": "PEM"}))});
+    let path = format!("{VIMS}/{vim}");
+    let patched = bench.send(bench.request(Method::PATCH, &path).json(&verified)).await;
+    assert_eq!(patched.status, 200, "{patched:?}");
+    let wanted = json!({"endpoint": "https://192.0.2.9:6443", "ssl_ca_cert": "PEM"});
+    assert_eq!(patched.body["interfaceInfo"], wanted);
+    let renamed = bench.request(Method::PATCH, &path).json(&json!({"name": "k2"}));
+    assert_eq!(bench.send(renamed).await.body["interfaceInfo"], wanted);
 }
 
 #[tokio::test]

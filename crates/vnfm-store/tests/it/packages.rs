@@ -43,6 +43,25 @@ async fn a_package_is_read_once_and_again_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_folder_and_an_archive_are_taken_and_stay_where_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let packages = open(&folder);
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/vnf-b-cnf");
+    let archive = folder.path().join("b.csar");
+    std::fs::write(&archive, sample()).unwrap();
+    let one = packages.take("p1", &sources).await.unwrap();
+    let two = packages.take("p2", &archive).await.unwrap();
+    assert_eq!(one.sha256(), two.sha256());
+    assert!(archive.exists() && sources.is_dir());
+    let none = packages.take("p3", &folder.path().join("absent.csar")).await;
+    let Err(PackageFailure::Kept(error)) = none else { panic!("{none:?}") };
+    assert!(error.to_string().contains("absent.csar"), "{error}");
+    let mut names = names(&folder);
+    names.sort();
+    assert_eq!(names, ["p1.csar", "p2.csar"]);
+}
+
+#[tokio::test]
 async fn what_is_no_package_is_refused_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);
