@@ -5,8 +5,8 @@
 
 use crate::fault::Done;
 use crate::write::{count, number};
+use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{Connection as _, Row as _};
 use std::time::Duration;
 use vnfm_core::ports::{Claim, Fence, StoreError};
 use vnfm_types::CancelMode;
@@ -38,13 +38,11 @@ pub(crate) async fn claim(
     lease: Duration,
     op_id: Option<&str>,
 ) -> Done<Option<Claim>> {
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     let query = match op_id {
         None => sqlx::query(CLAIM_ANY).bind(owner).bind(millis(lease)),
         Some(id) => sqlx::query(CLAIM_ONE).bind(owner).bind(millis(lease)).bind(id),
     };
-    let claimed = query.fetch_optional(&mut *tx).await?;
-    tx.commit().await?;
+    let claimed = query.fetch_optional(connection).await?;
     let Some(row) = claimed else { return Ok(None) };
     let fence = Fence { op_id: row.try_get("id")?, epoch: count(row.try_get("epoch")?) };
     Ok(Some(Claim { tenant: row.try_get("tenant")?, fence }))
@@ -56,14 +54,12 @@ pub(crate) async fn renew(
     fence: &Fence,
     lease: Duration,
 ) -> Done<Option<CancelMode>> {
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     let renewed: Option<Option<String>> = sqlx::query_scalar(RENEW)
         .bind(&fence.op_id)
         .bind(number(fence.epoch))
         .bind(millis(lease))
-        .fetch_optional(&mut *tx)
+        .fetch_optional(connection)
         .await?;
-    tx.commit().await?;
     match renewed {
         Some(cancel) => cancel_mode(cancel.as_deref()),
         None => Err(lost(fence).into()),

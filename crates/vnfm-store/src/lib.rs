@@ -1,15 +1,18 @@
 //! Store port: SQLite with journal, leases, outbox, and sealed secrets.
 //!
 //! ```text
-//! SqliteStore::open ─ lock ─ schema (migrations) ─ keys fit? ─ leases of a dead process given back
-//!   write(fence, changes)   one BEGIN IMMEDIATE: the fence, then each change as one conditional statement
+//! SqliteStore::open ─ lock ─ log whole? ─ schema (migrations) ─ keys fit? ─ leases of a dead process given back
+//!   write(fence, changes)   the fence, then each change as one conditional statement: all or none
 //!   claim / renew / release by the clock of the database
+//!     … all that wait at a moment share one BEGIN IMMEDIATE and one fsync, each under a savepoint of its own
 //!   everything else         reads, on connections of their own
 //! ```
 //!
 //! | module | what |
 //! |---|---|
 //! | `sqlite` | connections, the lock on the file, and the [`Store`](vnfm_core::ports::Store) trait itself |
+//! | `group` | the thread that writes: group commit |
+//! | `wal` | whether the write-ahead log holds all that was acknowledged |
 //! | `schema` | numbered migrations |
 //! | `write` | one function per [`Change`](vnfm_core::ports::Change), with its condition |
 //! | `read` | rows back into records |
@@ -21,6 +24,7 @@
 //! differs between the two is in `schema` (the view `clock`) and in `sqlite` (how to connect).
 
 mod fault;
+mod group;
 mod keys;
 mod lease;
 mod packages;
@@ -28,6 +32,7 @@ mod read;
 mod rotate;
 mod schema;
 mod sqlite;
+mod wal;
 mod write;
 
 pub use keys::SecretKeys;

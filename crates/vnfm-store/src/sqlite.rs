@@ -1,21 +1,22 @@
 //! The database file: who may open it, its connections, and the [`Store`] trait.
 //!
-//! One connection writes, behind a fair lock, so a transaction never meets another one; some read, each from a
-//! snapshot, without waiting for the writer. An OS lock beside the file keeps a second process out; the kernel
+//! One connection writes, so a transaction never meets another one; `group` says how many callers share it. Some
+//! read, each from a snapshot, without waiting for the writer. An OS lock beside the file keeps a second process out; the kernel
 //! gives it back when a process dies, however it dies. So whoever opens the file is alone, and the leases that
 //! it finds belong to the dead.
 
 use crate::fault::{Done, Fault};
+use crate::group::{Answer, Group, Work, Writer};
 use crate::keys::SecretKeys;
-use crate::write::Writing;
-use crate::{lease, read, schema, write};
+use crate::wal::Acknowledged;
+use crate::{read, schema, wal, write};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -31,12 +32,12 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The store on SQLite.
 pub struct SqliteStore {
-    writer: Mutex<SqliteConnection>,
+    // It ends first, the lock last.
+    group: Group,
+    writer: Arc<Writer>,
     readers: Vec<Mutex<SqliteConnection>>,
     next_reader: AtomicUsize,
-    keys: RwLock<Arc<SecretKeys>>,
     installation_id: String,
-    path: Option<PathBuf>,
     lock: Option<File>,
 }
 
@@ -60,6 +61,7 @@ impl SqliteStore {
         create(path)?;
         let doing = format!("open the database `{}`", path.display());
         let opened = async {
+            wal::check(path)?;
             let options = options().filename(path);
             let mut writer = SqliteConnection::connect_with(&options).await?;
             schema::migrate(&mut writer, schema::MIGRATIONS).await?;
@@ -100,13 +102,18 @@ impl SqliteStore {
         file: Option<(&Path, File)>,
     ) -> Done<Self> {
         let installation_id = write::prepare(&mut writer, &keys).await?;
+        let acknowledged = file.as_ref().map(|(path, _)| Acknowledged::open(path)).transpose()?;
+        let writer = Arc::new(Writer {
+            connection: Mutex::new(writer),
+            keys: RwLock::new(Arc::new(keys)),
+            path: file.as_ref().map(|(path, _)| path.to_path_buf()),
+        });
         Ok(Self {
-            writer: Mutex::new(writer),
+            group: Group::start(writer.clone(), acknowledged)?,
+            writer,
             readers,
             next_reader: AtomicUsize::new(0),
-            keys: RwLock::new(Arc::new(keys)),
             installation_id,
-            path: file.as_ref().map(|(path, _)| path.to_path_buf()),
             lock: file.map(|(_, lock)| lock),
         })
     }
@@ -118,19 +125,22 @@ impl SqliteStore {
     /// `Unavailable` where the disk does not take it; nothing that was acknowledged is lost.
     pub async fn close(self) -> Result<(), StoreError> {
         let closed = async {
+            drop(self.group);
             for reader in self.readers {
                 reader.into_inner().close().await?;
             }
-            self.writer.into_inner().close().await?;
+            if let Some(writer) = Arc::into_inner(self.writer) {
+                writer.connection.into_inner().close().await?;
+            }
             drop(self.lock);
             Ok(())
         };
         closed.await.map_err(|fault: Fault| fault.told("close the database"))
     }
 
-    /// The one connection that writes.
+    /// The one connection that writes, once those who wait for it now had it.
     pub(crate) async fn writer(&self) -> MutexGuard<'_, SqliteConnection> {
-        self.writer.lock().await
+        self.writer.connection.lock().await
     }
 
     /// A connection that reads: one that is free, else the next in turn.
@@ -145,50 +155,28 @@ impl SqliteStore {
         self.readers[turn].lock().await
     }
 
-    /// The keys as they are now. To unseal, ask after the rows were read: keys only come, while the process lives.
+    /// The keys as they are now; see [`Writer::keys`].
     pub(crate) fn keys(&self) -> Arc<SecretKeys> {
-        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.writer.keys()
     }
 
     /// Seals with other keys from now on; only under the writer's lock.
     pub(crate) fn set_keys(&self, keys: SecretKeys) {
-        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+        *self.writer.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
     }
 
-    /// What became of a write, as the port says it. After an error of the database itself, which may have ended the
-    /// transaction behind the driver's back, the next write gets a new connection.
+    /// What became of something that was done with the writing connection, as the port says it.
     pub(crate) async fn ended<T>(
         &self,
         writer: &mut SqliteConnection,
         outcome: Done<T>,
         doing: &str,
     ) -> Result<T, StoreError> {
-        if outcome.as_ref().is_err_and(Fault::is_of_the_database)
-            && let Some(path) = &self.path
-            && let Ok(new) = SqliteConnection::connect_with(&options().filename(path)).await
-        {
-            *writer = new;
+        if let Err(fault) = &outcome {
+            self.writer.mend(writer, fault).await;
         }
         outcome.map_err(|fault| fault.told(doing))
     }
-}
-
-async fn write_all(
-    writer: &mut SqliteConnection,
-    keys: &SecretKeys,
-    fence: Option<&Fence>,
-    changes: &[Change],
-) -> Result<(), (Fault, &'static str)> {
-    let begun = writer.begin_with("BEGIN IMMEDIATE").await;
-    let mut tx = begun.map_err(|e| (e.into(), "begin a transaction"))?;
-    if let Some(fence) = fence {
-        lease::check(&mut tx, fence).await.map_err(|e| (e, "look at the lease"))?;
-    }
-    let mut writing = Writing { connection: &mut tx, keys };
-    for change in changes {
-        write::apply(&mut writing, change).await.map_err(|e| (e, write::doing(change)))?;
-    }
-    tx.commit().await.map_err(|e| (e.into(), "commit a transaction"))
 }
 
 #[async_trait]
@@ -198,12 +186,8 @@ impl Store for SqliteStore {
     }
 
     async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
-        let mut writer = self.writer().await;
-        let (outcome, doing) = match write_all(&mut writer, &self.keys(), fence, &changes).await {
-            Ok(()) => (Ok(()), ""),
-            Err((fault, doing)) => (Err(fault), doing),
-        };
-        self.ended(&mut writer, outcome, doing).await
+        let work = Work::Write { fence: fence.cloned(), changes };
+        self.group.has(work).await.map(drop)
     }
 
     async fn claim(
@@ -212,9 +196,11 @@ impl Store for SqliteStore {
         lease: Duration,
         op_id: Option<&str>,
     ) -> Result<Option<Claim>, StoreError> {
-        let mut writer = self.writer().await;
-        let claimed = lease::claim(&mut writer, owner, lease, op_id).await;
-        self.ended(&mut writer, claimed, "claim an operation").await
+        let op_id = op_id.map(ToOwned::to_owned);
+        match self.group.has(Work::Claim { owner: owner.to_owned(), lease, op_id }).await? {
+            Answer::Claimed(claim) => Ok(claim),
+            _ => Ok(None),
+        }
     }
 
     async fn renew(
@@ -222,15 +208,14 @@ impl Store for SqliteStore {
         fence: &Fence,
         lease: Duration,
     ) -> Result<Option<CancelMode>, StoreError> {
-        let mut writer = self.writer().await;
-        let renewed = lease::renew(&mut writer, fence, lease).await;
-        self.ended(&mut writer, renewed, "renew a lease").await
+        match self.group.has(Work::Renew { fence: fence.clone(), lease }).await? {
+            Answer::Renewed(cancel) => Ok(cancel),
+            _ => Ok(None),
+        }
     }
 
     async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
-        let mut writer = self.writer().await;
-        let released = lease::release(&mut writer, fence).await;
-        self.ended(&mut writer, released, "release a lease").await
+        self.group.has(Work::Release { fence: fence.clone() }).await.map(drop)
     }
 
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
@@ -316,9 +301,7 @@ impl Store for SqliteStore {
         if lines.is_empty() {
             return Ok(());
         }
-        let mut writer = self.writer().await;
-        let written = write::append_log(&mut writer, op_id, &lines).await;
-        self.ended(&mut writer, written, "append to an operation's log").await
+        self.group.has(Work::Log { op_id: op_id.to_owned(), lines }).await.map(drop)
     }
 
     async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
@@ -342,7 +325,7 @@ impl SqliteStore {
     #[cfg(test)]
     async fn pragma(&self, sql: &'static str) -> Vec<i64> {
         let mut said = Vec::new();
-        for connection in std::iter::once(&self.writer).chain(&self.readers) {
+        for connection in std::iter::once(&self.writer.connection).chain(&self.readers) {
             let mut connection = connection.lock().await;
             said.push(sqlx::query_scalar(sql).fetch_one(&mut *connection).await.unwrap());
         }
@@ -350,7 +333,8 @@ impl SqliteStore {
     }
 }
 
-fn options() -> SqliteConnectOptions {
+/// How every connection to a file is.
+pub(crate) fn options() -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
@@ -362,7 +346,7 @@ fn options() -> SqliteConnectOptions {
 
 /// Takes the lock beside the database, and writes into it who has it.
 fn lock(path: &Path) -> Result<File, StoreError> {
-    let beside = lock_path(path);
+    let beside = wal::beside(path, ".lock");
     let failed = |what: &str, why: String| {
         StoreError::Unavailable(format!("cannot {what} `{}`: {why}", beside.display()))
     };
@@ -399,12 +383,6 @@ fn lock(path: &Path) -> Result<File, StoreError> {
         }
         Err(TryLockError::Error(error)) => Err(failed("lock", error.to_string())),
     }
-}
-
-fn lock_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    name.into()
 }
 
 /// Makes an empty file that only its owner can read; SQLite gives its companions the same mode.

@@ -120,14 +120,14 @@ pub(crate) async fn prepare(connection: &mut SqliteConnection, keys: &SecretKeys
     Ok(id)
 }
 
-/// The number is taken in the transaction that writes the row, so rows appear in the order of their numbers.
+/// The number is taken in the transaction that writes the row, so rows appear in the order of their numbers. The
+/// counter holds what no row shows any more, so no number is given twice.
 async fn outbox(writing: &mut Writing<'_>, row: &OutboxRow) -> Done<()> {
-    let seq: i64 =
-        query_scalar("UPDATE counters SET value = value + 1 WHERE name = 'outbox' RETURNING value")
-            .fetch_one(&mut *writing.connection)
-            .await?;
-    query("INSERT INTO outbox (seq, tenant, instance_id, kind, body, at) VALUES ($1, $2, $3, $4, $5, $6)")
-        .bind(seq)
+    const ADD: &str = "
+        INSERT INTO outbox (seq, tenant, instance_id, kind, body, at)
+        SELECT CASE WHEN value > newest THEN value ELSE newest END + 1, $1, $2, $3, $4, $5
+        FROM counters, (SELECT COALESCE(MAX(seq), 0) AS newest FROM outbox) AS rows WHERE name = 'outbox'";
+    query(ADD)
         .bind(&row.tenant)
         .bind(&row.instance_id)
         .bind(&row.kind)
@@ -164,7 +164,6 @@ pub(crate) async fn append_log(
         FROM ops WHERE id = $1";
     const BOUND: &str = "
         DELETE FROM log WHERE op_id = $1 AND seq <= (SELECT MAX(seq) FROM log WHERE op_id = $1) - $2";
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
     for line in lines {
         let appended = query(APPEND)
             .bind(op_id)
@@ -172,14 +171,13 @@ pub(crate) async fn append_log(
             .bind(cut(&line.level))
             .bind(cut(&line.source))
             .bind(cut(&line.text))
-            .execute(&mut *tx)
+            .execute(&mut *connection)
             .await?;
         if appended.rows_affected() == 0 {
             return Err(absent("operation", op_id).into());
         }
     }
-    query(BOUND).bind(op_id).bind(LOG_LINES).execute(&mut *tx).await?;
-    tx.commit().await?;
+    query(BOUND).bind(op_id).bind(LOG_LINES).execute(&mut *connection).await?;
     Ok(())
 }
 

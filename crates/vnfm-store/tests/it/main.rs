@@ -1,12 +1,18 @@
 //! Tests of the store: every rule of the port on every kind of database, then what only a file can show (crashes,
-//! kills, two processes, secrets at rest), then the packages' files.
+//! kills, power loss, two processes, secrets at rest), then the packages' files.
 
 #[cfg(test)]
 mod conformance;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod group;
+#[cfg(test)]
+mod log;
+#[cfg(test)]
 mod packages;
+#[cfg(test)]
+mod power;
 #[cfg(test)]
 mod records;
 #[cfg(test)]

@@ -1,0 +1,272 @@
+//! Group commit: all writes that wait at a moment share one transaction, and so one fsync.
+//!
+//! ```text
+//! write ─┐ queue     ┌─ BEGIN ─ write ─ claim ─ … ─ COMMIT (fsync) ─ each caller hears of its own
+//! claim ─┼──────► writer ── one refused by its condition: all again, each under a SAVEPOINT, so only that one is undone
+//! log   ─┘           └─ the database itself failed: nothing of it is there; each goes again, alone
+//! ```
+//! The writer is a thread of its own, so a caller that is dropped interrupts nobody: its write is there as a whole,
+//! or not at all where it was dropped before its turn. Order is that of the calls. While several callers are about,
+//! the writer waits a moment for those that wrote with the last transaction; a single caller never waits for others.
+
+use crate::fault::{Done, Fault};
+use crate::keys::SecretKeys;
+use crate::wal::Acknowledged;
+use crate::write::Writing;
+use crate::{lease, sqlite, write};
+use sqlx::Connection as _;
+use sqlx::sqlite::SqliteConnection;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::sync::{Mutex, oneshot};
+use vnfm_core::ports::{Change, Claim, Fence, StoreError};
+use vnfm_types::{CancelMode, LogLine};
+
+/// The connection that writes, what seals, and where the file is.
+pub(crate) struct Writer {
+    pub(crate) connection: Mutex<SqliteConnection>,
+    pub(crate) keys: RwLock<Arc<SecretKeys>>,
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// What one caller wants written.
+pub(crate) enum Work {
+    Write { fence: Option<Fence>, changes: Vec<Change> },
+    Claim { owner: String, lease: Duration, op_id: Option<String> },
+    Renew { fence: Fence, lease: Duration },
+    Release { fence: Fence },
+    Log { op_id: String, lines: Vec<LogLine> },
+}
+
+/// What a caller hears.
+pub(crate) enum Answer {
+    Written,
+    Claimed(Option<Claim>),
+    Renewed(Option<CancelMode>),
+}
+
+struct Job {
+    work: Work,
+    reply: oneshot::Sender<Result<Answer, StoreError>>,
+}
+
+/// The queue, and the thread behind it; it ends with this value, after the transaction that it is in.
+pub(crate) struct Group {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The most writes that share a transaction.
+const MOST: usize = 128;
+/// The longest wait for further writes; one fsync of a good disk takes about as long.
+const LINGER: Duration = Duration::from_micros(500);
+
+impl Group {
+    /// Starts the thread that writes.
+    pub(crate) fn start(writer: Arc<Writer>, acknowledged: Option<Acknowledged>) -> Done<Self> {
+        let (jobs, queue) = channel();
+        let failed = |why: std::io::Error| {
+            StoreError::Unavailable(format!("cannot start its writer: {why}"))
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(failed)?;
+        let thread = std::thread::Builder::new()
+            .name("vnfm-store-writer".into())
+            .spawn(move || serve(&writer, &queue, &runtime, acknowledged))
+            .map_err(failed)?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+    }
+
+    /// Has `work` done; once this returns it is durable, or was refused.
+    pub(crate) async fn has(&self, work: Work) -> Result<Answer, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send(Job { work, reply }).is_ok());
+        match answer.await {
+            Ok(answer) if sent => answer,
+            _ => Err(StoreError::Unavailable(
+                "its writer has stopped; hint: start this process again".into(),
+            )),
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the writer of the database panicked");
+        }
+    }
+}
+
+impl Writer {
+    /// The keys as they are now. To unseal, ask after the rows were read: keys only come, while the process lives.
+    pub(crate) fn keys(&self) -> Arc<SecretKeys> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// After an error of the database itself, which may have ended the transaction behind the driver's back, the
+    /// next write gets a new connection.
+    pub(crate) async fn mend(&self, connection: &mut SqliteConnection, fault: &Fault) {
+        if fault.is_of_the_database()
+            && let Some(path) = &self.path
+            && let Ok(new) = SqliteConnection::connect_with(&sqlite::options().filename(path)).await
+        {
+            *connection = new;
+        }
+    }
+}
+
+fn serve(
+    writer: &Writer,
+    queue: &Receiver<Job>,
+    runtime: &Runtime,
+    mut acknowledged: Option<Acknowledged>,
+) {
+    let (mut jobs, mut lately) = (Vec::new(), 1);
+    while let Ok(job) = queue.recv() {
+        jobs.push(job);
+        gather(queue, &mut jobs, lately);
+        lately = jobs.len().max(lately / 2);
+        jobs.retain(|job| !job.reply.is_closed());
+        let answers = runtime.block_on(async {
+            let mut connection = writer.connection.lock().await;
+            all(writer, &mut connection, &jobs).await
+        });
+        if let Some(acknowledged) = &mut acknowledged {
+            acknowledged.note();
+        }
+        for (job, answer) in jobs.drain(..).zip(answers) {
+            // Whoever asked may be gone.
+            let _ = job.reply.send(answer);
+        }
+    }
+}
+
+/// Takes all that wait; while there are fewer than `lately`, for a moment also what comes.
+fn gather(queue: &Receiver<Job>, jobs: &mut Vec<Job>, lately: usize) {
+    jobs.extend(queue.try_iter().take(MOST - jobs.len()));
+    let until = Instant::now() + LINGER;
+    while jobs.len() < lately
+        && let Ok(job) = queue.recv_timeout(until.saturating_duration_since(Instant::now()))
+    {
+        jobs.push(job);
+    }
+}
+
+/// Every job: together, or each alone where that fails.
+async fn all(
+    writer: &Writer,
+    connection: &mut SqliteConnection,
+    jobs: &[Job],
+) -> Vec<Result<Answer, StoreError>> {
+    let keys = writer.keys();
+    if jobs.len() > 1 {
+        let mut grouped = together(connection, &keys, jobs).await;
+        if matches!(&grouped, Err(fault) if !fault.is_of_the_database()) {
+            grouped = each_undoable(connection, &keys, jobs).await;
+        }
+        match grouped {
+            Ok(answers) => return answers,
+            Err(fault) => writer.mend(connection, &fault).await,
+        }
+    }
+    let mut answers = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let answer = alone(connection, &keys, &job.work).await;
+        if let Err((fault, _)) = &answer {
+            writer.mend(connection, fault).await;
+        }
+        answers.push(answer.map_err(|(fault, doing)| fault.told(doing)));
+    }
+    answers
+}
+
+/// One transaction for all; fails as a whole where one fails.
+async fn together(
+    connection: &mut SqliteConnection,
+    keys: &SecretKeys,
+    jobs: &[Job],
+) -> Done<Vec<Result<Answer, StoreError>>> {
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let mut answers = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        answers.push(Ok(perform(&mut tx, keys, &job.work).await.map_err(|(fault, _)| fault)?));
+    }
+    tx.commit().await?;
+    Ok(answers)
+}
+
+/// One transaction for all, from which each can be undone; fails as a whole where the database itself fails.
+async fn each_undoable(
+    connection: &mut SqliteConnection,
+    keys: &SecretKeys,
+    jobs: &[Job],
+) -> Done<Vec<Result<Answer, StoreError>>> {
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let mut answers = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let mut point = tx.begin().await?;
+        match perform(&mut point, keys, &job.work).await {
+            Ok(answer) => {
+                point.commit().await?;
+                answers.push(Ok(answer));
+            }
+            Err((fault, _)) if fault.is_of_the_database() => return Err(fault),
+            Err((fault, doing)) => {
+                point.rollback().await?;
+                answers.push(Err(fault.told(doing)));
+            }
+        }
+    }
+    tx.commit().await?;
+    Ok(answers)
+}
+
+/// One transaction for one.
+async fn alone(connection: &mut SqliteConnection, keys: &SecretKeys, work: &Work) -> Doing {
+    let begun = connection.begin_with("BEGIN IMMEDIATE").await;
+    let mut tx = begun.map_err(|e| (e.into(), "begin a transaction"))?;
+    let answer = perform(&mut tx, keys, work).await?;
+    tx.commit().await.map_err(|e| (e.into(), "commit a transaction"))?;
+    Ok(answer)
+}
+
+/// What became of a work, or what failed and at what.
+type Doing = Result<Answer, (Fault, &'static str)>;
+
+async fn perform(connection: &mut SqliteConnection, keys: &SecretKeys, work: &Work) -> Doing {
+    match work {
+        Work::Write { fence, changes } => {
+            if let Some(fence) = fence {
+                lease::check(connection, fence).await.map_err(|e| (e, "look at the lease"))?;
+            }
+            let mut writing = Writing { connection, keys };
+            for change in changes {
+                write::apply(&mut writing, change).await.map_err(|e| (e, write::doing(change)))?;
+            }
+            Ok(Answer::Written)
+        }
+        Work::Claim { owner, lease, op_id } => {
+            let claimed = lease::claim(connection, owner, *lease, op_id.as_deref()).await;
+            claimed.map(Answer::Claimed).map_err(|e| (e, "claim an operation"))
+        }
+        Work::Renew { fence, lease } => {
+            let renewed = lease::renew(connection, fence, *lease).await;
+            renewed.map(Answer::Renewed).map_err(|e| (e, "renew a lease"))
+        }
+        Work::Release { fence } => {
+            let released = lease::release(connection, fence).await;
+            released.map(|()| Answer::Written).map_err(|e| (e, "release a lease"))
+        }
+        Work::Log { op_id, lines } => {
+            let written = write::append_log(connection, op_id, lines).await;
+            written.map(|()| Answer::Written).map_err(|e| (e, "append to an operation's log"))
+        }
+    }
+}

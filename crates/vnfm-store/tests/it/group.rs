@@ -1,0 +1,104 @@
+//! Group commit: many callers share a transaction, each hears of its own.
+
+use crate::log::Crashed;
+use crate::records::{Home, TENANT, at, instance, op, seed, told};
+use futures::future::join_all;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm_core::ports::{Change, Store as _, StoreError};
+use vnfm_types::LogLine;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_writers_share_an_fsync() {
+    let home = Home::new();
+    let store = Arc::new(home.open().await);
+    seed(&*store, &[]).await;
+    let before = Crashed::now(home.folder.path()).transactions();
+    let clients = (0..16).map(|client| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for turn in 0..10 {
+                let id = format!("i{client}-{turn}");
+                let changes = vec![Change::AddInstance(instance(&id)), told(&id, json!(turn))];
+                store.write(None, changes).await.unwrap();
+                assert_eq!(store.instance(TENANT, &id).await.unwrap().vnf.id, id, "it is there");
+            }
+        })
+    });
+    join_all(clients).await.into_iter().for_each(Result::unwrap);
+    let transactions = Crashed::now(home.folder.path()).transactions() - before;
+    assert!(transactions <= 40, "{transactions} transactions for 160 writes");
+    let numbers: Vec<_> = store.outbox(0, 1_000).await.unwrap().iter().map(|row| row.seq).collect();
+    assert_eq!(numbers, (1..=160).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_is_refused_undoes_itself_alone() {
+    let home = Home::new();
+    let store = home.open().await;
+    seed(&store, &["i0"]).await;
+    // Those in the middle write a notification and an instance before they are refused.
+    let lists = (0..30).map(|n| match n % 3 {
+        0 => vec![Change::AddInstance(instance(&format!("good{n}"))), told("good", json!(n))],
+        1 => {
+            let new = Change::AddInstance(instance(&format!("bad{n}")));
+            vec![told("bad", json!(n)), new, Change::AddInstance(instance("i0"))]
+        }
+        _ => vec![Change::AddOp(op(&format!("o{n}"), "i0"))],
+    });
+    let outcomes = join_all(lists.map(|changes| store.write(None, changes))).await;
+    for (n, outcome) in outcomes.into_iter().enumerate() {
+        match n {
+            _ if n % 3 == 0 => assert_eq!(outcome, Ok(()), "{n}"),
+            _ if n % 3 == 1 => {
+                assert_eq!(
+                    outcome,
+                    Err(StoreError::Exists { what: "VNF instance", id: "i0".into() })
+                );
+            }
+            2 => assert_eq!(outcome, Ok(()), "the first operation"),
+            _ => assert!(matches!(outcome, Err(StoreError::Busy { .. })), "{n}: {outcome:?}"),
+        }
+    }
+    let ids: Vec<_> = store.instances(TENANT, &<_>::default()).await.unwrap();
+    assert!(ids.iter().all(|record| !record.vnf.id.starts_with("bad")));
+    assert_eq!(ids.len(), 11);
+    let told = store.outbox(0, 100).await.unwrap();
+    assert_eq!(told.len(), 10);
+    assert!(told.iter().all(|row| row.instance_id == "good"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_and_logs_share_it_too() {
+    let home = Home::new();
+    let store = home.open().await;
+    let names: Vec<_> = (0..12).map(|n| format!("i{n}")).collect();
+    seed(&store, &names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let added = names.iter().map(|id| Change::AddOp(op(&format!("o-{id}"), id))).collect();
+    store.write(None, added).await.unwrap();
+    let before = Crashed::now(home.folder.path()).transactions();
+    let lease = Duration::from_mins(1);
+    let claims = join_all((0..12).map(|_| store.claim("me", lease, None))).await;
+    let mut fences: Vec<_> =
+        claims.into_iter().map(|claim| claim.unwrap().unwrap().fence).collect();
+    let line =
+        LogLine { seq: 0, at: at(), level: "info".into(), source: "test".into(), text: "x".into() };
+    let logged =
+        join_all(fences.iter().map(|fence| store.append_log(&fence.op_id, vec![line.clone()])));
+    assert!(logged.await.iter().all(Result::is_ok));
+    assert!(
+        join_all(fences.iter().map(|fence| store.renew(fence, lease)))
+            .await
+            .iter()
+            .all(Result::is_ok)
+    );
+    assert!(
+        join_all(fences.iter().map(|fence| store.release(fence))).await.iter().all(Result::is_ok)
+    );
+    fences.sort_by(|a, b| a.op_id.cmp(&b.op_id));
+    fences.dedup();
+    assert_eq!(fences.len(), 12, "each was claimed once");
+    let transactions = Crashed::now(home.folder.path()).transactions() - before;
+    assert!(transactions <= 12, "{transactions} transactions for 48 calls");
+}

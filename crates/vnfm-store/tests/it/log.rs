@@ -1,0 +1,64 @@
+//! The write-ahead log as these tests read it, by their own account of its format: where its frames begin, and
+//! which of them end a transaction.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+pub(crate) const HEADER: usize = 32;
+
+/// A copy of a database and its companions, as a crash would leave them.
+#[derive(Clone)]
+pub(crate) struct Crashed {
+    pub(crate) log: Vec<u8>,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+impl Crashed {
+    /// What lies in the folder of a database now.
+    pub(crate) fn now(folder: &Path) -> Self {
+        let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+        let others = ["vnfm.db", "secrets.key", "vnfm.db-acked"];
+        let files = others.map(|name| (name.to_owned(), read(name))).into();
+        Self { log: read("vnfm.db-wal"), files }
+    }
+
+    /// Without the note of what was acknowledged: what a machine that lost power may leave.
+    pub(crate) fn without_note(mut self) -> Self {
+        self.files.retain(|(name, _)| name != "vnfm.db-acked");
+        self
+    }
+
+    /// Lays all of it into a folder, with this log.
+    pub(crate) fn lay(&self, folder: &Path, log: &[u8]) -> PathBuf {
+        for (name, bytes) in &self.files {
+            let path = folder.join(name);
+            std::fs::write(&path, bytes).unwrap();
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let path = folder.join("vnfm.db-wal");
+        std::fs::write(&path, log).unwrap();
+        path
+    }
+
+    /// How long a frame is.
+    pub(crate) fn frame(&self) -> usize {
+        24 + u32::from_be_bytes(self.log[8..12].try_into().unwrap()) as usize
+    }
+
+    /// Where each frame of this generation begins, and whether it ends a transaction.
+    pub(crate) fn frames(&self) -> Vec<(usize, bool)> {
+        let salts = &self.log[16..24];
+        let places = (HEADER..).step_by(self.frame());
+        places
+            .take_while(|at| {
+                self.log.len() >= at + self.frame() && &self.log[at + 8..at + 16] == salts
+            })
+            .map(|at| (at, self.log[at + 4..at + 8] != [0; 4]))
+            .collect()
+    }
+
+    /// How many transactions it holds.
+    pub(crate) fn transactions(&self) -> usize {
+        self.frames().iter().filter(|(_, ends)| *ends).count()
+    }
+}
