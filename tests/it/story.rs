@@ -19,11 +19,13 @@ mod refusals;
 mod secrets;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use vnfm_tests::programs::{program, until};
 use vnfm_tests::simulated::Simulated;
 use vnfm_tests::sources;
 use vnfm_tests::stage::Stage;
-use vnfm_tests::story::{play, steps};
+use vnfm_tests::story::{play, processes_of, steps, told};
 
 /// Longest in seconds, once the programs are built.
 const LONGEST: f64 = 15.0;
@@ -47,6 +49,47 @@ fn vnf_a_from_tosca_carries_vnf_b_and_both_go_without_a_trace() {
 #[test]
 fn vnf_a_from_base_hot_carries_vnf_b_and_both_go_without_a_trace() {
     holds("base-hot");
+}
+
+#[test]
+fn ctrl_c_in_the_middle_cleans_up_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("tmp");
+    std::fs::create_dir(&own).unwrap();
+    let told = told(&[], &own, Some("PROCESSING instantiate_end")).unwrap();
+    assert!(!told.ok && told.said.contains("interrupted"), "{}", told.said);
+    for part in ["cleaning up", "clean up vnf-a", "the story broke off; the reason is above"] {
+        assert!(told.said.contains(part), "no `{part}` in\n{}", told.said);
+    }
+    assert!(!told.said.contains("left behind:"), "{}", told.said);
+    assert_eq!(processes_of(&own), [""; 0]);
+    assert_eq!(std::fs::read_dir(&own).unwrap().count(), 0, "a temporary folder is left");
+}
+
+#[test]
+fn what_is_kept_can_be_used_and_ended_as_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = folder.path().join("tmp");
+    std::fs::create_dir(&own).unwrap();
+    let told = told(&["--keep"], &own, None).unwrap();
+    assert!(told.ok, "{}", told.said);
+    let line = |word: &str| {
+        let mut lines = told.said.lines().map(str::trim);
+        lines.find_map(|line| line.strip_prefix(word)).unwrap_or_else(|| panic!("{}", told.said))
+    };
+    let run = |words: &str| {
+        let path = program("vnfmctl").parent().unwrap().to_owned();
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("PATH={}:$PATH; {words}", path.display())]).output().unwrap()
+    };
+    let listed = run(line("try: "));
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("COMPLETED"), "{listed:?}");
+    assert_eq!(processes_of(&own).len(), 2, "server and world run on");
+    assert!(run(line("end it: ")).status.success());
+    until("both have ended", Duration::from_secs(20), || {
+        processes_of(&own).is_empty().then_some(())
+    });
+    assert_eq!(std::fs::read_dir(&own).unwrap().count(), 0, "a temporary folder is left");
 }
 
 /// A simulated world with these flags, and a server that knows its cloud.

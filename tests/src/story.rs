@@ -1,11 +1,19 @@
 //! The story as `cargo xtask demo` tells it: built programs, real processes, read by its report.
 
-use std::process::Command;
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::programs::until;
 use crate::sources;
+
+/// The longest that a story takes that does not go to its end.
+const LONGEST: Duration = Duration::from_mins(3);
 
 /// Plays the story in a world with one of VNF-A's packages; its report, if it went well to the end.
 ///
@@ -14,21 +22,9 @@ use crate::sources;
 pub fn play(world: &[&str], package: &str) -> Result<Value> {
     let file =
         std::env::temp_dir().join(format!("vnfm-story.{}.{package}.json", std::process::id()));
-    let output = Command::new(env!("CARGO"))
-        .args([
-            "run",
-            "--quiet",
-            "--package",
-            "xtask",
-            "--",
-            "demo",
-            "--package",
-            package,
-            "--json",
-        ])
+    let output = demo(&["--package", package, "--json"])
         .arg(&file)
         .args(world)
-        .current_dir(sources::root())
         .output()
         .context("cannot start `cargo xtask demo`")?;
     let report = std::fs::read_to_string(&file);
@@ -40,6 +36,54 @@ pub fn play(world: &[&str], package: &str) -> Result<Value> {
     );
     serde_json::from_str(&report.context("the story wrote no report")?)
         .context("the report is no JSON")
+}
+
+fn demo(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["run", "--quiet", "--package", "xtask", "--", "demo"]).args(words);
+    command.current_dir(sources::root());
+    command
+}
+
+/// A story that did not go its usual way.
+#[derive(Debug)]
+pub struct Told {
+    /// Whether it ended well.
+    pub ok: bool,
+    /// All that it said.
+    pub said: String,
+}
+
+/// Plays the simulated story with its temporary files below `folder`; once it says `cue`, Ctrl-C is pressed.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn told(words: &[&str], folder: &Path, cue: Option<&str>) -> Result<Told> {
+    let log = folder.with_extension("log");
+    let file = File::create(&log)?;
+    let mut command = demo(words);
+    command.env("TMPDIR", folder).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let mut child = command.process_group(0).spawn().context("cannot start `cargo xtask demo`")?;
+    let heard = || std::fs::read_to_string(&log).unwrap_or_default();
+    if let Some(cue) = cue {
+        until(&format!("the story says `{cue}`"), LONGEST, || heard().contains(cue).then_some(()));
+        let group = format!("-{}", child.id());
+        let pressed = Command::new("kill").args(["-INT", "--", &group]).status()?;
+        ensure!(pressed.success(), "Ctrl-C reached nobody");
+    }
+    let ended = child.wait()?;
+    Ok(Told { ok: ended.success(), said: heard() })
+}
+
+/// The processes whose command line names something below `folder`.
+#[must_use]
+pub fn processes_of(folder: &Path) -> Vec<String> {
+    let name = folder.to_string_lossy();
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    all.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| line.contains(&*name))
+        .collect()
 }
 
 /// The steps of a report, in order.

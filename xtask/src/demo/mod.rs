@@ -235,14 +235,12 @@ fn keep(
     folder: tempfile::TempDir,
 ) -> Result<()> {
     let data = folder.keep();
-    println!(
-        "kept: server {} (process {}), data and logs in {}",
-        server.url,
-        server.child.id(),
-        data.display()
-    );
-    println!("      try: vnfmctl --server {} vnf list", server.url);
-    println!("      {}", world.keep());
+    let (id, data) = (server.child.id(), data.display());
+    println!("kept: server {} (process {id}), data and logs in {data}", server.url);
+    println!("      try: vnfmctl --server {} op list", server.url);
+    let (told, processes) = world.keep();
+    println!("      {told}");
+    println!("      end it: kill {id}{processes}; rm -r {data}");
     std::mem::forget(server); // its process goes on
     outcome
 }

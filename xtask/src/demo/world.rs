@@ -117,20 +117,23 @@ impl World {
         }
     }
 
-    /// Lets it run on; returns a line that says how to end it.
-    pub(crate) fn keep(mut self) -> String {
-        let line = match &mut self {
+    /// Lets it run on; returns a line about it, and its process, if it has one, after a blank.
+    pub(crate) fn keep(mut self) -> (String, String) {
+        let told = match &mut self {
             Self::Simulated { child, endpoints, .. } => {
-                format!("simulated world: control {}, process {}", endpoints["control"], child.id())
+                let control = endpoints["control"].as_str().unwrap_or_default();
+                let id = format!(" {}", child.id());
+                (format!("simulated world: control {control}, process{id}"), id)
             }
             Self::Real { started, .. } => {
                 started.clear();
-                "real neighbours run on: `cargo xtask stack status`, `cargo xtask stack down`"
-                    .to_owned()
+                let line =
+                    "real neighbours run on: `cargo xtask stack status`, `cargo xtask stack down`";
+                (line.to_owned(), String::new())
             }
         };
         std::mem::forget(self); // its process goes on
-        line
+        told
     }
 }
 
