@@ -1,27 +1,22 @@
 //! Hooks: from the VNFD's `Vnflcm` interface to a MgmtDriver's call, and the host services that it may ask for.
 //!
-//! A hook is an ordinary journaled step. What it wants changed it returns as [`Effects`]; the engine applies them.
+//! A hook is an ordinary journaled step. What it wants changed it returns as [`Effects`]; the engine applies them. A
+//! hook that declares an opposite is undone on the way back, by a second call that says so.
+
+mod host;
 
 use crate::engine::Engine;
 use crate::lcm::{self, Op};
-use crate::live::LiveOp;
 use crate::ports::{
-    Change, Code, CommandOutput, Effects, ErrorKind, Fence, HookDependent, HookHost, HookInstance,
-    HookRequest, HookVim, HttpRequest, InfraDriver, Inventory, MgmtDriver, PortError, RemoteFile,
-    SecretJson, SshCommand, SshTarget, VimRecord, Watcher as _,
+    Change, Code, Effects, ErrorKind, HookDependent, HookInstance, HookRequest, HookVim, Inventory,
+    MgmtDriver, PortError, SecretJson, Store, StoreError, VimRecord,
 };
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
-use crate::vims::AnyVim;
-use async_trait::async_trait;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use host::Host;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use vnfm_descriptor::{Hook, Package};
 use vnfm_types::KeyValuePairs;
 
@@ -121,7 +116,71 @@ fn driver_of(engine: &Engine, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortEr
 pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Effects, PortError> {
     let Some(hook) = op.flavour()?.hook(name) else { return Ok(Effects::default()) };
     let driver = driver_of(&op.engine, hook)?;
-    let request = request(op, hook, inventory).await?;
+    if has_opposite(&*driver, name) {
+        let begun = Change::Checkpoint {
+            op_id: op.fence.op_id.clone(),
+            step: name.to_owned(),
+            key: UNDO.to_owned(),
+            value: SecretJson(json!(driver.declaration().version)),
+        };
+        op.engine.store().write(Some(&op.fence), vec![begun]).await?;
+    }
+    let effects = call(op, hook, &*driver, request(op, hook, inventory).await?).await?;
+    for vim in &effects.register_vims {
+        let mut found = Redactor::default();
+        found.add(&Value::Object(vim.access_info.clone()));
+        op.live.hide(&found);
+    }
+    Ok(effects)
+}
+
+/// Undoes what the hook `name` of `op` began; a hook that has no opposite is left as it is.
+///
+/// # Errors
+///
+/// What the hook says, or that its MgmtDriver, which declared an opposite when it began, is not there.
+pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(), PortError> {
+    if !can_be_undone(op.engine.store(), &op.fence.op_id, name).await? {
+        return Ok(());
+    }
+    let Some(hook) = op.flavour()?.hook(name) else { return Ok(()) };
+    let driver = driver_of(&op.engine, hook)?;
+    if !has_opposite(&*driver, name) {
+        let says = driver.declaration();
+        let what = format!("`{}` {} does not declare its opposite", says.name, says.version);
+        return Err(PortError::new(&UNDECLARED, format!("undo hook `{name}`"), what));
+    }
+    let request = HookRequest { undo: true, ..request(op, hook, inventory).await? };
+    let effects = call(op, hook, &*driver, request).await?;
+    if let Some(said) = effects.message {
+        op.watcher().log("info", name, &said);
+    }
+    Ok(())
+}
+
+/// True where a MgmtDriver that declares an opposite was called for the hook `name`.
+pub(crate) async fn can_be_undone(
+    store: &dyn Store,
+    op_id: &str,
+    name: &str,
+) -> Result<bool, StoreError> {
+    Ok(store.checkpoint(op_id, name, UNDO).await?.is_some())
+}
+
+fn has_opposite(driver: &dyn MgmtDriver, name: &str) -> bool {
+    driver.declaration().hooks.get(name).is_some_and(|hook| hook.undo)
+}
+
+/// Where a hook's step keeps that it has an opposite, before it is called for the first time.
+const UNDO: &str = "vnfm/undo";
+
+async fn call(
+    op: &Op,
+    hook: &Hook,
+    driver: &dyn MgmtDriver,
+    request: HookRequest,
+) -> Result<Effects, PortError> {
+    let name = &hook.operation;
     if let Some(schema) = driver.declaration().hooks.get(name).and_then(|h| h.parameters.as_ref()) {
         let mut found = Redactor::default();
         redact(&Value::Object(request.additional_params.clone()), Some(schema), &mut found);
@@ -133,18 +192,12 @@ pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Ef
         live: op.live.clone(),
         fence: op.fence.clone(),
         instance_id: op.instance.vnf.id.clone(),
-        step: name.to_owned(),
+        step: name.clone(),
         package: op.package()?.clone(),
         vim,
         infra,
     };
-    let effects = driver.call(request, Arc::new(host)).await?;
-    for vim in &effects.register_vims {
-        let mut found = Redactor::default();
-        found.add(&Value::Object(vim.access_info.clone()));
-        op.live.hide(&found);
-    }
-    Ok(effects)
+    driver.call(request, Arc::new(host)).await
 }
 
 async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequest, PortError> {
@@ -161,6 +214,7 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
         schema_version: 1,
         operation: op.record.op.operation,
         hook: hook.operation.clone(),
+        undo: false,
         instance: HookInstance {
             id: vnf.id.clone(),
             vnf_instance_name: vnf.vnf_instance_name.clone(),
@@ -222,235 +276,6 @@ fn in_package(artifact: &vnfm_descriptor::Artifact) -> Option<Value> {
     Some(json!({"name": artifact.name, "path": path, "type": artifact.kind}))
 }
 
-/// The engine's side of one running hook.
-struct Host {
-    engine: Engine,
-    live: Arc<LiveOp>,
-    fence: Fence,
-    instance_id: String,
-    step: String,
-    package: Arc<Package>,
-    vim: AnyVim,
-    infra: Arc<dyn InfraDriver>,
-}
-
-#[async_trait]
-impl HookHost for Host {
-    async fn call(&self, service: &str, request: Value) -> Result<Value, PortError> {
-        match service {
-            "ssh.run" => self.ssh_run(parse(service, request)?).await,
-            "ssh.put" => self.ssh_put(parse(service, request)?).await,
-            "ssh.wait" => self.ssh_wait(parse(service, request)?).await,
-            "http" => self.http(parse(service, request)?).await,
-            "artifact.list" => Ok(json!({"paths": self.package.paths().collect::<Vec<_>>()})),
-            "artifact.read" => self.artifact(&parse(service, request)?),
-            "progress" => Ok(self.progress(&parse(service, request)?)),
-            "waiting" => Ok(self.waiting(&parse(service, request)?)),
-            "checkpoint.get" => self.recall(parse(service, request)?).await,
-            "checkpoint.put" => self.remember(parse(service, request)?).await,
-            "sleep" => Ok(self.sleep(&parse(service, request)?).await),
-            "cancelled" => Ok(json!({"cancelled": self.live.cancel_mode().is_some()})),
-            other => {
-                let what = format!("there is no host service `{other}`");
-                Err(PortError::new(&SERVICE, "serve a hook", what))
-            }
-        }
-    }
-
-    fn log(&self, level: &str, text: &str) {
-        self.live.log(level, &self.step, text);
-    }
-}
-
-#[derive(Deserialize)]
-struct Run {
-    host: SshTarget,
-    #[serde(flatten)]
-    command: SshCommand,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Put {
-    host: SshTarget,
-    path: String,
-    #[serde(default = "private")]
-    mode: String,
-    #[serde(default)]
-    sudo: bool,
-    content_base64: Option<String>,
-    artifact: Option<String>,
-}
-
-fn private() -> String {
-    "0600".to_owned()
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WaitFor {
-    host: SshTarget,
-    deadline_seconds: u32,
-}
-
-#[derive(Deserialize)]
-struct Path {
-    path: String,
-}
-
-#[derive(Deserialize)]
-struct Percent {
-    percent: u8,
-    message: String,
-}
-
-#[derive(Deserialize)]
-struct Reason {
-    #[serde(rename = "for")]
-    what: String,
-}
-
-#[derive(Deserialize)]
-struct Key {
-    key: String,
-    #[serde(default)]
-    value: Value,
-}
-
-#[derive(Deserialize)]
-struct Pause {
-    seconds: f64,
-}
-
-/// How much of what a failed command says is kept.
-const LAST_LINES: usize = 40;
-/// The longest pause that a hook can ask for in one call.
-const LONGEST_PAUSE: f64 = 3600.0;
-
-impl Host {
-    async fn ssh_run(&self, run: Run) -> Result<Value, PortError> {
-        self.pin(&run.host).await?;
-        let source = format!("{} {}", self.step, run.host.address);
-        self.live.log("debug", &source, &format!("$ {}", run.command.command));
-        let output = self.engine.parts.host.ssh_run(&run.host, &run.command).await?;
-        self.log_output(&source, &output);
-        to_value(&output)
-    }
-
-    /// What a command that worked says may be a secret that nobody has told us of, such as a new token: only the end
-    /// of what a failed one says is kept.
-    fn log_output(&self, source: &str, output: &CommandOutput) {
-        if output.exit_code == 0 {
-            return;
-        }
-        for text in [&output.stdout, &output.stderr] {
-            let lines: Vec<_> = text.lines().collect();
-            let last = lines.len().saturating_sub(LAST_LINES);
-            lines[last..].iter().for_each(|line| self.live.log("info", source, line));
-        }
-        self.live.log("info", source, &format!("exit code {}", output.exit_code));
-    }
-
-    async fn ssh_put(&self, put: Put) -> Result<Value, PortError> {
-        self.pin(&put.host).await?;
-        let content = match (put.content_base64, put.artifact) {
-            (Some(text), None) => {
-                BASE64.decode(text).map_err(|e| wrong("ssh.put", e.to_string()))?
-            }
-            (None, Some(path)) => self.read(&path)?,
-            _ => return Err(wrong("ssh.put", "needs one of contentBase64 and artifact".into())),
-        };
-        let file = RemoteFile { path: put.path, mode: put.mode, sudo: put.sudo, content };
-        self.engine.parts.host.ssh_put(&put.host, &file).await?;
-        Ok(json!({}))
-    }
-
-    async fn ssh_wait(&self, wait: WaitFor) -> Result<Value, PortError> {
-        self.pin(&wait.host).await?;
-        self.live.waiting(&format!("a login at {}@{}", wait.host.username, wait.host.address));
-        self.engine.parts.host.ssh_wait(&wait.host, wait.deadline_seconds).await?;
-        Ok(json!({}))
-    }
-
-    /// Pins the host's key as its console log shows it, before anybody logs in for the first time.
-    async fn pin(&self, target: &SshTarget) -> Result<(), PortError> {
-        let store = self.engine.store();
-        if store.host_key(&target.server_id).await?.is_some() {
-            return Ok(());
-        }
-        let keys = self.infra.host_keys(&self.vim, &target.server_id).await.unwrap_or_default();
-        if keys.is_empty() {
-            return Ok(());
-        }
-        let change = Change::PinHostKey {
-            instance_id: self.instance_id.clone(),
-            server_id: target.server_id.clone(),
-            key: keys.join("\n"),
-        };
-        Ok(store.write(Some(&self.fence), vec![change]).await?)
-    }
-
-    async fn http(&self, request: HttpRequest) -> Result<Value, PortError> {
-        to_value(&self.engine.parts.host.http(&request).await?)
-    }
-
-    fn artifact(&self, wanted: &Path) -> Result<Value, PortError> {
-        Ok(json!({"contentBase64": BASE64.encode(self.read(&wanted.path)?)}))
-    }
-
-    fn read(&self, path: &str) -> Result<Vec<u8>, PortError> {
-        self.package.read(path).map_err(|error| {
-            PortError::new(&ARTIFACT, format!("read `{path}` of the package"), error.to_string())
-        })
-    }
-
-    fn progress(&self, seen: &Percent) -> Value {
-        self.live.progress(seen.percent, &seen.message);
-        self.live.log("info", &self.step, &seen.message);
-        json!({})
-    }
-
-    fn waiting(&self, reason: &Reason) -> Value {
-        self.live.waiting(&reason.what);
-        json!({})
-    }
-
-    async fn recall(&self, wanted: Key) -> Result<Value, PortError> {
-        let store = self.engine.store();
-        let found = store.checkpoint(&self.fence.op_id, &self.step, &wanted.key).await?;
-        Ok(json!({"value": found.map(|value| value.0)}))
-    }
-
-    async fn remember(&self, new: Key) -> Result<Value, PortError> {
-        let change = Change::Checkpoint {
-            op_id: self.fence.op_id.clone(),
-            step: self.step.clone(),
-            key: new.key,
-            value: SecretJson(new.value),
-        };
-        self.engine.store().write(Some(&self.fence), vec![change]).await?;
-        Ok(json!({}))
-    }
-
-    async fn sleep(&self, pause: &Pause) -> Value {
-        let seconds = pause.seconds.clamp(0.0, LONGEST_PAUSE);
-        self.engine.parts.clock.sleep(Duration::from_secs_f64(seconds)).await;
-        json!({})
-    }
-}
-
-fn parse<T: DeserializeOwned>(service: &str, request: Value) -> Result<T, PortError> {
-    serde_json::from_value(request).map_err(|error| wrong(service, error.to_string()))
-}
-
-fn wrong(service: &str, what: String) -> PortError {
-    PortError::new(&SERVICE, format!("serve `{service}` to a hook"), what)
-}
-
-fn to_value<T: serde::Serialize>(value: &T) -> Result<Value, PortError> {
-    serde_json::to_value(value).map_err(|error| wrong("answer", error.to_string()))
-}
-
 /// A driver's schema is no JSON Schema.
 const SCHEMA: Code = Code {
     name: "hook.schema",
@@ -465,19 +290,4 @@ const UNDECLARED: Code = Code {
     means: "the VNFD names a hook that its MgmtDriver does not implement",
     next: "use a version of the plugin that does, or take the hook out of the VNFD",
 };
-/// A host service was asked for in the wrong way.
-const SERVICE: Code = Code {
-    name: "hook.service",
-    kind: ErrorKind::Refused,
-    means: "a hook asked for a host service that is not there, or in the wrong shape",
-    next: "report it to whoever wrote the plugin",
-};
-/// The package has no such file.
-const ARTIFACT: Code = Code {
-    name: "hook.artifact",
-    kind: ErrorKind::Refused,
-    means: "a hook asked for a file that is not in the VNF package",
-    next: "put it into the package, or correct the parameter that names it",
-};
-
-pub(crate) const CODES: &[&Code] = &[&SCHEMA, &UNDECLARED, &SERVICE, &ARTIFACT];
+pub(crate) const CODES: &[&Code] = &[&SCHEMA, &UNDECLARED, &host::SERVICE, &host::ARTIFACT];

@@ -58,6 +58,7 @@ struct Hook<D> {
 /// The hooks of a driver, by name.
 pub struct Hooks<D> {
     by_name: BTreeMap<String, Hook<D>>,
+    opposites: BTreeMap<String, Run<D>>,
 }
 
 impl<D> std::fmt::Debug for Hooks<D> {
@@ -69,7 +70,7 @@ impl<D> std::fmt::Debug for Hooks<D> {
 impl<D: MgmtDriver> Hooks<D> {
     /// The hooks of `D`.
     pub fn of() -> Self {
-        D::hooks(Self { by_name: BTreeMap::new() })
+        D::hooks(Self { by_name: BTreeMap::new(), opposites: BTreeMap::new() })
     }
 
     /// Adds the hook `name`, such as `instantiate_end`. `P` is what it wants to find in `additionalParams`; its
@@ -81,12 +82,22 @@ impl<D: MgmtDriver> Hooks<D> {
         F: Fn(Arc<D>, HookContext, HookRequest<P>) -> Running + Send + Sync + 'static,
         Running: Future<Output = Result<Effects, DriverError>> + Send + 'static,
     {
-        let run: Run<D> = Box::new(move |driver, cx, request| match request.typed::<P>() {
-            Ok(request) => Box::pin(handler(driver, cx, request)),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        });
         let parameters = schema_for!(P).to_value();
-        self.by_name.insert(name.to_owned(), Hook { parameters, run });
+        self.by_name.insert(name.to_owned(), Hook { parameters, run: typed(handler) });
+        self
+    }
+
+    /// Adds the opposite of the hook `name`, which [`Hooks::on`] adds: a rollback calls it where the hook was begun,
+    /// whether or not it came to its end, with [`HookRequest::undo`] set and the hook's own checkpoints. It says "make
+    /// it not so": undoing what was never done succeeds. Of its answer only the message counts.
+    #[must_use]
+    pub fn undone_by<P, F, Running>(mut self, name: &str, handler: F) -> Self
+    where
+        P: DeserializeOwned + JsonSchema,
+        F: Fn(Arc<D>, HookContext, HookRequest<P>) -> Running + Send + Sync + 'static,
+        Running: Future<Output = Result<Effects, DriverError>> + Send + 'static,
+    {
+        self.opposites.insert(name.to_owned(), typed(handler));
         self
     }
 
@@ -94,7 +105,7 @@ impl<D: MgmtDriver> Hooks<D> {
     ///
     /// # Errors
     ///
-    /// As the hook says; `unknown-hook` where the driver does not have it, `bad-parameters` where
+    /// As the hook says; `unknown-hook` where the driver does not have it, or not its opposite; `bad-parameters` where
     /// `additionalParams` do not fit.
     pub async fn run(
         &self,
@@ -102,13 +113,21 @@ impl<D: MgmtDriver> Hooks<D> {
         cx: HookContext,
         request: HookRequest,
     ) -> Result<Effects, DriverError> {
-        match self.by_name.get(&request.hook) {
-            Some(hook) => (hook.run)(driver, cx, request).await,
-            None => Err(self.unknown(&request.hook)),
+        let run = match self.by_name.get(&request.hook) {
+            Some(_) if request.undo => self.opposites.get(&request.hook),
+            Some(hook) => Some(&hook.run),
+            None => None,
+        };
+        match run {
+            Some(run) => run(driver, cx, request).await,
+            None => Err(self.unknown(&request.hook, request.undo)),
         }
     }
 
-    fn unknown(&self, name: &str) -> DriverError {
+    fn unknown(&self, name: &str, undo: bool) -> DriverError {
+        if undo && self.by_name.contains_key(name) {
+            return DriverError::new("unknown-hook", format!("hook `{name}` has no opposite"));
+        }
         let known = self.by_name.keys().map(|known| format!("`{known}`")).collect::<Vec<_>>();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         DriverError::new("unknown-hook", format!("there is no hook `{name}`; there is {known}"))
@@ -119,7 +138,13 @@ impl<D: MgmtDriver> Hooks<D> {
         let hooks: serde_json::Map<String, Value> = self
             .by_name
             .iter()
-            .map(|(name, hook)| (name.clone(), json!({ "parameters": hook.parameters })))
+            .map(|(name, hook)| {
+                let mut said = json!({ "parameters": hook.parameters });
+                if self.opposites.contains_key(name) {
+                    said["undo"] = true.into();
+                }
+                (name.clone(), said)
+            })
             .collect();
         json!({
             "schemaVersion": crate::SCHEMA_VERSION,
@@ -127,4 +152,18 @@ impl<D: MgmtDriver> Hooks<D> {
             "configSchema": schema_for!(D::Config).to_value(),
         })
     }
+}
+
+/// A handler of typed parameters as one that takes them as they come.
+fn typed<D, P, F, Running>(handler: F) -> Run<D>
+where
+    D: MgmtDriver,
+    P: DeserializeOwned,
+    F: Fn(Arc<D>, HookContext, HookRequest<P>) -> Running + Send + Sync + 'static,
+    Running: Future<Output = Result<Effects, DriverError>> + Send + 'static,
+{
+    Box::new(move |driver, cx, request| match request.typed::<P>() {
+        Ok(request) => Box::pin(handler(driver, cx, request)),
+        Err(error) => Box::pin(std::future::ready(Err(error))),
+    })
 }

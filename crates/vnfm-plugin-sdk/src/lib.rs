@@ -50,6 +50,7 @@
 //! | what it may ask for | [`HookContext`], [`Ssh`] |
 //! | what it answers | [`Effects`], [`DriverError`] |
 //! | not to do a thing twice over a crash | [`HookContext::step`] |
+//! | to take back what a hook did when its operation is rolled back | [`Hooks::undone_by`] |
 //! | many hosts at once | [`join_all_limited`] |
 //! | a test without a VNFM | [`testkit`] |
 //!

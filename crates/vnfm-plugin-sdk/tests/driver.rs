@@ -211,6 +211,44 @@ fn parameters_that_do_not_fit_and_hooks_that_are_not_there_are_named() {
     assert!(host.calls().is_empty());
 }
 
+/// Takes a node out of service, and puts it back.
+struct Drain;
+
+impl MgmtDriver for Drain {
+    type Config = NoConfig;
+
+    fn new(_: NoConfig) -> Result<Self, DriverError> {
+        Ok(Self)
+    }
+
+    fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
+        hooks
+            .on("heal_start", |_, _, _: HookRequest<NoParams>| async {
+                Ok(Effects::none().message("drained"))
+            })
+            .undone_by("heal_start", |_, _, request: HookRequest<NoParams>| async move {
+                assert!(request.undo);
+                Ok(Effects::none().message("back in service"))
+            })
+            .on("heal_end", |_, _, _: HookRequest<NoParams>| async { Ok(Effects::none()) })
+    }
+}
+
+#[test]
+fn only_a_hook_that_declares_its_opposite_is_undone() {
+    let says = Hooks::<Drain>::of().declaration();
+    assert_eq!(says["hooks"]["heal_start"]["undo"], true);
+    assert!(says["hooks"]["heal_end"].get("undo").is_none());
+    let host = TestHost::new();
+    let done = host.run::<Drain>(request("heal_start")).unwrap();
+    assert_eq!(done.message.as_deref(), Some("drained"));
+    let undone = host.run::<Drain>(request("heal_start").undo()).unwrap();
+    assert_eq!(undone.message.as_deref(), Some("back in service"));
+    let error = host.run::<Drain>(request("heal_end").undo()).unwrap_err();
+    assert_eq!(error.code, "unknown-hook");
+    assert!(error.detail.contains("`heal_end` has no opposite"), "{error}");
+}
+
 #[test]
 fn http_and_the_package_are_served() {
     let request = request("terminate_end").vim("id-1", "cluster", "ETSINFV.KUBERNETES.V_1");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use vnfm_core::ports::*;
 use vnfm_core::{Drivers, Engine, EngineParts, Limits};
 use vnfm_descriptor::Package;
@@ -27,6 +27,8 @@ const CODE: Code = Code {
 pub(super) struct World {
     /// Instances that have resources.
     pub(super) resources: Mutex<BTreeSet<String>>,
+    /// Instances of which a `…_start` hook took something out of service, and no later hook put it back.
+    pub(super) drained: Mutex<BTreeSet<String>>,
     /// Every call, in order.
     pub(super) calls: Mutex<Vec<String>>,
     /// The call, by number from 1, that fails once; 0: none.
@@ -160,7 +162,9 @@ fn allocated() -> Allocated {
     Allocated { handle: json!("h"), inventory, ..Allocated::default() }
 }
 
-/// A MgmtDriver that registers the cluster `https://<instance>` and unregisters it again.
+/// A MgmtDriver with all hooks: the cluster `https://<instance>` is registered at the end of an instantiation, with
+/// another token at the end of a heal, and unregistered at the end of a termination. What a `…_start` hook takes out
+/// of service its opposite, or the `…_end` hook, puts back.
 struct Hooks(Arc<World>, Declaration);
 
 #[async_trait]
@@ -176,23 +180,32 @@ impl MgmtDriver for Hooks {
         host.call("checkpoint.put", json!({"key": "k", "value": "v"})).await?;
         let kept = host.call("checkpoint.get", json!({"key": "k"})).await?;
         assert_eq!(kept["value"], "v");
-        self.0.call(&request.hook, |_| ()).await?;
+        let id = request.instance.id.clone();
+        let way = if request.undo { "undo " } else { "" };
+        let drains = request.hook.ends_with("_start") && !request.undo;
+        let drained = &self.0.drained;
+        let marked = |_: &mut BTreeSet<String>| {
+            let mut drained = drained.lock().unwrap();
+            _ = if drains { drained.insert(id) } else { drained.remove(&id) };
+        };
+        self.0.call(&format!("{way}{}", request.hook), marked).await?;
         let name = format!("cluster-{}", request.instance.id);
-        if request.hook != "instantiate_end" {
-            return Ok(Effects {
-                schema_version: 1,
-                unregister_vims: vec![name],
-                ..Effects::default()
-            });
-        }
+        let token = match request.hook.as_str() {
+            _ if request.undo => return Ok(Effects { schema_version: 1, ..Effects::default() }),
+            "instantiate_end" => "planted-token",
+            "heal_end" => "planted-token-after-heal",
+            "terminate_end" => {
+                let unregister_vims = vec![name];
+                return Ok(Effects { schema_version: 1, unregister_vims, ..Effects::default() });
+            }
+            _ => return Ok(Effects { schema_version: 1, ..Effects::default() }),
+        };
         let endpoint = format!("https://{}", request.instance.id);
         let vim = NewVim {
             name,
             vim_type: KUBERNETES.into(),
             interface_info: [("endpoint".to_owned(), json!(endpoint))].into_iter().collect(),
-            access_info: [("bearer_token".to_owned(), json!("planted-token"))]
-                .into_iter()
-                .collect(),
+            access_info: [("bearer_token".to_owned(), json!(token))].into_iter().collect(),
             ..NewVim::default()
         };
         Ok(Effects { schema_version: 1, register_vims: vec![vim], ..Effects::default() })
@@ -237,11 +250,45 @@ impl HostServices for NoHosts {
     }
 }
 
-/// The package of VNF-A in the seed's spelling, which declares no parameters; its hooks are `instantiate_end` and
-/// `terminate_end`.
+/// All hooks, as the bench's package names them and its MgmtDriver declares them.
+const HOOKS: [&str; 6] = [
+    "instantiate_start",
+    "instantiate_end",
+    "heal_start",
+    "heal_end",
+    "terminate_start",
+    "terminate_end",
+];
+
+/// The package of VNF-A in the seed's spelling, which declares no parameters, with all hooks.
 fn package() -> Arc<Package> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-a-seed");
-    Arc::new(Package::open(&folder, &vnfm_descriptor::Limits::default()).unwrap())
+    static PACKAGE: LazyLock<Arc<Package>> = LazyLock::new(|| {
+        let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vnfd-samples/vnf-a-seed");
+        let folder = tempfile::tempdir().unwrap();
+        copy(&seed, folder.path());
+        let vnfd = folder.path().join("Definitions/vnf-a-seed.yaml");
+        let text = std::fs::read_to_string(&vnfd).unwrap();
+        let begin = text.find("          instantiate_start: []").unwrap();
+        let end = text[begin..].find("      artifacts:").unwrap() + begin;
+        let hook =
+            |name| format!("          {name}: {{implementation: mgmt-drivers-kubernetes}}\n");
+        let hooks: String = HOOKS.into_iter().map(hook).collect();
+        std::fs::write(&vnfd, format!("{}{hooks}{}", &text[..begin], &text[end..])).unwrap();
+        Arc::new(Package::open(folder.path(), &vnfm_descriptor::Limits::default()).unwrap())
+    });
+    PACKAGE.clone()
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let to = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to);
+        } else {
+            std::fs::copy(entry.path(), to).unwrap();
+        }
+    }
 }
 
 /// One engine over a store and a world.
@@ -250,11 +297,14 @@ pub(super) fn engine(store: Arc<dyn Store>, world: &Arc<World>) -> Engine {
 }
 
 pub(super) fn engine_with(store: Arc<dyn Store>, world: &Arc<World>, limits: Limits) -> Engine {
-    let hook = |name: &str| (name.to_owned(), HookDeclaration::default());
+    let undo = |name: &str| name.starts_with("heal") || name.ends_with("_start");
+    let hook = |name: &str| {
+        (name.to_owned(), HookDeclaration { undo: undo(name), ..HookDeclaration::default() })
+    };
     let declaration = Declaration {
         name: "fake".into(),
         version: "1.0.0".into(),
-        hooks: [hook("instantiate_end"), hook("terminate_end")].into_iter().collect(),
+        hooks: HOOKS.into_iter().map(hook).collect(),
         config_schema: None,
     };
     Engine::new(EngineParts {

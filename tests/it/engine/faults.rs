@@ -95,6 +95,8 @@ async fn every_call_can_fail_once_and_every_way_on_ends_well() {
                         format!("{} call {number} after={after_effect} {way:?}", operation.kind);
                     end(&engine, &op, &id, way, &case).await;
                     agrees(&engine, &world, &case).await;
+                    let drained = world.drained.lock().unwrap().len();
+                    assert!(way == Way::FailAndTerminate || drained == 0, "{case}: still drained");
                     cases += 1;
                 }
             }

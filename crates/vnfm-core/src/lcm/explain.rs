@@ -2,6 +2,7 @@
 
 use super::{Operation, operation};
 use crate::engine::Engine;
+use crate::hooks;
 use crate::ports::{JournalRow, OpRecord, StepStatus, StoreError};
 use vnfm_types::LcmOperationState::{FailedTemp, RollingBack, Starting};
 use vnfm_types::{Progress, StepProgress, WayOn};
@@ -26,7 +27,7 @@ pub(crate) async fn progress(
         message: live.message,
         waiting: live.waiting,
         error: record.op.error.clone(),
-        ways_on: ways_on(&record, &journal),
+        ways_on: ways_on(&record, &begun(engine, &record, &journal).await?),
         steps: operation(record.op.operation).map(|o| steps(o, &journal)).unwrap_or_default(),
     })
 }
@@ -55,7 +56,7 @@ fn word(status: StepStatus) -> &'static str {
     }
 }
 
-fn ways_on(record: &OpRecord, journal: &[JournalRow]) -> Vec<WayOn> {
+fn ways_on(record: &OpRecord, undone: &str) -> Vec<WayOn> {
     let state = record.op.operation_state;
     let stopped = state == FailedTemp;
     let at = record.op.error.as_ref().and_then(|error| error.step.clone()).unwrap_or_default();
@@ -70,7 +71,7 @@ fn ways_on(record: &OpRecord, journal: &[JournalRow]) -> Vec<WayOn> {
         None => WayOn {
             task: "rollback".into(),
             allowed: stopped,
-            what: when_stopped(format!("undoes {}", begun(record, journal))),
+            what: when_stopped(format!("undoes {undone}")),
         },
     };
     vec![
@@ -92,16 +93,28 @@ fn ways_on(record: &OpRecord, journal: &[JournalRow]) -> Vec<WayOn> {
 }
 
 /// What a rollback would undo, last first.
-fn begun(record: &OpRecord, journal: &[JournalRow]) -> String {
-    let Some(operation) = operation(record.op.operation) else { return "nothing".into() };
+async fn begun(
+    engine: &Engine,
+    record: &OpRecord,
+    journal: &[JournalRow],
+) -> Result<String, StoreError> {
+    let Some(operation) = operation(record.op.operation) else { return Ok("nothing".into()) };
     let was_begun = |name: &str| {
         journal.iter().any(|row| {
             row.step == name && !matches!(row.status, StepStatus::Undone | StepStatus::Skipped)
         })
     };
-    let undone = operation.steps.iter().rev().filter(|s| s.undo.is_some() && was_begun(s.name));
-    let names: Vec<_> = undone.map(|step| step.name).collect();
-    if names.is_empty() { "nothing: no step has changed anything".into() } else { names.join(", ") }
+    let mut names = Vec::new();
+    for step in operation.steps.iter().rev().filter(|s| s.undo.is_some() && was_begun(s.name)) {
+        if !step.hook || hooks::can_be_undone(engine.store(), &record.op.id, step.name).await? {
+            names.push(step.name);
+        }
+    }
+    Ok(if names.is_empty() {
+        "nothing: no step has changed anything".into()
+    } else {
+        names.join(", ")
+    })
 }
 
 fn cancel(record: &OpRecord) -> String {

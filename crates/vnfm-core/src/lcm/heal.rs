@@ -11,12 +11,10 @@
 //! | step          | state      | does                                                    | undo        |
 //! |---------------|------------|---------------------------------------------------------|-------------|
 //! | reach_vim     | STARTING   | logs in                                                 | —           |
-//! | heal_start    | PROCESSING | vendor hook: takes out of service what is to be replaced | —           |
+//! | heal_start    | PROCESSING | vendor hook: takes out of service what is to be replaced | its opposite, if any |
 //! | repair        | PROCESSING | replaces the VNFCs, until their successors work         | no way back |
 //! | heal_end      | PROCESSING | vendor hook: configures the successors                  | no way back |
 //! | register_vims | PROCESSING | brings the VIMs of the instance up to date              | no way back |
-//!
-//! The parameters of the instantiation are kept sealed, so a heal needs none; those of its request go over them.
 
 use super::changes::{self, inventory};
 use super::instantiate::Registered;
@@ -43,7 +41,7 @@ pub const OPERATION: Operation = Operation { kind: LcmOperationType::Heal, steps
 /// The table above.
 pub const STEPS: &[Step] = &[
     Step::new("reach_vim", Starting, |op| silent(reach_vim(op))),
-    Step::hook("heal_start", |op| journaled(start_hook(op))),
+    Step::hook("heal_start", |op| journaled(start_hook(op))).undone_by(|op| silent(undo_start(op))),
     Step::new("repair", Processing, |op| journaled(repair(op)))
         .seen_by(|op| journaled(observe(op)))
         .irreversible(),
@@ -51,7 +49,8 @@ pub const STEPS: &[Step] = &[
     Step::new("register_vims", Processing, |op| journaled(register_vims(op))),
 ];
 
-/// Accepts a healing: its occurrence exists in STARTING when this returns its id.
+/// Accepts a healing: its occurrence exists in STARTING when this returns its id. The parameters of the instantiation
+/// are kept sealed, so a heal needs none; those of its request go over them.
 ///
 /// # Errors
 ///
@@ -163,6 +162,10 @@ impl StepOutput for StartEffects {
 
 async fn start_hook(op: &Op) -> Output<StartEffects> {
     hooks::run(op, "heal_start", &inventory(&op.instance)).await.map(StartEffects)
+}
+
+async fn undo_start(op: &Op) -> Output<()> {
+    hooks::undo(op, "heal_start", &inventory(&op.instance)).await
 }
 
 /// The instance as it is after its repair.

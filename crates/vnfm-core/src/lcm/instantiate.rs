@@ -15,9 +15,9 @@
 //! |-------------------|------------|------------------------------------------------|---------------------|
 //! | check_vim         | STARTING   | logs in, learns which cluster it is             | —                   |
 //! | prepare           | STARTING   | looks up what only the VIM knows                | —                   |
-//! | instantiate_start | PROCESSING | vendor hook                                     | —                   |
+//! | instantiate_start | PROCESSING | vendor hook                                     | its opposite, if any |
 //! | allocate          | PROCESSING | Heat stack or Kubernetes objects, until they work | releases them       |
-//! | instantiate_end   | PROCESSING | vendor hook: configures what is there           | —                   |
+//! | instantiate_end   | PROCESSING | vendor hook: configures what is there           | its opposite, if any |
 //! | register_vims     | PROCESSING | puts the VIMs that the hook made into the registry | takes them out again |
 
 use super::changes;
@@ -47,11 +47,13 @@ pub const OPERATION: Operation =
 pub const STEPS: &[Step] = &[
     Step::new("check_vim", Starting, |op| journaled(check_vim(op))),
     Step::new("prepare", Starting, |op| journaled(prepare(op))),
-    Step::hook("instantiate_start", |op| journaled(start_hook(op))),
+    Step::hook("instantiate_start", |op| journaled(start_hook(op)))
+        .undone_by(|op| silent(undo_start(op))),
     Step::new("allocate", Processing, |op| journaled(allocate(op)))
         .undone_by(|op| silent(release(op)))
         .seen_by(|op| journaled(observe(op))),
-    Step::hook("instantiate_end", |op| journaled(end_hook(op))),
+    Step::hook("instantiate_end", |op| journaled(end_hook(op)))
+        .undone_by(|op| silent(undo_end(op))),
     Step::new("register_vims", Processing, |op| journaled(register_vims(op)))
         .undone_by(|op| silent(unregister_vims(op))),
 ];
@@ -183,6 +185,10 @@ async fn start_hook(op: &Op) -> Output<StartEffects> {
     hooks::run(op, "instantiate_start", &Allocated::default().inventory).await.map(StartEffects)
 }
 
+async fn undo_start(op: &Op) -> Output<()> {
+    hooks::undo(op, "instantiate_start", &Allocated::default().inventory).await
+}
+
 impl StepOutput for Allocated {
     const STEP: &'static str = "allocate";
 }
@@ -218,6 +224,11 @@ impl StepOutput for EndEffects {
 async fn end_hook(op: &Op) -> Output<EndEffects> {
     let made = op.output::<Allocated>()?.unwrap_or_default();
     hooks::run(op, "instantiate_end", &made.inventory).await.map(EndEffects)
+}
+
+async fn undo_end(op: &Op) -> Output<()> {
+    let made = op.output::<Allocated>()?.unwrap_or_default();
+    hooks::undo(op, "instantiate_end", &made.inventory).await
 }
 
 /// The VIMs that the hooks made, by their key in the instance's `vimConnectionInfo`.

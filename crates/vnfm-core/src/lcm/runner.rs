@@ -246,7 +246,12 @@ async fn write(
         ended_at: Some(now),
     };
     op.watcher().log("info", step.name, &format!("{status:?}").to_lowercase());
-    let changes = vec![Change::Journal(Box::new(row.clone()))];
+    let mut changes = vec![Change::Journal(Box::new(row.clone()))];
+    if status == StepStatus::Undone {
+        // A retry after a rollback that was stopped begins the step anew.
+        let (op_id, step) = (op.fence.op_id.clone(), step.name.to_owned());
+        changes.push(Change::ForgetCheckpoints { op_id, step });
+    }
     op.engine.store().write(Some(&op.fence), changes).await?;
     op.rows.insert(step.name.to_owned(), row);
     Ok(())

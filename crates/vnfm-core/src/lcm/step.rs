@@ -37,7 +37,7 @@ pub struct Step {
     pub look: Option<StepFn>,
     /// True where nothing brings back what it takes away: no rollback once it has begun.
     pub irreversible: bool,
-    /// True where it is a hook of this name: skipped where the VNFD names none.
+    /// True where it is a hook of this name: skipped where the VNFD names none, undone where its driver says how.
     pub hook: bool,
 }
 

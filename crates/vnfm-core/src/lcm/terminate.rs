@@ -11,7 +11,7 @@
 //! | step            | state      | does                                              | undo          |
 //! |-----------------|------------|---------------------------------------------------|---------------|
 //! | reach_vim       | STARTING   | logs in                                           | —             |
-//! | terminate_start | PROCESSING | vendor hook: the VNF still runs                   | —             |
+//! | terminate_start | PROCESSING | vendor hook: the VNF still runs                   | its opposite, if any |
 //! | release         | PROCESSING | deletes the resources, until they are gone        | no way back   |
 //! | terminate_end   | PROCESSING | vendor hook: names the VIMs to unregister         | no way back   |
 //! | unregister_vims | PROCESSING | takes every VIM of the instance out of the registry | no way back |
@@ -39,7 +39,8 @@ pub const OPERATION: Operation =
 /// The table above.
 pub const STEPS: &[Step] = &[
     Step::new("reach_vim", Starting, |op| silent(reach_vim(op))),
-    Step::hook("terminate_start", |op| journaled(start_hook(op))),
+    Step::hook("terminate_start", |op| journaled(start_hook(op)))
+        .undone_by(|op| silent(undo_start(op))),
     Step::new("release", Processing, |op| silent(release(op))).irreversible(),
     Step::hook("terminate_end", |op| journaled(end_hook(op))),
     Step::new("unregister_vims", Processing, |op| silent(unregister_vims(op))),
@@ -110,6 +111,10 @@ impl StepOutput for StartEffects {
 
 async fn start_hook(op: &Op) -> Output<StartEffects> {
     hooks::run(op, "terminate_start", &inventory(&op.instance)).await.map(StartEffects)
+}
+
+async fn undo_start(op: &Op) -> Output<()> {
+    hooks::undo(op, "terminate_start", &inventory(&op.instance)).await
 }
 
 async fn release(op: &Op) -> Output<()> {

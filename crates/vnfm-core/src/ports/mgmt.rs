@@ -29,6 +29,8 @@ pub struct Declaration {
 pub struct HookDeclaration {
     /// JSON Schema of `additionalParams`; members that are secrets are `writeOnly`.
     pub parameters: Option<Value>,
+    /// True where it has an opposite: on the way back it is called again, with [`HookRequest::undo`] set.
+    pub undo: bool,
 }
 
 /// What a hook is told.
@@ -41,6 +43,9 @@ pub struct HookRequest {
     pub operation: LcmOperationType,
     /// Such as `instantiate_end`.
     pub hook: String,
+    /// True on the way back: what the hook did is to be made not so. Never set for a hook that does not declare it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undo: bool,
     /// The instance.
     pub instance: HookInstance,
     /// Its resources.

@@ -54,6 +54,13 @@ pub enum Change {
         /// Its value.
         value: SecretJson,
     },
+    /// Forgets what the hook of a step remembers: it was undone.
+    ForgetCheckpoints {
+        /// The operation.
+        op_id: String,
+        /// The step that the hook runs in.
+        step: String,
+    },
     /// That an instance lives on a VIM; refused where something is taking the cluster behind it away.
     AddUse(Use),
     /// That it no longer does.

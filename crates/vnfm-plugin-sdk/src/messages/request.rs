@@ -19,6 +19,9 @@ pub struct HookRequest<P = Value> {
     pub operation: String,
     /// Such as `instantiate_end`.
     pub hook: String,
+    /// True on the way back: what the hook did is to be made not so. Only hooks that declare it are asked to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undo: bool,
     /// The VNF instance.
     pub instance: Instance,
     /// Its resources.
@@ -79,6 +82,7 @@ impl HookRequest<Value> {
             schema_version: self.schema_version,
             operation: self.operation,
             hook: self.hook,
+            undo: self.undo,
             instance: self.instance,
             inventory: self.inventory,
             additional_params,

@@ -106,6 +106,12 @@ impl TestRequest {
         self
     }
 
+    /// Asks for the opposite of the hook, as a rollback does.
+    pub fn undo(mut self) -> Self {
+        self.json["undo"] = true.into();
+        self
+    }
+
     /// Configures the driver; `{}` where nothing is said.
     pub fn config(mut self, config: Value) -> Self {
         self.config = config;

@@ -162,7 +162,7 @@ impl Mgmt {
         });
         let declared = hooks.iter().map(|hook| {
             let parameters = hook.starts_with("instantiate").then(|| parameters.clone());
-            ((*hook).to_owned(), HookDeclaration { parameters })
+            ((*hook).to_owned(), HookDeclaration { parameters, undo: false })
         });
         Arc::new(Self(Declaration {
             name: "kubernetes-cluster".into(),

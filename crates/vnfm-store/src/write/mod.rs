@@ -40,6 +40,9 @@ pub(crate) async fn apply(writing: &mut Writing<'_>, change: &Change) -> Done<()
         Change::Checkpoint { op_id, step, key, value } => {
             ops::checkpoint(writing, [op_id, step, key], value).await
         }
+        Change::ForgetCheckpoints { op_id, step } => {
+            ops::forget_checkpoints(writing, op_id, step).await
+        }
         Change::AddUse(lives_on) => vims::add_use(writing, lives_on).await,
         Change::RemoveUses { instance_id } => vims::remove_uses(writing, instance_id).await,
         Change::Retire { tenant, instance_id, op_id } => {
@@ -74,6 +77,7 @@ pub(crate) fn doing(change: &Change) -> &'static str {
         Change::Cancel { .. } => "note a cancel",
         Change::Journal(_) => "write the journal",
         Change::Checkpoint { .. } => "write a checkpoint",
+        Change::ForgetCheckpoints { .. } => "forget checkpoints",
         Change::AddUse(_) => "note who uses a VIM",
         Change::RemoveUses { .. } => "forget who uses a VIM",
         Change::Retire { .. } => "retire an instance's VIMs",

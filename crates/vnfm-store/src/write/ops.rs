@@ -147,6 +147,20 @@ pub(super) async fn checkpoint(
     Ok(())
 }
 
+/// What the hook of a step remembers is forgotten.
+pub(super) async fn forget_checkpoints(
+    writing: &mut Writing<'_>,
+    op_id: &str,
+    step: &str,
+) -> Done<()> {
+    query("DELETE FROM checkpoints WHERE op_id = $1 AND step = $2")
+        .bind(op_id)
+        .bind(step)
+        .execute(&mut *writing.connection)
+        .await?;
+    Ok(())
+}
+
 /// Why an operation was not written: it is not there, or not in the state that was needed.
 async fn not_as_needed(
     writing: &mut Writing<'_>,
