@@ -12,21 +12,29 @@ pub struct Figure {
     pub value: f64,
     /// Its unit.
     pub unit: &'static str,
-    /// What it should be at most, where there is such an aim.
+    /// What it should be at most, or at least, where there is such an aim.
     pub aim: Option<f64>,
-    /// Whether it is; true without an aim.
+    /// Whether the aim is the least that it should be, and not the most.
+    #[serde(skip)]
+    pub least: bool,
+    /// Whether it holds; true without an aim.
     pub holds: bool,
 }
 
 impl Figure {
     /// A figure that should not exceed its aim.
     pub fn at_most(aim: f64, name: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), value, unit, aim: Some(aim), holds: value <= aim }
+        Self { name: name.into(), value, unit, aim: Some(aim), least: false, holds: value <= aim }
+    }
+
+    /// A figure that should not fall short of its aim.
+    pub fn at_least(aim: f64, name: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self { name: name.into(), value, unit, aim: Some(aim), least: true, holds: value >= aim }
     }
 
     /// A figure that is only told.
     pub fn told(name: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), value, unit, aim: None, holds: true }
+        Self { name: name.into(), value, unit, aim: None, least: false, holds: true }
     }
 }
 
@@ -35,7 +43,9 @@ pub fn table(figures: &[Figure]) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(["figure", "value", "aim", ""]);
     for figure in figures {
-        let aim = figure.aim.map_or_else(String::new, |aim| format!("≤ {aim} {}", figure.unit));
+        let sign = if figure.least { "≥" } else { "≤" };
+        let aim =
+            figure.aim.map_or_else(String::new, |aim| format!("{sign} {aim} {}", figure.unit));
         let word = if figure.holds { "" } else { "MISSED" };
         table.add_row([
             figure.name.clone(),

@@ -3,13 +3,21 @@
 //! ```text
 //! figure.rs     what a figure is, the table and the JSON of all
 //! programs.rs   the programs as they are released: size, start, memory when idle
+//! world.rs      the server and the simulated world as processes, and the way to both
+//! http.rs       the facade: creating and reading
+//! operations.rs what an operation costs
+//! fleet.rs      many instances, many operations in flight
 //! plugins.rs    the plugins' border: a call, and a hook with its messages
 //! ```
 //! A new group is a file with one function that returns figures, and a row in [`GROUPS`].
 
 pub mod figure;
+pub mod fleet;
+pub mod http;
+pub mod operations;
 pub mod plugins;
 pub mod programs;
+pub mod world;
 
 use std::path::Path;
 
@@ -19,4 +27,10 @@ use figure::Figure;
 pub type Group = (&'static str, fn(&Path) -> anyhow::Result<Vec<Figure>>);
 
 /// Every group, in the order in which they are taken.
-pub const GROUPS: &[Group] = &[("programs", programs::figures), ("plugins", plugins::figures)];
+pub const GROUPS: &[Group] = &[
+    ("programs", programs::figures),
+    ("http", http::figures),
+    ("operations", operations::figures),
+    ("fleet", fleet::figures),
+    ("plugins", plugins::figures),
+];

@@ -12,6 +12,9 @@ struct Arguments {
     /// The folder with the programs as they are released.
     #[arg(long, value_name = "FOLDER")]
     programs: PathBuf,
+    /// Take only this group, by its name; again for several.
+    #[arg(long = "group", value_name = "NAME")]
+    groups: Vec<String>,
     /// Write the figures here as well.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -20,7 +23,14 @@ struct Arguments {
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let mut figures = Vec::new();
-    for (name, take) in GROUPS {
+    let known = |name: &String| GROUPS.iter().any(|(group, _)| group == name);
+    if let Some(unknown) = arguments.groups.iter().find(|name| !known(name)) {
+        let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).collect();
+        anyhow::bail!("there is no group `{unknown}`; there are {}", names.join(", "));
+    }
+    let wanted =
+        |name: &str| arguments.groups.is_empty() || arguments.groups.iter().any(|g| g == name);
+    for (name, take) in GROUPS.iter().filter(|(name, _)| wanted(name)) {
         eprintln!("── {name} ──");
         figures
             .extend(take(&arguments.programs).with_context(|| format!("in the group `{name}`"))?);

@@ -1,13 +1,13 @@
 //! The programs as they are released: size, time until the server listens, its memory when idle.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::figure::{Figure, median};
+use crate::world::Running;
 
 const MIB: f64 = 1024.0 * 1024.0;
 /// How often the server is started for its figures.
@@ -53,44 +53,16 @@ pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
 /// Starts the server with an empty folder; milliseconds until it listens, and its memory then.
 fn start(programs: &Path) -> Result<(f64, f64)> {
     let data = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let mut command = Command::new(programs.join("vnfm-server"));
+    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(data.path());
     let began = Instant::now();
-    let child = Command::new(programs.join("vnfm-server"))
-        .args(["--listen", "127.0.0.1:0", "--data"])
-        .arg(data.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("cannot start `vnfm-server`")?;
-    let mut server = Running(child);
-    let mut line = String::new();
-    let out = server.0.stdout.take().context("the server has no output")?;
-    BufReader::new(out).read_line(&mut line).context("cannot read the server's first line")?;
+    let (server, line) = Running::start(&mut command)?;
+    let milliseconds = began.elapsed().as_secs_f64() * 1000.0;
     ensure!(
         line.starts_with("listening on "),
-        "the server does not say where it listens, but `{}`",
-        line.trim()
+        "the server does not say where it listens: `{line}`"
     );
-    let milliseconds = began.elapsed().as_secs_f64() * 1000.0;
-    Ok((milliseconds, resident(server.0.id())?))
-}
-
-/// A process that ends with us.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn resident(pid: u32) -> Result<f64> {
-    let file = format!("/proc/{pid}/status");
-    let status = std::fs::read_to_string(&file).with_context(|| format!("cannot read `{file}`"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
-    Ok(as_float(kib.with_context(|| format!("`{file}` tells no memory"))?) / 1024.0)
+    Ok((milliseconds, server.resident()?))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]

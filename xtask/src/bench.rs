@@ -8,6 +8,9 @@ use crate::{places, process};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// Take only this group of figures; again for several.
+    #[arg(long = "group", value_name = "NAME")]
+    groups: Vec<String>,
     /// Write the figures here as well, as `{"figures":[{"name","value","unit","aim","holds"}]}`.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -35,6 +38,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let release = places::target()?.join("release");
     let mut figures = std::process::Command::new(release.join("vnfm-benches"));
     figures.arg("--programs").arg(&release);
+    for group in &arguments.groups {
+        figures.args(["--group", group]);
+    }
     if let Some(json) = &arguments.json {
         figures.arg("--json").arg(json);
     }

@@ -8,6 +8,8 @@
 //!  STARTING ──reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
 //! ```
 //!
+//! The parameters of the instantiation are kept sealed, so a heal needs none; those of its request go over them.
+//!
 //! | step          | state      | does                                                    | undo        |
 //! |---------------|------------|---------------------------------------------------------|-------------|
 //! | reach_vim     | STARTING   | logs in                                                 | —           |

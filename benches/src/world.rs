@@ -1,0 +1,287 @@
+//! What is measured: the released server, and the simulated world as a process of its own beside it.
+//!
+//! What the kernel says of a process (CPU time, resident memory) is read from `/proc`; what the server says of its
+//! operations comes over its own interface, as any client sees it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use futures::StreamExt as _;
+use reqwest::{Client, Response, StatusCode};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The longest that anything may take here.
+pub const LONG: Duration = Duration::from_mins(2);
+/// The path of the instances.
+pub const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/one-server");
+/// `VNFD` of that package.
+const VNFD: &str = "0d3f3d5e-52a5-4f0b-9a0e-6d5c1d3b7f10";
+
+/// A process that ends with us.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill(); // it may have ended by itself
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    /// Starts a program; it and its first line.
+    ///
+    /// # Errors
+    /// When it does not start or ends before it says anything.
+    pub fn start(command: &mut Command) -> Result<(Self, String)> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+        let mut running = Self(child);
+        let mut line = String::new();
+        let out = running.0.stdout.take().context("the program has no output")?;
+        BufReader::new(out).read_line(&mut line).context("cannot read its first line")?;
+        ensure!(!line.trim().is_empty(), "{command:?} ends without a word");
+        Ok((running, line.trim().to_owned()))
+    }
+
+    /// CPU seconds that it has used, in user mode and in the kernel.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id()))?;
+        let after = stat.rsplit(')').next().context("`stat` names no program")?;
+        let ticks: Vec<u32> = after
+            .split_whitespace()
+            .skip(11) // from the state on: utime and stime are fields 14 and 15
+            .take(2)
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        Ok(f64::from(ticks.iter().sum::<u32>()) / 100.0) // USER_HZ is 100 on every Linux
+    }
+
+    /// Its resident memory in MiB.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn resident(&self) -> Result<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|value| value.split_whitespace().next()?.parse::<u32>().ok());
+        Ok(f64::from(kib.context("`status` tells no memory")?) / 1024.0)
+    }
+}
+
+/// The simulated world, a server on it, and the way to both.
+pub struct World {
+    /// The server.
+    pub server: Running,
+    /// Any client.
+    pub client: Client,
+    url: String,
+    programs: PathBuf,
+    folder: TempDir,
+    endpoints: Value,
+    network: String,
+    vim: Value,
+    _sim: Running,
+}
+
+impl World {
+    /// Starts both, onboards the package with one server, and registers the cloud; `flags` are the world's.
+    ///
+    /// # Errors
+    /// When something does not start or is refused.
+    pub async fn start(programs: &Path, flags: &[&str]) -> Result<Self> {
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let mut sim = Command::new(programs.join("vnfm-sim"));
+        let (sim, line) =
+            Running::start(sim.arg("--data").arg(folder.path().join("world")).args(flags))?;
+        let endpoints: Value = serde_json::from_str(&line).context("the world says no JSON")?;
+        let client = Client::builder().no_proxy().build()?;
+        let network = network(&client, &endpoints).await?;
+        let (server, url) = serve(programs, folder.path())?;
+        let programs = programs.to_owned();
+        let vim = Value::Null;
+        let mut world =
+            Self { server, client, url, programs, folder, endpoints, network, vim, _sim: sim };
+        let clouds = world.endpoints["cloudsYaml"].as_str().unwrap_or_default().to_owned();
+        world.ctl(&["package", "onboard", PACKAGE])?;
+        let register = ["vim", "register", "--name", "cloud", "--config-file", &clouds];
+        world.vim = world.ctl(&[&register[..], &["--cloud", "nfv"]].concat())?["id"].clone();
+        Ok(world)
+    }
+
+    /// `kill -9` of the server, and a new one on its data; how long until that one listens.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn crash_and_start(&mut self) -> Result<Duration> {
+        self.server.0.kill()?;
+        self.server.0.wait()?;
+        let began = Instant::now();
+        (self.server, self.url) = serve(&self.programs, self.folder.path())?;
+        Ok(began.elapsed())
+    }
+
+    /// A command of `vnfmctl`, which must go well; its data.
+    ///
+    /// # Errors
+    /// With its words.
+    pub fn ctl(&self, words: &[&str]) -> Result<Value> {
+        let mut command = Command::new(self.programs.join("vnfmctl"));
+        let output = command.args(["-o", "json", "--server", &self.url]).args(words).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "`vnfmctl {}`: {said}", words.join(" "));
+        Ok(serde_json::from_slice(&output.stdout).unwrap_or_default())
+    }
+
+    /// The server's address with this path.
+    pub fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    /// A POST that must be answered with `wanted`.
+    ///
+    /// # Errors
+    /// With the answer where it is another.
+    pub async fn post(&self, path: &str, body: &Value, wanted: StatusCode) -> Result<Response> {
+        let request = self.client.post(self.at(path)).header("Version", "2.0.0").json(body);
+        let answer = request.send().await?;
+        let status = answer.status();
+        if status != wanted {
+            anyhow::bail!("POST {path}: {status}: {}", answer.text().await.unwrap_or_default());
+        }
+        Ok(answer)
+    }
+
+    /// A page of the server, read whole.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub async fn get(&self, path: &str) -> Result<Value> {
+        let request = self.client.get(self.at(path)).header("Version", "2.0.0");
+        Ok(request.send().await?.error_for_status()?.json().await?)
+    }
+
+    /// A page of the simulated world's books.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub async fn book(&self, page: &str) -> Result<Vec<Value>> {
+        let control = self.endpoints["control"].as_str().unwrap_or_default();
+        Ok(self.client.get(format!("{control}/{page}")).send().await?.json().await?)
+    }
+
+    /// Makes an instance; its id.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn create(&self) -> Result<String> {
+        let body = json!({"vnfdId": VNFD, "vnfInstanceName": "bench"});
+        let answer = self.post(INSTANCES, &body, StatusCode::CREATED).await?;
+        let made: Value = answer.json().await?;
+        Ok(made["id"].as_str().context("an instance without id")?.to_owned())
+    }
+
+    /// Begins a task on an instance; the operation's id.
+    ///
+    /// # Errors
+    /// When it is refused.
+    pub async fn begin(&self, instance: &str, task: &str) -> Result<String> {
+        let vim = json!({"vim1": {"vimId": self.vim}});
+        let body = match task {
+            "instantiate" => json!({
+                "flavourId": "simple",
+                "vimConnectionInfo": vim,
+                "extVirtualLinks": [{
+                    "id": "external", "resourceId": self.network,
+                    "extCps": [{"cpdId": "out", "cpConfig": {"c": {}}}],
+                }],
+            }),
+            "terminate" => json!({"terminationType": "FORCEFUL"}),
+            _ => json!({}),
+        };
+        let path = format!("{INSTANCES}/{instance}/{task}");
+        let answer = self.post(&path, &body, StatusCode::ACCEPTED).await?;
+        let place = answer.headers().get("location").context("202 without Location")?;
+        Ok(place.to_str()?.rsplit('/').next().unwrap_or_default().to_owned())
+    }
+
+    /// Follows an operation to its end, which must be COMPLETED.
+    ///
+    /// # Errors
+    /// When it ends otherwise.
+    pub async fn completed(&self, op: &str) -> Result<()> {
+        let path = self.at(&format!("/vnfm/v1/op_occs/{op}/events"));
+        let mut events = self.client.get(path).send().await?.error_for_status()?.bytes_stream();
+        let mut heard = String::new();
+        while let Some(part) = events.next().await {
+            heard.push_str(&String::from_utf8_lossy(&part?));
+        }
+        let last = heard.rsplit("data:").next().unwrap_or_default().trim();
+        let progress: Value = serde_json::from_str(last).context("an event without JSON")?;
+        let state = &progress["operationState"];
+        ensure!(state == "COMPLETED", "operation `{op}` is {state}: {}", progress["error"]);
+        Ok(())
+    }
+
+    /// What an operation took by the server's own stamps: from its start to its last state, in milliseconds.
+    ///
+    /// # Errors
+    /// When the record is not there.
+    pub async fn took(&self, op: &str) -> Result<f64> {
+        let record = self.get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op}")).await?;
+        let stamp = |name: &str| -> Result<jiff::Timestamp> {
+            Ok(record[name].as_str().context("no stamp")?.parse()?)
+        };
+        let took = stamp("stateEnteredTime")?.duration_since(stamp("startTime")?);
+        Ok(took.as_secs_f64() * 1000.0)
+    }
+}
+
+/// Starts the server on its folder; it and its address.
+fn serve(programs: &Path, folder: &Path) -> Result<(Running, String)> {
+    let mut command = Command::new(programs.join("vnfm-server"));
+    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
+    command.env("VNFM_LOG", "warn");
+    let (server, line) = Running::start(&mut command)?;
+    let url = line.split_whitespace().find(|word| word.starts_with("http"));
+    Ok((server, url.with_context(|| format!("no address in `{line}`"))?.to_owned()))
+}
+
+/// The id of the network that the simulated cloud has from the beginning.
+async fn network(client: &Client, endpoints: &Value) -> Result<String> {
+    let text = |name: &str| endpoints[name].as_str().unwrap_or_default().to_owned();
+    let (user, password) = (text("user"), text("password"));
+    let domain = json!({"name": "Default"});
+    let body = json!({"auth": {
+        "identity": {"methods": ["password"], "password": {"user": {
+            "name": user, "password": password, "domain": domain,
+        }}},
+        "scope": {"project": {"name": user, "domain": domain}},
+    }});
+    let login = client.post(format!("{}/auth/tokens", text("authUrl"))).json(&body).send().await?;
+    let login = login.error_for_status().context("cannot log in")?;
+    let token = login.headers().get("x-subject-token").context("no token")?.clone();
+    let path = format!("{}/v2.0/networks", text("neutron"));
+    let networks: Value =
+        client.get(path).header("x-auth-token", token).send().await?.json().await?;
+    Ok(networks["networks"][0]["id"].as_str().context("no network")?.to_owned())
+}
+
+/// A runtime for clients: two threads are more than they need.
+///
+/// # Errors
+/// When it does not start.
+pub fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start a runtime")
+}
