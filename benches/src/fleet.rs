@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail};
 use futures::future::try_join_all;
 
 use crate::figure::Figure;
@@ -113,7 +113,12 @@ async fn called(world: &World, instances: &[String], last: usize) -> Result<()> 
     let began = Instant::now();
     let mut waited: BTreeSet<&str> = instances.iter().map(String::as_str).collect();
     while !waited.is_empty() {
-        ensure!(began.elapsed() < LONG, "{} operations have not called", waited.len());
+        if began.elapsed() > LONG {
+            let open = waited.len();
+            let one = waited.first().copied().unwrap_or_default();
+            let path = format!("/vnflcm/v2/vnf_lcm_op_occs?filter=(eq,vnfInstanceId,{one})");
+            bail!("{open} operations have not called after {last}; one is {}", world.get(&path).await?);
+        }
         for call in world.book("calls").await?.iter().skip(last) {
             let subject = call["subject"].as_str().unwrap_or_default();
             if let Some(instance) = subject.split_once("vnf-").and_then(|(_, rest)| rest.get(..36))

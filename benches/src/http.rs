@@ -95,7 +95,8 @@ fn flushes<T>(server: &Running, act: impl FnOnce() -> Result<T>) -> Result<Optio
     let acted = act();
     let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     child.wait()?;
-    (acted?, interrupt?);
+    interrupt?;
+    acted?;
     let table = std::fs::read_to_string(file.path())?;
     let calls = table.lines().filter(|line| line.ends_with("sync")).filter_map(|line| {
         line.split_whitespace().nth(3)?.parse::<u32>().ok() // % time, seconds, usecs/call, calls

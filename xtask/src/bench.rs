@@ -1,16 +1,22 @@
-//! `cargo xtask bench`: builds the programs as they are released and lets `vnfm-benches` measure.
+//! `cargo xtask bench`: builds the programs as they are released and lets `vnfm-benches` measure; with `--real`,
+//! the real story beside the same by hand.
 
 use std::path::PathBuf;
+use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
-use crate::{places, process};
+use crate::{places, process, stack, terminal};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Take only this group of figures; again for several.
     #[arg(long = "group", value_name = "NAME")]
     groups: Vec<String>,
+    /// Instead: the real story and the same by hand, in turn, so many times each; their ratio.
+    #[arg(long, value_name = "PAIRS", num_args = 0..=1, default_missing_value = "5", conflicts_with = "groups")]
+    real: Option<usize>,
     /// Write the figures here as well, as `{"figures":[{"name","value","unit","aim","holds"}]}`.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -21,6 +27,13 @@ pub(crate) struct Arguments {
 /// # Errors
 /// When something does not build or cannot be measured, or a figure misses its aim.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    match arguments.real {
+        Some(pairs) => beside_by_hand(pairs, arguments),
+        None => released(arguments),
+    }
+}
+
+fn released(arguments: &Arguments) -> Result<()> {
     let programs = [
         "vnfm-server",
         "vnfm-cli",
@@ -36,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     ensure!(process::foreground(&mut build)?, "the release build failed; its words are above");
     let release = places::target()?.join("release");
-    let mut figures = std::process::Command::new(release.join("vnfm-benches"));
+    let mut figures = Command::new(release.join("vnfm-benches"));
     figures.arg("--programs").arg(&release);
     for group in &arguments.groups {
         figures.args(["--group", group]);
@@ -46,4 +59,78 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     ensure!(process::foreground(&mut figures)?, "a figure misses its aim or could not be taken");
     Ok(())
+}
+
+/// The steps of the story that the cloud, the hosts and the cluster decide: what a pair compares.
+const OPERATIONS: [&str; 4] =
+    ["instantiate VNF-A", "instantiate VNF-B", "terminate VNF-B", "terminate VNF-A"];
+/// What the ratio should be at most.
+const AIM: f64 = 1.0;
+
+fn beside_by_hand(pairs: usize, arguments: &Arguments) -> Result<()> {
+    ensure!(pairs > 0, "no pair, no ratio");
+    let parts = stack::ALL.into();
+    stack::up(&parts)?;
+    let mut ratios = Vec::with_capacity(pairs);
+    for pair in 1..=pairs {
+        let by_hand = by_hand()?;
+        let ours = ours()?;
+        terminal::note(&format!("pair {pair}: by hand {by_hand:.1} s, ours {ours:.1} s"));
+        ratios.push(ours / by_hand);
+    }
+    ratios.sort_by(f64::total_cmp);
+    let median = ratios.get(ratios.len() / 2).copied().unwrap_or_default();
+    println!(
+        "the real story, its four operations, against the same by hand: {median:.3} (aim ≤ {AIM})"
+    );
+    println!(
+        "  each of {pairs} pairs: {}",
+        ratios.iter().map(|r| format!("{r:.3}")).collect::<Vec<_>>().join(" ")
+    );
+    if let Some(file) = &arguments.json {
+        let figure = serde_json::json!({
+            "name": "the real story against the same by hand", "value": median, "unit": "", "aim": AIM,
+            "holds": median <= AIM,
+        });
+        let text = serde_json::to_string_pretty(&serde_json::json!({ "figures": [figure] }))?;
+        std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
+    ensure!(median <= AIM, "the real story misses its aim");
+    Ok(())
+}
+
+/// Seconds of the same by hand.
+fn by_hand() -> Result<f64> {
+    let environment = stack::environment();
+    let folder = |name: &str| {
+        let found = environment.iter().find(|(known, _)| *known == name);
+        found.map(|(_, path)| path.clone()).with_context(|| format!("`{name}` is not there"))
+    };
+    let told = tempfile::NamedTempFile::new()?;
+    let mut script = Command::new("bash");
+    script.arg(places::root().join("tests/stack/baseline.sh"));
+    script.arg(folder("VNFM_LIVE_ASSETS")?).arg(folder("VNFM_LIVE_IMAGES")?).arg(told.path());
+    ensure!(process::foreground(&mut script)?, "the story by hand broke off; its words are above");
+    let told: Value = serde_json::from_slice(&std::fs::read(told.path())?)?;
+    told["seconds"].as_f64().context("the story by hand tells no seconds")
+}
+
+/// Seconds of our four operations.
+fn ours() -> Result<f64> {
+    let told = tempfile::NamedTempFile::new()?;
+    let mut demo = Command::new(std::env::current_exe()?);
+    demo.args(["demo", "--real", "--json"]).arg(told.path());
+    ensure!(process::foreground(&mut demo)?, "the story broke off; its words are above");
+    let told: Value = serde_json::from_slice(&std::fs::read(told.path())?)?;
+    let steps = told["steps"].as_array().context("the story tells no steps")?;
+    let of = |operation: &&Value| {
+        let name = operation["step"].as_str().unwrap_or_default();
+        OPERATIONS.iter().any(|wanted| name.starts_with(wanted))
+    };
+    let counted: Vec<_> = steps.iter().filter(of).collect();
+    ensure!(
+        counted.len() == OPERATIONS.len(),
+        "not one step for each of {OPERATIONS:?}: {steps:?}"
+    );
+    Ok(counted.iter().filter_map(|step| step["seconds"].as_f64()).sum())
 }

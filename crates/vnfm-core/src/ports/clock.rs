@@ -22,7 +22,8 @@ pub enum Waited<T> {
     NotYet(String),
 }
 
-/// Looks with `look` until it says [`Waited::Done`], with pauses that grow from `first` to eight times that.
+/// Looks with `look` until it says [`Waited::Done`], with pauses that grow from `first` to eight times that, each
+/// about a tenth of the time waited so far: what takes long is asked for rarely, and is noticed soon all the same.
 /// `seen` hears every reason for waiting. `None` where `deadline` passed first; the last reason is then
 /// what `seen` heard last.
 ///
@@ -51,6 +52,6 @@ where
             return Ok(None);
         }
         clock.sleep(pause.min(left.unsigned_abs())).await;
-        pause = (pause * 5 / 4).min(first * 8);
+        pause = (pause * 11 / 10).min(first * 8);
     }
 }
