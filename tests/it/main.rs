@@ -6,6 +6,7 @@ mod docs;
 mod embed;
 mod engine;
 mod errors;
+mod faults;
 mod layering;
 mod story;
 mod style;

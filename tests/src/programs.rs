@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// A program beside this test's own.
+/// A program beside this one; a test's own lies in a folder below.
 pub fn program(name: &str) -> PathBuf {
     let own = std::env::current_exe().unwrap();
-    let found = own.parent().unwrap().parent().unwrap().join(name);
+    let folder = own.parent().unwrap();
+    let is_below = folder.file_name().is_some_and(|name| name == "deps");
+    let found = if is_below { folder.parent().unwrap() } else { folder }.join(name);
     assert!(found.is_file(), "there is no `{}`: run `cargo build` first", found.display());
     found
 }

@@ -36,6 +36,11 @@ impl Simulated {
         self.endpoints["sshPort"].as_u64().unwrap()
     }
 
+    /// Where something is, as `GET /world` says it.
+    pub fn endpoint(&self, name: &str) -> &str {
+        self.endpoints[name].as_str().unwrap()
+    }
+
     fn url(&self, page: &str) -> String {
         format!("{}/{page}", self.endpoints["control"].as_str().unwrap())
     }

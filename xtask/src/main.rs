@@ -5,6 +5,7 @@
 //! test     every tier of tests, with what it needs installed and started              tiers/
 //! stack    the real neighbours: OpenStack, hosts, a Kubernetes control plane          stack/
 //! check    what a change must pass before it is looked at                             check/
+//! faults   operations with something going wrong at every call                        faults.rs
 //! bench    figures as a table                                                         bench.rs
 //! samples  the sample packages as .csar files                                         samples.rs
 //! ```
@@ -13,6 +14,7 @@
 mod bench;
 mod check;
 mod demo;
+mod faults;
 mod interrupt;
 mod places;
 mod process;
@@ -44,6 +46,8 @@ enum Command {
     Check(check::Arguments),
     /// Measure, and print the figures as a table.
     Bench(bench::Arguments),
+    /// Let something go wrong at every call of every operation, and look whether all ends well.
+    Faults(faults::Arguments),
     /// Pack the sample packages into .csar files.
     Samples(samples::Arguments),
 }
@@ -56,6 +60,7 @@ fn main() -> ExitCode {
         Command::Stack(arguments) => stack::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Faults(arguments) => faults::run(&arguments),
         Command::Samples(arguments) => samples::run(&arguments),
     });
     match outcome {

@@ -153,6 +153,11 @@ impl Books {
         self.pages().calls.clone()
     }
 
+    /// The calls whose number is above `number`, in order.
+    pub fn calls_after(&self, number: usize) -> Vec<Call> {
+        self.pages().calls.iter().skip(number).cloned().collect()
+    }
+
     /// The calls of one name, in order.
     pub fn calls_of(&self, call: &str) -> Vec<Call> {
         self.pages().calls.iter().filter(|c| c.call == call).cloned().collect()
@@ -209,5 +214,7 @@ mod tests {
             [(1, 1), (2, 201)]
         );
         assert_eq!(books.calls_of("heat.stack_create").len(), 1);
+        let numbers = |after| books.calls_after(after).iter().map(|c| c.n).collect::<Vec<_>>();
+        assert_eq!((numbers(0), numbers(1), numbers(9)), (vec![1, 2], vec![2], vec![]));
     }
 }

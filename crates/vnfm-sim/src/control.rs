@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `GET /world` | where everything is |
 //! | `GET /books` | stock, calls, violations |
+//! | `GET /calls?after=N` | the calls whose number is above N |
 //! | `GET /calls` · `/left-behind` · `/violations` · `/clusters` | one page of it |
 //! | `GET`, `POST`, `DELETE /faults` | the script: read, add a rule (or a list of rules), forget |
 //! | `POST /actions` | `{"action": …}`: one of [`Action`] |
@@ -86,7 +87,10 @@ impl Neighbour for Control {
             (&Method::GET, ["books"]) => {
                 json!({ "stock": self.books.stock(), "calls": self.books.calls(), "violations": self.books.violations() })
             }
-            (&Method::GET, ["calls"]) => json!(self.books.calls()),
+            (&Method::GET, ["calls"]) => {
+                let after = request.param("after").and_then(|number| number.parse().ok());
+                json!(self.books.calls_after(after.unwrap_or(0)))
+            }
             (&Method::GET, ["left-behind"]) => json!(self.books.left_behind()),
             (&Method::GET, ["violations"]) => json!(self.books.violations()),
             (&Method::GET, ["clusters"]) => json!(self.clusters.list()),

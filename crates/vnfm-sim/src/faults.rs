@@ -46,6 +46,11 @@ pub enum Fault {
         /// Must be `true`.
         hang: bool,
     },
+    /// The call has its effect and is never answered.
+    HangAfterEffect {
+        /// Must be `true`.
+        hang_after_effect: bool,
+    },
 }
 
 /// On which side of the effect something happens.
@@ -187,6 +192,7 @@ mod tests {
             (r#"{"errorAfterEffect":500}"#, Fault::ErrorAfterEffect { error_after_effect: 500 }),
             (r#"{"exit":1,"stderr":"no"}"#, Fault::Exit { exit: 1, stderr: "no".into() }),
             (r#"{"hang":true}"#, Fault::Hang { hang: true }),
+            (r#"{"hangAfterEffect":true}"#, Fault::HangAfterEffect { hang_after_effect: true }),
         ];
         for (text, fault) in faults {
             assert_eq!(serde_json::from_str::<Fault>(text).unwrap(), fault, "{text}");

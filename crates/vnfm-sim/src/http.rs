@@ -256,6 +256,12 @@ async fn play(desk: &Desk, request: &Request) -> Result<Reply, Cut> {
             note((0, "fault: never answered").into());
             std::future::pending().await
         }
+        Some(Fault::HangAfterEffect { .. }) => {
+            let reply = run();
+            let remark = format!("fault: never answered after the effect ({})", reply.status);
+            note((0, remark).into());
+            std::future::pending().await
+        }
     }
 }
 

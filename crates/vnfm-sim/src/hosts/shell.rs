@@ -234,6 +234,7 @@ impl Shell {
                         Some(
                             Fault::Drop { drop: When::After } | Fault::ErrorAfterEffect { .. },
                         ) => Output::fail(137, "Killed\n"),
+                        Some(Fault::HangAfterEffect { .. }) => std::future::pending().await,
                         _ => output,
                     }
                 }

@@ -218,6 +218,10 @@ async fn execute(mut shell: Shell, command: &str, mut input: Input) -> Option<Ou
         Some(Fault::Exit { exit, stderr }) => (Some(Output::fail(exit, stderr)), "fault"),
         Some(Fault::Drop { drop: When::Before } | Fault::Status { .. }) => (None, "cut before"),
         Some(Fault::Hang { .. }) => std::future::pending().await,
+        Some(Fault::HangAfterEffect { .. }) => {
+            shell.script(command, &mut input).await;
+            std::future::pending().await
+        }
         Some(Fault::Drop { drop: When::After } | Fault::ErrorAfterEffect { .. }) => {
             shell.script(command, &mut input).await;
             (None, "cut after")

@@ -449,7 +449,9 @@ impl Cloud {
             Some(Fault::Delay { delay_ms }) => {
                 self.wait(run, name, Some(Duration::from_millis(*delay_ms))).await
             }
-            Some(Fault::Hang { hang: true }) => self.wait(run, name, None).await,
+            Some(Fault::Hang { hang: true } | Fault::HangAfterEffect { .. }) => {
+                self.wait(run, name, None).await
+            }
             Some(Fault::Status { .. } | Fault::Drop { .. } | Fault::Exit { .. }) => {
                 Err(Failure::of(name, no_valid_host()))
             }

@@ -1,0 +1,285 @@
+//! One case: an operation in which something goes wrong once or twice, and which ends well all the same.
+//!
+//! ```text
+//! begin ─ drive ─ fault ─┬─ an error ─────────────────────┐
+//!                        ├─ the future dropped ─ resumed ─┤ the process ends, the database is opened anew
+//!                        └─ the process killed ───────────┴─ resumed ─ [fault ─ anew ─] way on ─ end ─ checks
+//! ```
+
+use anyhow::{Context as _, Result, bail, ensure};
+use sqlx::Connection as _;
+use std::collections::BTreeSet;
+use std::path::Path;
+use vnfm_core::ports::{InstanceFilter, OpRecord};
+use vnfm_core::{Engine, Why};
+use vnfm_types::LcmOperationState::{Completed, FailedTemp};
+use vnfm_types::{InstantiationState, LcmOperationState, LcmOperationType};
+
+use crate::plan::{Address, Death, Fault, Plan, Way};
+use crate::process::{Process, Ran};
+use crate::site::Site;
+use crate::vnf::{Facts, TENANT, Target, begin};
+use crate::{check, child};
+
+/// A case.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    /// The operation.
+    pub(crate) kind: LcmOperationType,
+    /// What goes wrong while it is first driven.
+    pub(crate) first: Option<Plan>,
+    /// What goes wrong in the process that takes it up.
+    pub(crate) second: Option<Plan>,
+    /// How it is brought to an end where it stops.
+    pub(crate) way: Way,
+    /// How a process ends that is killed.
+    pub(crate) death: Death,
+}
+
+impl Case {
+    /// One in which nothing goes wrong.
+    pub(crate) fn calm(kind: LcmOperationType) -> Self {
+        Self { kind, first: None, second: None, way: Way::Retry, death: Death::Dropped }
+    }
+}
+
+/// What became of a case.
+pub(crate) struct Played {
+    /// What the process met that began it, and the one that took it up.
+    pub(crate) met: [Vec<Address>; 2],
+    /// Whether the faults were reached.
+    pub(crate) struck: [bool; 2],
+}
+
+/// Plays a case and checks that all is well.
+pub(crate) fn play(
+    site: &Site,
+    calm: &mut Option<Process>,
+    target: &Target,
+    case: &Case,
+) -> Result<Played> {
+    let mut process = match calm.take() {
+        Some(process) => process,
+        None => site.start()?,
+    };
+    let before = known(&process, target)?;
+    let mark = check::mark(&process)?;
+    let by_signal = case.death == Death::Signal
+        && case.first.as_ref().is_some_and(|plan| plan.fault.ends_the_drive());
+    let (met, struck) = match (&case.first, by_signal) {
+        (Some(plan), true) => {
+            drop(process);
+            let struck = child::killed(site, target, case.kind, plan)?;
+            process = site.start()?;
+            (Vec::new(), struck)
+        }
+        (first, _) => {
+            first_life(site, &process, target, case)?;
+            let probe = process.probe();
+            let met = probe.met();
+            let struck = first.is_some() && probe.has_struck();
+            if let Some(trouble) = probe.trouble() {
+                bail!("the probe: {trouble}");
+            }
+            if first.is_some() {
+                drop(process);
+                process = site.start()?;
+            }
+            (met, struck)
+        }
+    };
+    site.control().disarm()?;
+    let ending = Ending { facts: site.facts(), target, case, before: &before };
+    let mut played = Played { met: [met, Vec::new()], struck: [struck, false] };
+    if let Some(second) = &case.second {
+        process.probe().begin(&target.instance, Some(second.clone()));
+        process.probe().learn()?;
+        let engine = process.engine()?;
+        // What the fault makes of it is seen, and mended, by the next process.
+        let outcome = process.run(ending.bring_about(&engine))?;
+        played.met[1] = process.probe().met();
+        played.struck[1] = process.probe().has_struck();
+        if let (Ran::Through(Err(error)), false) = (outcome, played.struck[1]) {
+            return Err(error);
+        }
+        drop((process, engine));
+        site.control().disarm()?;
+        process = site.start()?;
+    }
+    process.probe().begin(&target.instance, None);
+    let engine = process.engine()?;
+    process.finish(ending.bring_about(&engine))?;
+    check::all(site, &process, target, mark)?;
+    *calm = Some(process);
+    Ok(played)
+}
+
+/// The ids of an instance's operations.
+fn known(process: &Process, target: &Target) -> Result<BTreeSet<String>> {
+    let engine = process.engine()?;
+    process.finish(async {
+        let all = operations(&engine, target).await?;
+        Ok(all.into_iter().map(|record| record.op.id).collect())
+    })
+}
+
+async fn operations(engine: &Engine, target: &Target) -> Result<Vec<OpRecord>> {
+    let filter =
+        InstanceFilter { instance_id: Some(target.instance.clone()), ..InstanceFilter::default() };
+    Ok(engine.store().ops(TENANT, &filter).await?)
+}
+
+/// Begins the operation and drives it, until it ends, stops, or is struck.
+fn first_life(site: &Site, process: &Process, target: &Target, case: &Case) -> Result<()> {
+    let probe = process.probe();
+    probe.begin(&target.instance, case.first.clone());
+    if case.first.is_none() {
+        probe.learn()?;
+    }
+    let engine = process.engine()?;
+    let ran = process.run(async {
+        let op = begin(&engine, site.facts(), target, case.kind).await?;
+        engine.drive(&op).await?;
+        anyhow::Ok(())
+    })?;
+    match (ran, &case.first) {
+        (Ran::Through(Err(error)), None) => Err(error),
+        (Ran::Ended, Some(plan)) if plan.fault == Fault::Dropped => {
+            site.control().disarm()?;
+            lease_over(&site.data(), process)?;
+            process.finish(async {
+                engine.resume_all().await?;
+                Ok(())
+            })
+        }
+        (Ran::Through(_) | Ran::Ended, _) => Ok(()),
+    }
+}
+
+/// Lets the lease run out: the process that holds it has not ended, and nobody polls what held it.
+fn lease_over(data: &Path, process: &Process) -> Result<()> {
+    let path = data.join("vnfm.db");
+    process.finish(async {
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
+        let mut connection = sqlx::SqliteConnection::connect_with(&options).await?;
+        sqlx::query("UPDATE ops SET lease_until = 0 WHERE driven = 1")
+            .execute(&mut connection)
+            .await?;
+        connection.close().await?;
+        Ok(())
+    })
+}
+
+/// How a case is brought to an end.
+struct Ending<'a> {
+    facts: &'a Facts,
+    target: &'a Target,
+    case: &'a Case,
+    before: &'a BTreeSet<String>,
+}
+
+/// How often an operation may stop before its end is given up.
+const STOPS: usize = 6;
+
+impl Ending<'_> {
+    /// Resumes, and takes the way on where the operation has stopped. Whoever comes after a crash calls it again.
+    async fn bring_about(&self, engine: &Engine) -> Result<()> {
+        engine.resume_all().await.context("cannot resume")?;
+        let op = self.operation(engine).await?;
+        for _ in 0..STOPS {
+            let record = engine.store().op(TENANT, &op).await?;
+            match record.op.operation_state {
+                state if state.is_final() => return self.is_as_expected(engine, &record).await,
+                FailedTemp => self.way_on(engine, &record).await?,
+                _ => {}
+            }
+            engine.resume_all().await?;
+        }
+        bail!("I7: operation `{op}` has stopped {STOPS} times")
+    }
+
+    /// The operation, which is begun where that was lost.
+    async fn operation(&self, engine: &Engine) -> Result<String> {
+        let mut new = self.new_ones(engine).await?;
+        new.retain(|record| record.op.operation == self.case.kind);
+        // The last way on may have begun a second one.
+        let is_second = |kind| kind == LcmOperationType::Terminate;
+        let by_us = self.case.way == Way::FailAndTerminate && is_second(self.case.kind);
+        ensure!(new.len() < 2 || by_us, "I8: one request has made {} operations", new.len());
+        if let Some(first) = new.first() {
+            return Ok(first.op.id.clone());
+        }
+        let op = begin(engine, self.facts, self.target, self.case.kind).await?;
+        engine.drive(&op).await?;
+        Ok(op)
+    }
+
+    /// The operations that the case has made, in order.
+    async fn new_ones(&self, engine: &Engine) -> Result<Vec<OpRecord>> {
+        let mut all = operations(engine, self.target).await?;
+        all.retain(|record| !self.before.contains(&record.op.id));
+        all.sort_by_key(|record| record.op.start_time);
+        let open = all.iter().filter(|record| !record.op.operation_state.is_final()).count();
+        ensure!(open < 2, "I8: {open} operations of one instance are not ended");
+        Ok(all)
+    }
+
+    async fn way_on(&self, engine: &Engine, record: &OpRecord) -> Result<()> {
+        let op = &record.op.id;
+        let error = record.op.error.as_ref().context("I1: it stopped without a cause")?;
+        ensure!(error.step.is_some() && !error.detail.is_empty(), "I1: no cause: {error:?}");
+        let resumed = |plan: &Plan| plan.fault.ends_the_drive();
+        let alone = self.case.second.is_none();
+        if alone && self.case.first.as_ref().is_none_or(resumed) {
+            bail!("it should have gone on by itself, and stopped: {}", error.detail);
+        }
+        match self.case.way {
+            Way::Retry => engine.retry(TENANT, op).await?,
+            Way::Rollback => {
+                match (&record.point_of_no_return, engine.rollback(TENANT, op).await) {
+                    (None, outcome) => outcome?,
+                    (Some(step), Err(refusal)) => {
+                        ensure!(refusal.why == Why::Conflict && refusal.detail.contains(step));
+                        engine.retry(TENANT, op).await?;
+                    }
+                    (Some(step), Ok(())) => bail!("rolled back after `{step}`"),
+                }
+            }
+            Way::FailAndTerminate => engine.fail(TENANT, op).await?,
+        }
+        Ok(())
+    }
+
+    /// What its last state may be, and what that leaves to do.
+    async fn is_as_expected(&self, engine: &Engine, record: &OpRecord) -> Result<()> {
+        use LcmOperationState::{Failed, RolledBack};
+        let state = record.op.operation_state;
+        let possible = match self.case.way {
+            Way::Retry => state == Completed,
+            Way::Rollback => true,
+            Way::FailAndTerminate => matches!(state, Completed | Failed),
+        };
+        let by_itself = state == RolledBack && record.op.error.is_some();
+        ensure!(possible || by_itself, "{:?} ends as {state}", self.case.way);
+        if state == Failed { self.terminated(engine).await } else { Ok(()) }
+    }
+
+    /// What a failed operation has left goes with a termination.
+    async fn terminated(&self, engine: &Engine) -> Result<()> {
+        for _ in 0..STOPS {
+            let instance = engine.store().instance(TENANT, &self.target.instance).await?;
+            if instance.vnf.instantiation_state == InstantiationState::NotInstantiated {
+                return Ok(());
+            }
+            let op = match instance.active_op {
+                Some(op) => {
+                    engine.retry(TENANT, &op).await?;
+                    op
+                }
+                None => begin(engine, self.facts, self.target, LcmOperationType::Terminate).await?,
+            };
+            engine.drive(&op).await?;
+        }
+        bail!("I7: what a failed operation has left cannot be terminated")
+    }
+}

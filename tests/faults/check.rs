@@ -1,0 +1,263 @@
+//! The invariants, against the books of the simulated world; what a driver says does not count.
+//!
+//! | | holds after each case |
+//! |---|---|
+//! | I1 | an operation has ended, or stopped with a cause (`case.rs`) |
+//! | I2 | nothing exists beside what the inventory has |
+//! | I3 | nothing of others was touched |
+//! | I4 | every change of state is in the outbox, once, in order |
+//! | I5 | the record says what is there |
+//! | I6 | no secret in what is shown or kept |
+//! | I7 | a way on works (`case.rs`) |
+//! | I8 | no instance has two operations that have not ended |
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use vnfm_core::Engine;
+use vnfm_core::ports::{InstanceFilter, InstanceRecord, OpRecord};
+use vnfm_types::{InstantiationState, LcmOperationState};
+
+use crate::process::Process;
+use crate::site::{PLANTED, Site};
+use crate::vnf::{TENANT, Target, Vnf};
+
+/// What the beginnings of our tokens look like.
+const TOKEN: &str = "eyJhbGci";
+/// More notifications than a case can make.
+const MANY: usize = 10_000;
+
+/// Where the outbox was.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark(u64);
+
+/// Where the outbox is.
+pub(crate) fn mark(process: &Process) -> Result<Mark> {
+    let engine = process.engine()?;
+    process.finish(async {
+        let mut after = 0;
+        loop {
+            let rows = engine.store().outbox(after, MANY).await?;
+            match rows.last() {
+                Some(last) if rows.len() == MANY => after = last.seq,
+                last => return Ok(Mark(last.map_or(after, |row| row.seq))),
+            }
+        }
+    })
+}
+
+/// Checks everything about one instance, and that there is nothing else.
+pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -> Result<()> {
+    let violations = site.control().page("violations")?;
+    ensure!(violations.is_empty(), "the world was asked what it does not know: {violations:?}");
+    let engine = process.engine()?;
+    let instance = process.finish(async {
+        let instance = engine.store().instance(TENANT, &target.instance).await?;
+        let ops = operations(&engine, &target.instance).await?;
+        one_at_a_time(&instance, &ops)?;
+        outbox(&engine, &ops, mark).await?;
+        shown(&engine, &instance, &ops).await?;
+        registry(&engine, &instance).await?;
+        Ok(instance)
+    })?;
+    let found = site.ours()?;
+    let expected = if is_instantiated(&instance) {
+        vec![Expected { vnf: target.vnf, instance: &instance, is_whole: true }]
+    } else {
+        vec![]
+    };
+    exist(&found, &expected, process)?;
+    process.finish(async {
+        let (orphans, silent) = engine.orphans(TENANT).await?;
+        ensure!(orphans.is_empty() && silent.is_empty(), "I2: orphans {orphans:?} {silent:?}");
+        Ok(())
+    })
+}
+
+/// An instance's operations.
+pub(crate) async fn operations(engine: &Engine, instance: &str) -> Result<Vec<OpRecord>> {
+    let filter =
+        InstanceFilter { instance_id: Some(instance.to_owned()), ..InstanceFilter::default() };
+    Ok(engine.store().ops(TENANT, &filter).await?)
+}
+
+/// Whether it has resources, by its record.
+pub(crate) fn is_instantiated(instance: &InstanceRecord) -> bool {
+    instance.vnf.instantiation_state == InstantiationState::Instantiated
+}
+
+/// I8.
+pub(crate) fn one_at_a_time(instance: &InstanceRecord, ops: &[OpRecord]) -> Result<()> {
+    let open: Vec<_> = ops.iter().filter(|record| !record.op.operation_state.is_final()).collect();
+    ensure!(open.is_empty(), "I8: an operation is not ended: {:?}", open[0].op);
+    ensure!(instance.active_op.is_none(), "I8: `{:?}` holds the instance", instance.active_op);
+    Ok(())
+}
+
+/// I4: for each operation its states, from STARTING to the last, each a legal move from the one before.
+async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Result<()> {
+    let rows = engine.store().outbox(mark.0, MANY).await?;
+    let mut told: BTreeMap<String, Vec<LcmOperationState>> = BTreeMap::new();
+    let mut last = mark.0;
+    for row in rows {
+        ensure!(row.seq > last, "I4: number {} after {last}", row.seq);
+        last = row.seq;
+        let Some(op) = row.body["vnfLcmOpOccId"].as_str() else { continue };
+        let state = serde_json::from_value(row.body["operationState"].clone())?;
+        told.entry(op.to_owned()).or_default().push(state);
+    }
+    for (op, states) in &told {
+        let record = ops.iter().find(|record| record.op.id == *op);
+        let record = record.with_context(|| format!("I4: told of an unknown `{op}`"))?;
+        ensure!(states[0] == LcmOperationState::Starting, "I4: `{op}` begins with {states:?}");
+        let legal = states.windows(2).all(|pair| pair[0].can_become(pair[1]));
+        ensure!(legal, "I4: a notification is lost or doubled: {states:?}");
+        let last = states.last().copied();
+        ensure!(last == Some(record.op.operation_state), "I4: {states:?} and {:?}", record.op);
+    }
+    Ok(())
+}
+
+/// I6: what an operator can read.
+async fn shown(engine: &Engine, instance: &InstanceRecord, ops: &[OpRecord]) -> Result<()> {
+    let mut texts = vec![serde_json::to_string(&instance.vnf)?, format!("{instance:?}")];
+    for record in ops {
+        texts.push(format!("{} {record:?}", serde_json::to_string(&record.op)?));
+        for line in engine.store().log(&record.op.id, 0).await? {
+            texts.push(line.text);
+        }
+    }
+    for text in texts {
+        ensure!(!text.contains(PLANTED) && !text.contains(TOKEN), "I6: a secret in: {text}");
+    }
+    Ok(())
+}
+
+/// I6: what lies on the disk.
+pub(crate) fn pages(data: &Path) -> Result<()> {
+    for name in ["vnfm.db", "vnfm.db-wal"] {
+        let path = data.join(name);
+        let Ok(bytes) = std::fs::read(&path) else { continue };
+        for secret in [PLANTED, TOKEN] {
+            ensure!(!holds(&bytes, secret.as_bytes()), "I6: a secret lies in `{name}`");
+        }
+    }
+    Ok(())
+}
+
+/// Whether `bytes` hold `part`; first bytes are looked for a word at a time, for databases are large.
+fn holds(mut bytes: &[u8], part: &[u8]) -> bool {
+    let Some((first, _)) = part.split_first() else { return true };
+    while let Some(at) = memchr::memchr(*first, bytes) {
+        bytes = &bytes[at..];
+        if bytes.starts_with(part) {
+            return true;
+        }
+        bytes = &bytes[1..];
+    }
+    false
+}
+
+/// I5: the VIMs of an instance are those of an instantiated one, and can be reached.
+async fn registry(engine: &Engine, instance: &InstanceRecord) -> Result<()> {
+    let vims = engine.vims(TENANT).await?;
+    let id = instance.vnf.id.as_str();
+    let own: Vec<_> = vims.iter().filter(|vim| vim.registered_by.as_deref() == Some(id)).collect();
+    if !is_instantiated(instance) {
+        ensure!(own.is_empty(), "I5: VIM {:?} outlived its instance", own[0].name);
+        let uses = engine.store().vims(TENANT).await?;
+        for vim in uses {
+            let by = engine.store().uses(TENANT, &vim.vim.id).await?;
+            let left = by.iter().any(|one| one.instance_id == id);
+            ensure!(!left, "I5: `{id}` still uses VIM `{}`", vim.vim.name);
+        }
+        return Ok(());
+    }
+    for vim in &own {
+        engine.check_vim(TENANT, &vim.id).await.context("I5: its VIM cannot be reached")?;
+        let known = &instance.vnf.vim_connection_info;
+        let is_known = known.values().any(|one| one.vim_id.as_deref() == Some(vim.id.as_str()));
+        ensure!(is_known, "I5: the instance does not know its VIM: {known:?}");
+    }
+    Ok(())
+}
+
+/// An instance that exists.
+pub(crate) struct Expected<'a> {
+    /// Of which package.
+    pub(crate) vnf: Vnf,
+    /// Its record.
+    pub(crate) instance: &'a InstanceRecord,
+    /// Whether all that it knows must be there: not after an operation that was failed on its way.
+    pub(crate) is_whole: bool,
+}
+
+/// I2 and I5: exactly these instances exist, each as its record says.
+pub(crate) fn exist(found: &[Value], expected: &[Expected<'_>], process: &Process) -> Result<()> {
+    let mut left: Vec<&Value> = found.iter().collect();
+    for Expected { vnf, instance, is_whole } in expected {
+        let (of_it, others): (Vec<_>, Vec<_>) = match vnf {
+            Vnf::A => left.into_iter().partition(|entry| is_of_a(entry)),
+            Vnf::B => left.into_iter().partition(|entry| is_of_b(entry, instance)),
+        };
+        left = others;
+        match vnf {
+            _ if !is_whole => {}
+            Vnf::A => is_a(&of_it, instance, process.engine()?.store().installation_id())?,
+            Vnf::B => is_b(&of_it, instance)?,
+        }
+    }
+    ensure!(left.is_empty(), "I2: nobody knows of {left:?}");
+    Ok(())
+}
+
+fn word<'a>(entry: &'a Value, name: &str) -> &'a str {
+    entry[name].as_str().unwrap_or_default()
+}
+
+/// Whether it is of VNF-A, of which there is one at a time: all but what instances of VNF-B have on a cluster.
+fn is_of_a(entry: &Value) -> bool {
+    let is_object = word(entry, "kind").starts_with("object:");
+    let at_home = entry["detail"]["cluster"] == "standalone";
+    !is_object || !at_home && !word(entry, "name").contains("vnf-")
+}
+
+fn is_of_b(entry: &Value, instance: &InstanceRecord) -> bool {
+    word(entry, "kind").starts_with("object:")
+        && word(entry, "name").contains(&format!("vnf-{}", instance.vnf.id))
+}
+
+fn resources(instance: &InstanceRecord) -> BTreeSet<&str> {
+    let info = instance.vnf.instantiated_vnf_info.as_ref();
+    let vnfcs = info.map(|info| info.vnfc_resource_info.as_slice()).unwrap_or_default();
+    vnfcs.iter().map(|vnfc| vnfc.compute_resource.resource_id.as_str()).collect()
+}
+
+fn is_a(found: &[&Value], instance: &InstanceRecord, installation: &str) -> Result<()> {
+    let of = |kind: &str| -> Vec<&&Value> {
+        found.iter().filter(|entry| word(entry, "kind") == kind).collect()
+    };
+    let [stack] = of("stack")[..] else { bail!("I2: {} stacks", of("stack").len()) };
+    ensure!(word(stack, "name").contains(&instance.vnf.id), "I5: the stack is {stack}");
+    let tags = stack["detail"]["tags"].to_string();
+    ensure!(tags.contains(&format!("vnfm-{installation}")), "I2: the stack has tags {tags}");
+    ensure!(tags.contains("vnfm-op-"), "I2: the stack has tags {tags}");
+    let status = stack["detail"]["status"].as_str().unwrap_or_default();
+    ensure!(status.ends_with("_COMPLETE"), "I5: the stack is {status}");
+    let servers: BTreeSet<_> = of("server").iter().map(|entry| word(entry, "id")).collect();
+    let known = resources(instance);
+    ensure!(servers == known, "I5: there are servers {servers:?}, known are {known:?}");
+    ensure!(of("cluster").len() == 1, "I2: {} clusters on one VNF", of("cluster").len());
+    Ok(())
+}
+
+fn is_b(found: &[&Value], instance: &InstanceRecord) -> Result<()> {
+    let pods = found.iter().filter(|entry| word(entry, "kind") == "object:pods");
+    let pods: BTreeSet<_> =
+        pods.map(|entry| word(entry, "name").rsplit('/').next().unwrap_or_default()).collect();
+    let known = resources(instance);
+    ensure!(pods == known, "I5: there are pods {pods:?}, known are {known:?}");
+    ensure!(!known.is_empty(), "I5: no pod is known");
+    Ok(())
+}

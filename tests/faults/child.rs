@@ -1,0 +1,88 @@
+//! A process that is really killed: this program starts itself again, the child drives the operation until the fault
+//! strikes, and gets SIGKILL there.
+
+use anyhow::{Context as _, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use vnfm_types::LcmOperationType;
+
+use crate::plan::Plan;
+use crate::process::{Process, Ran};
+use crate::site::Site;
+use crate::vnf::{Facts, Target, begin};
+use crate::world::Control;
+
+/// The argument that makes this program a child.
+pub(crate) const DRIVE: &str = "--drive";
+const STRUCK: &str = "struck";
+const DONE: &str = "done";
+
+/// What a child is told, by its standard input.
+#[derive(Serialize, Deserialize)]
+struct Order {
+    data: PathBuf,
+    control: String,
+    facts: Facts,
+    target: Target,
+    kind: LcmOperationType,
+    plan: Plan,
+}
+
+/// Lets a child drive the operation and kills it where `plan` strikes; whether it did.
+pub(crate) fn killed(
+    site: &Site,
+    target: &Target,
+    kind: LcmOperationType,
+    plan: &Plan,
+) -> Result<bool> {
+    let order = Order {
+        data: site.data(),
+        control: site.control().url().to_owned(),
+        facts: site.facts().clone(),
+        target: target.clone(),
+        kind,
+        plan: plan.clone(),
+    };
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg(DRIVE)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start this program again")?;
+    let written = child.stdin.take().context("no standard input")?;
+    serde_json::to_writer(written, &order)?;
+    let mut said = String::new();
+    let words = child.stdout.take().context("no standard output")?;
+    BufReader::new(words).read_line(&mut said)?;
+    child.kill()?; // SIGKILL
+    child.wait()?;
+    match said.trim() {
+        STRUCK => Ok(true),
+        DONE => Ok(false),
+        other => bail!("a child that was to be killed said `{other}`"),
+    }
+}
+
+/// The child's side.
+pub(crate) fn drive() -> Result<()> {
+    let order: Order = serde_json::from_reader(std::io::stdin().lock())?;
+    let process = Process::start(&order.data, &Control::at(&order.control))?;
+    process.probe().begin(&order.target.instance, Some(order.plan));
+    let engine = process.engine()?;
+    let ran = process.run(async {
+        let op = begin(&engine, &order.facts, &order.target, order.kind).await?;
+        engine.drive(&op).await?;
+        anyhow::Ok(())
+    })?;
+    let struck = matches!(ran, Ran::Ended);
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", if struck { STRUCK } else { DONE })?;
+    out.flush()?;
+    drop(out);
+    // Nothing is cleaned up: the next thing that happens is SIGKILL.
+    loop {
+        std::thread::park();
+    }
+}

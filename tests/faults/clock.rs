@@ -1,0 +1,93 @@
+//! Time that passes only when everybody waits for it.
+//!
+//! Half an hour of deadline costs a millisecond: whoever sleeps is put into a queue, and [`JumpingClock::jump`] goes
+//! to the moment at which the first of them wakes. Who may call it, and when, is the matter of [`crate::process`].
+
+use futures::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use vnfm_core::ports::Clock;
+
+/// Shorter sleeps are pauses between two looks; longer ones are limits that something else has to beat.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// The clock; clones are the same clock.
+#[derive(Clone)]
+pub(crate) struct JumpingClock(Arc<Mutex<State>>);
+
+struct State {
+    began: Timestamp,
+    elapsed: Duration,
+    sleepers: BTreeMap<(Duration, u64), Sleeper>,
+    number: u64,
+}
+
+struct Sleeper {
+    wake: oneshot::Sender<()>,
+    pauses: bool,
+}
+
+impl JumpingClock {
+    /// A clock that shows the time of this machine until it jumps.
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(State {
+            began: Timestamp::now(),
+            elapsed: Duration::ZERO,
+            sleepers: BTreeMap::new(),
+            number: 0,
+        })))
+    }
+
+    /// Goes to the moment at which the next sleeper wakes; whether there is one.
+    pub(crate) fn jump(&self) -> bool {
+        let mut state = self.state();
+        state.forget_the_gone();
+        let Some((&(at, _), _)) = state.sleepers.first_key_value() else { return false };
+        state.elapsed = at;
+        while let Some(first) = state.sleepers.first_entry().filter(|first| first.key().0 <= at) {
+            // It may have gone in this very moment.
+            let _ = first.remove().wake.send(());
+        }
+        true
+    }
+
+    /// Whether somebody pauses between two looks.
+    pub(crate) fn is_paused(&self) -> bool {
+        let mut state = self.state();
+        state.forget_the_gone();
+        state.sleepers.values().any(|sleeper| sleeper.pauses)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn forget_the_gone(&mut self) {
+        self.sleepers.retain(|_, sleeper| !sleeper.wake.is_closed());
+    }
+}
+
+impl Clock for JumpingClock {
+    fn now(&self) -> Timestamp {
+        let state = self.state();
+        let elapsed = SignedDuration::try_from(state.elapsed).unwrap_or(SignedDuration::MAX);
+        state.began.saturating_add(elapsed).unwrap_or(Timestamp::MAX)
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let (wake, woken) = oneshot::channel();
+        let mut state = self.state();
+        state.number += 1;
+        let key = (state.elapsed.saturating_add(duration), state.number);
+        state.sleepers.insert(key, Sleeper { wake, pauses: duration < PAUSE });
+        Box::pin(async move {
+            // The clock is gone only with everybody who looks at it.
+            let _ = woken.await;
+        })
+    }
+}

@@ -1,0 +1,128 @@
+//! The fault machine: operations against the simulated world, with something going wrong at every call.
+//!
+//! ```text
+//! this process                                                 vnfm-sim, a process of its own
+//!   clock ── jumps when nobody does anything                     books, script of faults
+//!   probe ── counts calls, strikes one ───── store, SSH, hooks        ▲
+//!     │                                                               │ HTTP, TLS, SSH
+//!   process ── engine + real drivers + plugin kubernetes-cluster ─────┘
+//!   case ── begin, fault, anew, way on, end ── check ── I1 to I8 by the books
+//!   exhaustive ── every call × every fault       random ── pairs, and many instances at once
+//! ```
+//! `cargo xtask faults` runs it; `docs/how-to/faults.md` says how to read and replay it.
+
+mod case;
+mod check;
+mod child;
+mod clock;
+mod exhaustive;
+mod plan;
+mod ports;
+mod probe;
+mod process;
+mod random;
+mod report;
+mod site;
+mod vnf;
+mod world;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use report::Report;
+use vnfm_types::LcmOperationType;
+
+#[derive(Parser)]
+#[command(about = "Operations with something going wrong at every call")]
+struct Arguments {
+    /// What decides where something is left to chance
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only this operation, such as INSTANTIATE
+    #[arg(long)]
+    operation: Option<String>,
+    /// Only cases whose fault, as a report spells it, holds this text
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Every death by SIGKILL, and not a tenth of them
+    #[arg(long)]
+    all: bool,
+    /// Of so many cases run one
+    #[arg(long, default_value_t = 1)]
+    share: usize,
+    /// How long faults in pairs and at random go on afterwards
+    #[arg(long, default_value_t = 0)]
+    seconds: u64,
+    /// Only those
+    #[arg(long)]
+    skip_single: bool,
+    /// How many worlds work side by side
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+    /// Write `{"cases","seconds","failed"}` here
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Drive one operation as standard input says, to be killed
+    #[arg(long, hide = true)]
+    drive: bool,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<bool> {
+    let arguments = Arguments::parse();
+    // There is one already where a library was first.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    if arguments.drive {
+        return child::drive().map(|()| true);
+    }
+    let operation = arguments.operation.as_deref().map(operation).transpose()?;
+    let choice = exhaustive::Choice {
+        seed: arguments.seed,
+        operation,
+        only: arguments.only.clone(),
+        all: arguments.all,
+        share: arguments.share.max(1),
+        workers: arguments.workers.max(1),
+    };
+    let began = Instant::now();
+    let (site, learnt) = exhaustive::learn().context("cannot learn what the operations do")?;
+    eprintln!("learnt in {:.1} s; seed {}", began.elapsed().as_secs_f64(), choice.seed);
+    let mut report = Report::new(choice.seed);
+    if arguments.skip_single {
+        drop(site);
+    } else {
+        report.add(exhaustive::run(&choice, site, &learnt));
+    }
+    if arguments.seconds > 0 {
+        let time = Duration::from_secs(arguments.seconds);
+        report.add(random::run(&choice, time, &learnt));
+    }
+    println!(
+        "{} cases in {:.0} s, {} failed (seed {}; {} calls did not come again)",
+        report.cases,
+        report.seconds,
+        report.failed.len(),
+        report.seed,
+        report.missed
+    );
+    report.write(arguments.json.as_deref())?;
+    Ok(report.failed.is_empty())
+}
+
+fn operation(name: &str) -> Result<LcmOperationType> {
+    serde_json::from_value(serde_json::json!(name.to_uppercase()))
+        .with_context(|| format!("there is no operation `{name}`"))
+}

@@ -1,0 +1,273 @@
+//! The ports of a process with the probe in front of them. What only reads passes; what changes something is met.
+
+use async_trait::async_trait;
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm_core::ports::{
+    Change, Claim, Code, CommandOutput, Declaration, Effects, ErrorKind, Fence, HookHost,
+    HookRequest, HostServices, HttpRequest, HttpResponse, InstanceFilter, InstanceRecord,
+    JournalRow, MgmtDriver, MgmtDrivers, OpRecord, OutboxRow, PackageRecord, PortError, RemoteFile,
+    SecretJson, SshCommand, SshTarget, StepStatus, Store, StoreError, Use, VimRecord,
+};
+use vnfm_store::SqliteStore;
+use vnfm_types::{CancelMode, LogLine};
+
+use crate::probe::Probe;
+
+/// How long a database may not answer.
+const SLOW: Duration = Duration::from_mins(2);
+
+/// What a struck call says.
+pub(crate) const TOLD_TO: Code = Code {
+    name: "faults.told-to",
+    kind: ErrorKind::Unavailable,
+    means: "the fault machine told it to fail",
+    next: "nothing",
+};
+
+/// The database.
+pub(crate) struct WatchedStore {
+    pub(crate) inner: Arc<SqliteStore>,
+    pub(crate) probe: Probe,
+}
+
+fn unavailable(why: &str) -> StoreError {
+    StoreError::Unavailable(why.to_owned())
+}
+
+/// What a transaction is, in a word, and the step that it begins.
+fn told(changes: &[Change]) -> (String, Option<String>) {
+    let mut name = None;
+    for change in changes {
+        match change {
+            Change::AddOp(_) => return ("begin".to_owned(), None),
+            Change::Journal(row) => {
+                let begins = match row.status {
+                    StepStatus::Started => Some(row.step.clone()),
+                    StepStatus::Undoing => Some(format!("undo {}", row.step)),
+                    _ => None,
+                };
+                return (format!("journal {:?}", row.status).to_lowercase(), begins);
+            }
+            Change::PutOp { record, .. } => {
+                return (format!("state {}", record.op.operation_state), None);
+            }
+            other => {
+                let text = format!("{other:?}");
+                let variant = text.split(|c: char| !c.is_alphanumeric()).next();
+                name = name.or_else(|| variant.map(str::to_lowercase));
+            }
+        }
+    }
+    (name.unwrap_or_else(|| "nothing".to_owned()), None)
+}
+
+#[async_trait]
+impl Store for WatchedStore {
+    fn installation_id(&self) -> &str {
+        self.inner.installation_id()
+    }
+    async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
+        let (name, begins) = told(&changes);
+        if let Some(step) = begins {
+            self.probe.enter(&step);
+        }
+        let call = format!("store {name}");
+        self.probe.through(&call, SLOW, self.inner.write(fence, changes), unavailable).await
+    }
+    async fn claim(
+        &self,
+        owner: &str,
+        lease: Duration,
+        op_id: Option<&str>,
+    ) -> Result<Option<Claim>, StoreError> {
+        let work = self.inner.claim(owner, lease, op_id);
+        self.probe.through("store claim", SLOW, work, unavailable).await
+    }
+    async fn renew(
+        &self,
+        fence: &Fence,
+        lease: Duration,
+    ) -> Result<Option<CancelMode>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.renew(fence, lease).await
+    }
+    async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
+        self.probe.through("store release", SLOW, self.inner.release(fence), unavailable).await
+    }
+    async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.instance(tenant, id).await
+    }
+    async fn instances(
+        &self,
+        tenant: &str,
+        filter: &InstanceFilter,
+    ) -> Result<Vec<InstanceRecord>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.instances(tenant, filter).await
+    }
+    async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.op(tenant, id).await
+    }
+    async fn ops(
+        &self,
+        tenant: &str,
+        filter: &InstanceFilter,
+    ) -> Result<Vec<OpRecord>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.ops(tenant, filter).await
+    }
+    async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.journal(op_id).await
+    }
+    async fn checkpoint(
+        &self,
+        op_id: &str,
+        step: &str,
+        key: &str,
+    ) -> Result<Option<SecretJson>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.checkpoint(op_id, step, key).await
+    }
+    async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.vim(tenant, id_or_name).await
+    }
+    async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.vims(tenant).await
+    }
+    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<Use>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.uses(tenant, vim_id).await
+    }
+    async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.package_record(tenant, id).await
+    }
+    async fn package_records(&self, tenant: &str) -> Result<Vec<PackageRecord>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.package_records(tenant).await
+    }
+    async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let work = self.inner.append_log(op_id, lines);
+        self.probe.through("store log", SLOW, work, unavailable).await
+    }
+    async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.log(op_id, after).await
+    }
+    async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.outbox(after, limit).await
+    }
+    async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.host_key(server_id).await
+    }
+}
+
+/// SSH and HTTP for hooks.
+pub(crate) struct WatchedHosts<H> {
+    pub(crate) inner: H,
+    pub(crate) probe: Probe,
+}
+
+impl<H> WatchedHosts<H> {
+    fn error(target: &SshTarget) -> impl Fn(&str) -> PortError {
+        let doing = format!("work on `{}`", target.address);
+        move |why| PortError::new(&TOLD_TO, doing.clone(), why)
+    }
+}
+
+/// How long an upload may take.
+const UPLOAD: Duration = Duration::from_mins(10);
+
+#[async_trait]
+impl<H: HostServices> HostServices for WatchedHosts<H> {
+    async fn ssh_run(
+        &self,
+        target: &SshTarget,
+        command: &SshCommand,
+    ) -> Result<CommandOutput, PortError> {
+        let host = self.probe.host(&target.server_id);
+        let line: String = command.command.chars().take(60).collect();
+        let call = format!("ssh.run {host}: {}", self.probe.without_instance(&line));
+        let limit = Duration::from_secs(command.deadline_seconds.into());
+        let work = self.inner.ssh_run(target, command);
+        self.probe.through(&call, limit, work, Self::error(target)).await
+    }
+
+    async fn ssh_put(&self, target: &SshTarget, file: &RemoteFile) -> Result<(), PortError> {
+        let call = format!("ssh.put {}: {}", self.probe.host(&target.server_id), file.path);
+        let work = self.inner.ssh_put(target, file);
+        self.probe.through(&call, UPLOAD, work, Self::error(target)).await
+    }
+
+    async fn ssh_wait(&self, target: &SshTarget, deadline_seconds: u32) -> Result<(), PortError> {
+        let call = format!("ssh.wait {}", self.probe.host(&target.server_id));
+        let limit = Duration::from_secs(deadline_seconds.into());
+        let work = self.inner.ssh_wait(target, deadline_seconds);
+        self.probe.through(&call, limit, work, Self::error(target)).await
+    }
+
+    async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {
+        let limit = Duration::from_secs(request.deadline_seconds.unwrap_or(60).into());
+        let error = |why: &str| PortError::new(&TOLD_TO, "send a hook's request", why);
+        let call = format!("ssh.http {}", request.method);
+        self.probe.through(&call, limit, self.inner.http(request), error).await
+    }
+}
+
+/// The vendors' hooks.
+pub(crate) struct WatchedHooks<M> {
+    pub(crate) inner: M,
+    pub(crate) probe: Probe,
+}
+
+impl<M: MgmtDrivers> MgmtDrivers for WatchedHooks<M> {
+    fn find(
+        &self,
+        implementation: &str,
+        plugin: Option<&str>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let inner = self.inner.find(implementation, plugin)?;
+        Ok(Arc::new(WatchedHook { inner, probe: self.probe.clone() }))
+    }
+
+    fn list(&self) -> Vec<Declaration> {
+        self.inner.list()
+    }
+}
+
+struct WatchedHook {
+    inner: Arc<dyn MgmtDriver>,
+    probe: Probe,
+}
+
+/// Longer than any hook may take.
+const FOREVER: Duration = Duration::from_hours(24);
+
+#[async_trait]
+impl MgmtDriver for WatchedHook {
+    fn declaration(&self) -> &Declaration {
+        self.inner.declaration()
+    }
+
+    async fn call(
+        &self,
+        request: HookRequest,
+        host: Arc<dyn HookHost>,
+    ) -> Result<Effects, PortError> {
+        let call = format!("hook {}", request.hook);
+        let error = |why: &str| PortError::new(&TOLD_TO, "run a hook", why);
+        // Its own calls are counted; the hook itself waits for them and is not in flight.
+        self.probe.around(&call, FOREVER, self.inner.call(request, host), error).await
+    }
+}

@@ -1,0 +1,318 @@
+//! Every call of a process to its neighbours comes by here: it is counted, and one of them is struck.
+//!
+//! Calls on the store, on hosts and on hooks are met in front of the port ([`crate::ports`]). Those that the drivers
+//! send are counted by the simulated world, which plays their faults as well: the probe tells it so when the step
+//! begins, because an address counts within its step.
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use vnfm_core::ports::Clock as _;
+
+use crate::clock::JumpingClock;
+use crate::plan::{Address, Dice, Fault, Plan};
+use crate::world::Control;
+
+/// Counts and strikes; clones are the same.
+#[derive(Clone)]
+pub(crate) struct Probe {
+    inner: Arc<Mutex<Inner>>,
+    fired: Arc<Notify>,
+    clock: JumpingClock,
+    control: Control,
+}
+
+/// Faults that come by chance.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chance {
+    /// What it depends on beside the address.
+    pub(crate) seed: u64,
+    /// How many of a thousand calls are struck.
+    pub(crate) per_mille: usize,
+}
+
+#[derive(Default)]
+struct Inner {
+    instance: String,
+    step: String,
+    counts: HashMap<(String, String), u32>,
+    met: Vec<Address>,
+    plan: Option<Plan>,
+    chance: Option<Chance>,
+    learning: bool,
+    calls_seen: usize,
+    armed: bool,
+    struck: bool,
+    in_flight: usize,
+    hosts: HashMap<String, String>,
+    trouble: Option<String>,
+}
+
+impl Inner {
+    fn new() -> Self {
+        Self { step: "accept".to_owned(), ..Self::default() }
+    }
+}
+
+/// A call in flight, until it is dropped.
+pub(crate) struct InFlight(Probe);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut inner = self.0.inner();
+        inner.in_flight = inner.in_flight.saturating_sub(1);
+    }
+}
+
+impl Probe {
+    /// A probe that lets everything pass.
+    pub(crate) fn new(clock: JumpingClock, control: Control) -> Self {
+        Self { inner: Arc::new(Mutex::new(Inner::new())), fired: Arc::default(), clock, control }
+    }
+
+    /// From now on it counts for this instance, and strikes as `plan` says.
+    pub(crate) fn begin(&self, instance: &str, plan: Option<Plan>) {
+        let instance = instance.to_owned();
+        *self.inner() = Inner { instance, plan, ..Inner::new() };
+    }
+
+    /// From now on it writes down what it meets, the calls on the wire too.
+    pub(crate) fn learn(&self) -> anyhow::Result<()> {
+        let seen = self.control.calls_until_now()?;
+        let mut inner = self.inner();
+        (inner.learning, inner.calls_seen) = (true, seen);
+        Ok(())
+    }
+
+    /// From now on calls are struck by chance.
+    pub(crate) fn by_chance(&self, chance: Option<Chance>) {
+        self.inner().chance = chance;
+    }
+
+    /// What it has met.
+    pub(crate) fn met(&self) -> Vec<Address> {
+        self.collect_wire();
+        self.inner().met.clone()
+    }
+
+    /// Whether the plan was carried out.
+    pub(crate) fn has_struck(&self) -> bool {
+        self.inner().struck
+    }
+
+    /// Whether somebody waits for an answer that the simulated world was told not to give.
+    pub(crate) fn waits_in_vain(&self) -> bool {
+        let inner = self.inner();
+        let silent = |plan: &Plan| plan.fault == Fault::NoAnswer;
+        inner.armed && inner.struck && inner.plan.as_ref().is_some_and(silent)
+    }
+
+    /// What went wrong with the probe itself.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.inner().trouble.clone()
+    }
+
+    /// How many calls are in flight.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.inner().in_flight
+    }
+
+    /// Where the operation is.
+    pub(crate) fn step(&self) -> String {
+        self.inner().step.clone()
+    }
+
+    /// A step begins.
+    pub(crate) fn enter(&self, step: &str) {
+        self.collect_wire();
+        let mut inner = self.inner();
+        step.clone_into(&mut inner.step);
+        let due = inner
+            .plan
+            .as_ref()
+            .filter(|plan| plan.address.is_on_the_wire() && plan.address.step == step)
+            .filter(|_| !inner.armed)
+            .cloned();
+        if let Some(plan) = due {
+            inner.armed = true;
+            if let Err(error) = self.control.arm_plan(&plan, &inner.instance) {
+                inner.trouble = Some(format!("{error:#}"));
+            }
+        }
+    }
+
+    /// Looks whether the simulated world has carried the plan out; then whoever drives the operation may have to end.
+    pub(crate) fn look_at_the_wire(&self) {
+        let waits = {
+            let inner = self.inner();
+            inner.armed && !inner.struck
+        };
+        if waits && self.control.has_struck().unwrap_or(false) {
+            self.inner().struck = true;
+            if self.inner().plan.as_ref().is_some_and(|plan| plan.fault.ends_the_drive()) {
+                self.fired.notify_one();
+            }
+        }
+    }
+
+    /// Completes when whoever drives the operation has to end.
+    pub(crate) async fn fired(&self) {
+        self.fired.notified().await;
+    }
+
+    /// A call in flight.
+    pub(crate) fn busy(&self) -> InFlight {
+        self.inner().in_flight += 1;
+        InFlight(self.clone())
+    }
+
+    /// Passes a call on, unless it is struck. `limit` is how long it may take.
+    pub(crate) async fn through<T, E>(
+        &self,
+        call: &str,
+        limit: Duration,
+        work: impl Future<Output = Result<T, E>>,
+        error: impl Fn(&str) -> E,
+    ) -> Result<T, E> {
+        let work = async {
+            let _busy = self.busy();
+            work.await
+        };
+        self.around(call, limit, work, error).await
+    }
+
+    /// The same for what itself makes calls that are counted.
+    pub(crate) async fn around<T, E>(
+        &self,
+        call: &str,
+        limit: Duration,
+        work: impl Future<Output = Result<T, E>>,
+        error: impl Fn(&str) -> E,
+    ) -> Result<T, E> {
+        let Some((fault, after)) = self.meet(call) else { return work.await };
+        match fault {
+            Fault::ErrorBefore => Err(error("told to fail before its effect")),
+            Fault::ErrorAfter => {
+                work.await?;
+                Err(error("told to fail after its effect"))
+            }
+            Fault::NoAnswer => {
+                self.clock.sleep(limit).await;
+                Err(error("told not to answer"))
+            }
+            Fault::Dropped | Fault::KilledBefore | Fault::KilledAfter => {
+                if after {
+                    // What it says nobody hears.
+                    drop(work.await);
+                }
+                self.fired.notify_one();
+                pending().await
+            }
+        }
+    }
+
+    /// Counts a call; what goes wrong with it, and whether after its effect.
+    fn meet(&self, call: &str) -> Option<(Fault, bool)> {
+        let mut inner = self.inner();
+        let (step, call) = (inner.step.clone(), call.to_owned());
+        let nth = count(&mut inner.counts, &step, &call);
+        let address = Address { step, call, subject: None, nth };
+        let planned = inner.plan.as_ref().filter(|plan| plan.address == address);
+        let fault = planned.map(|plan| plan.fault).filter(|_| !inner.struck);
+        inner.struck |= fault.is_some();
+        let fault = fault.or_else(|| inner.chance.and_then(|chance| by_chance(chance, &address)));
+        inner.met.push(address);
+        let after = match fault? {
+            Fault::KilledAfter => true,
+            Fault::Dropped => nth.is_multiple_of(2),
+            _ => false,
+        };
+        Some((fault?, after))
+    }
+
+    /// A text in which `{id}` stands for the instance.
+    pub(crate) fn without_instance(&self, text: &str) -> String {
+        let inner = self.inner();
+        if inner.instance.is_empty() {
+            text.to_owned()
+        } else {
+            text.replace(&inner.instance, "{id}")
+        }
+    }
+
+    /// The name of the server behind an id, as the books have it.
+    pub(crate) fn host(&self, server_id: &str) -> String {
+        if let Some(name) = self.inner().hosts.get(server_id) {
+            return name.clone();
+        }
+        let stock = self.control.page("left-behind").unwrap_or_default();
+        let found =
+            stock.iter().find(|entry| entry["kind"] == "server" && entry["id"] == server_id);
+        let name = found.and_then(|entry| entry["name"].as_str()).unwrap_or("host").to_owned();
+        let name = self.without_instance(&name);
+        self.inner().hosts.insert(server_id.to_owned(), name.clone());
+        name
+    }
+
+    /// Writes down the calls on the wire since the last look.
+    fn collect_wire(&self) {
+        let (seen, learning) = {
+            let inner = self.inner();
+            (inner.calls_seen, inner.learning)
+        };
+        if !learning {
+            return;
+        }
+        let calls = match self.control.calls_after(seen) {
+            Ok(calls) => calls,
+            Err(error) => return self.inner().trouble = Some(format!("{error:#}")),
+        };
+        let mut inner = self.inner();
+        inner.calls_seen += calls.len();
+        for call in calls {
+            let word = |name: &str| call[name].as_str().unwrap_or_default();
+            if matches!(word("neighbour"), "ssh" | "host") {
+                continue;
+            }
+            let subject = stable(&word("subject").replace(&inner.instance, "{id}"));
+            let (step, call) = (inner.step.clone(), word("call").to_owned());
+            // The world counts by name where there is no subject: all of them.
+            let of_name = count(&mut inner.counts, &step, &call);
+            let nth = match &subject {
+                None => of_name,
+                Some(subject) => count(&mut inner.counts, &step, &format!("{call} {subject}")),
+            };
+            inner.met.push(Address { step, call, subject, nth });
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The next number of a call in a step.
+fn count(counts: &mut HashMap<(String, String), u32>, step: &str, call: &str) -> u32 {
+    let nth = counts.entry((step.to_owned(), call.to_owned())).or_default();
+    *nth += 1;
+    *nth
+}
+
+/// A subject that is the same each time the operation runs; none where it holds what is made anew.
+fn stable(subject: &str) -> Option<String> {
+    let is_id = |word: &str| {
+        word.len() >= 5 && word.chars().any(|c| c.is_ascii_digit()) && !word.contains("{id}")
+    };
+    let of_the_cluster_from_the_beginning = subject.starts_with("standalone ");
+    let varies = subject.split(['/', ' ', '-', '.']).any(is_id);
+    (of_the_cluster_from_the_beginning && !varies && subject.contains('/'))
+        .then(|| subject.to_owned())
+}
+
+/// What goes wrong with a call by chance; it depends on seed and address alone.
+fn by_chance(chance: Chance, address: &Address) -> Option<Fault> {
+    let mut dice = Dice::new(chance.seed, &address.to_string());
+    (dice.below(1000) < chance.per_mille).then(|| *dice.one(&Fault::ALL))
+}

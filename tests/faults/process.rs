@@ -1,0 +1,198 @@
+//! One life of a server process: the engine with its real adapters over the database file, on a runtime of its own.
+//!
+//! Killing it drops the runtime, and nothing of it runs on. Its time passes only when nothing else happens: the
+//! pacer jumps once the runtime has been idle for a moment, which is longer where an answer may be on its way.
+
+use anyhow::{Context as _, Result, bail};
+use futures::future::{Either, select};
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::time::{MissedTickBehavior, interval};
+use vnfm_core::ports::StoreError;
+use vnfm_core::{Drivers, Engine, EngineParts, Limits};
+use vnfm_kubernetes::KubernetesDriver;
+use vnfm_openstack::OpenStack;
+use vnfm_plugin_host::{Config, PluginHost};
+use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
+
+use crate::clock::JumpingClock;
+use crate::ports::{WatchedHooks, WatchedHosts, WatchedStore};
+use crate::probe::Probe;
+use crate::world::Control;
+
+/// Between two looks of the pacer.
+const TICK: Duration = Duration::from_millis(1);
+/// How often the runtime wakes for one look of the pacer: its timer is rounded.
+const OWN_WAKES: u64 = 2;
+/// Idle looks until time jumps: somebody pauses, or the answer that is missing will not come.
+const SHORT: u32 = 2;
+/// The same where an answer may be on its way.
+const LONG: u32 = 100;
+/// The same where a call is known to be in flight.
+const VERY_LONG: u32 = 2000;
+/// How long a case may take in all.
+const STUCK: Duration = Duration::from_mins(1);
+
+/// A process.
+pub(crate) struct Process {
+    engine: Option<Engine>,
+    runtime: Option<Runtime>,
+    wakes: Arc<AtomicU64>,
+    clock: JumpingClock,
+    probe: Probe,
+}
+
+/// How a piece of work went.
+pub(crate) enum Ran<T> {
+    /// To its end.
+    Through(T),
+    /// The probe ended it.
+    Ended,
+}
+
+/// Limits under which deadlines are as long as in earnest, and few renewals lie before them.
+fn limits() -> Limits {
+    Limits { lease: Duration::from_mins(5), ..Limits::default() }
+}
+
+impl Process {
+    /// Starts on the data in `folder`.
+    pub(crate) fn start(folder: &Path, control: &Control) -> Result<Self> {
+        let wakes = Arc::new(AtomicU64::new(0));
+        let woken = wakes.clone();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .on_thread_unpark(move || _ = woken.fetch_add(1, Ordering::Relaxed))
+            .build()?;
+        let clock = JumpingClock::new();
+        let probe = Probe::new(clock.clone(), control.clone());
+        let engine = {
+            let _on = runtime.enter();
+            runtime.block_on(compose(folder, &clock, &probe))?
+        };
+        Ok(Self { engine: Some(engine), runtime: Some(runtime), wakes, clock, probe })
+    }
+
+    /// Its engine.
+    pub(crate) fn engine(&self) -> Result<Engine> {
+        self.engine.clone().context("the process has ended")
+    }
+
+    /// Its probe.
+    pub(crate) fn probe(&self) -> &Probe {
+        &self.probe
+    }
+
+    /// Works until `work` is done, or the probe ends it.
+    pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> Result<Ran<T>> {
+        let runtime = self.runtime.as_ref().context("the process has ended")?;
+        runtime.block_on(async {
+            let paced = pin!(self.pace());
+            let work = pin!(work);
+            let fired = pin!(self.probe.fired());
+            let ended = pin!(select(paced, fired));
+            match select(work, ended).await {
+                Either::Left((done, _)) => Ok(Ran::Through(done)),
+                Either::Right((Either::Right(_), _)) => Ok(Ran::Ended),
+                Either::Right((Either::Left((stuck, _)), _)) => bail!(stuck),
+            }
+        })
+    }
+
+    /// Works until `work` is done, which nothing may end.
+    pub(crate) fn finish<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        match self.run(work)? {
+            Ran::Through(done) => done,
+            Ran::Ended => bail!("a fault struck where none was planned"),
+        }
+    }
+
+    /// Lets time pass while nothing else happens; what it returns is why it gave up.
+    async fn pace(&self) -> String {
+        let began = Instant::now();
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut wakes, mut idle) = (self.wakes.load(Ordering::Relaxed), 0);
+        loop {
+            ticks.tick().await;
+            let now = self.wakes.load(Ordering::Relaxed);
+            idle = match now.wrapping_sub(wakes) {
+                1..=OWN_WAKES => idle + 1,
+                // Now and then the timers of a runtime have to be put in order.
+                seen if seen <= 2 * OWN_WAKES => idle,
+                _ => 0,
+            };
+            wakes = now;
+            if began.elapsed() > STUCK {
+                return format!("it did not end within {STUCK:?}, at `{}`", self.probe.step());
+            }
+            if idle < SHORT {
+                continue;
+            }
+            self.probe.look_at_the_wire();
+            if idle >= self.patience() {
+                self.clock.jump();
+                idle = 0;
+            }
+        }
+    }
+
+    fn patience(&self) -> u32 {
+        if self.probe.in_flight() > 0 {
+            VERY_LONG
+        } else if self.clock.is_paused() || self.probe.waits_in_vain() {
+            SHORT
+        } else {
+            LONG
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.engine = None;
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+async fn compose(folder: &Path, clock: &JumpingClock, probe: &Probe) -> Result<Engine> {
+    let database = open(folder).await?;
+    let store = Arc::new(WatchedStore { inner: database, probe: probe.clone() });
+    let packages = PackageDir::open(&folder.join("packages"), vnfm_descriptor::Limits::default())?;
+    let time: Arc<JumpingClock> = Arc::new(clock.clone());
+    let hooks = PluginHost::new(Config::default(), time.clone());
+    hooks.register(vnfm_plugin_sdk::static_driver::<kubernetes_cluster::KubernetesCluster>())?;
+    let hosts = vnfm::Hosts::new(store.clone());
+    Ok(Engine::new(EngineParts {
+        store,
+        packages: Arc::new(packages),
+        drivers: Drivers::default()
+            .with(OpenStack::new(time.clone()))
+            .with(KubernetesDriver::new()),
+        mgmt: Arc::new(WatchedHooks { inner: hooks, probe: probe.clone() }),
+        host: Arc::new(WatchedHosts { inner: hosts, probe: probe.clone() }),
+        clock: time,
+        limits: limits(),
+    }))
+}
+
+/// Opens the database. The last thread of a process that was killed lets go of it a moment later.
+async fn open(folder: &Path) -> Result<Arc<SqliteStore>> {
+    let began = Instant::now();
+    let mut ticks = interval(TICK);
+    loop {
+        ticks.tick().await;
+        let keys = SecretKeys::open(&folder.join("secrets.key"))?;
+        match SqliteStore::open(&folder.join("vnfm.db"), keys).await {
+            Ok(store) => return Ok(Arc::new(store)),
+            Err(StoreError::Unavailable(_)) if began.elapsed() < STUCK / 6 => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

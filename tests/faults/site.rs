@@ -1,0 +1,194 @@
+//! A place to play cases at: a simulated world, our data, and another installation's VNFs in the same cloud and
+//! cluster, which nobody may touch.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use vnfm_core::VimChange;
+use vnfm_core::ports::{Change, PackageRecord, SecretConnection, StoreError};
+use vnfm_store::PackageDir;
+use vnfm_tests::sources::root;
+use vnfm_types::{LcmOperationState, LcmOperationType, VimConnectionInfo};
+
+use crate::process::Process;
+use crate::vnf::{Facts, TENANT, Target, Vnf, begin};
+use crate::world::{Control, World};
+
+/// The password of the cloud's user; found nowhere afterwards.
+pub(crate) const PLANTED: &str = "planted-vim-password-5b1e";
+
+/// A site.
+pub(crate) struct Site {
+    world: World,
+    folder: TempDir,
+    facts: Facts,
+    baseline: BTreeMap<(String, String), Value>,
+}
+
+impl Site {
+    /// Builds one.
+    pub(crate) fn build() -> Result<Self> {
+        let folder = scratch()?;
+        let world = World::start(folder.path())?;
+        let password = json!({"action": "set-password", "user": "nfv", "password": PLANTED});
+        world.control().act(&password)?;
+        let facts = furnish(&world, &folder.path().join("ours"))?;
+        let theirs = folder.path().join("theirs");
+        let their_facts = furnish(&world, &theirs)?;
+        let process = Process::start(&theirs, world.control())?;
+        for vnf in Vnf::ALL {
+            let target = create(&process, &their_facts, vnf)?;
+            perform(&process, &their_facts, &target, LcmOperationType::Instantiate)?;
+        }
+        drop(process);
+        let baseline = stock(world.control())?;
+        ensure!(baseline.len() > 8, "the other installation has made too little");
+        Ok(Self { world, folder, facts, baseline })
+    }
+
+    /// Our data folder.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("ours")
+    }
+
+    /// The world's control API.
+    pub(crate) fn control(&self) -> &Control {
+        self.world.control()
+    }
+
+    /// What requests need to know.
+    pub(crate) fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// A process on our data.
+    pub(crate) fn start(&self) -> Result<Process> {
+        Process::start(&self.data(), self.control())
+    }
+
+    /// What there is beside what was there before us. What was there is unchanged.
+    pub(crate) fn ours(&self) -> Result<Vec<Value>> {
+        let mut now = stock(self.control())?;
+        for (key, was) in &self.baseline {
+            match now.remove(key) {
+                Some(is) if is == *was => {}
+                Some(is) => bail!("I3: another's {} was changed from {was} to {is}", key.0),
+                None => bail!("I3: another's {} {was} is gone", key.0),
+            }
+        }
+        Ok(now.into_values().collect())
+    }
+}
+
+/// Where databases lie that a power loss need not survive.
+fn scratch() -> Result<TempDir> {
+    let memory = Path::new("/dev/shm");
+    let mut folder = tempfile::Builder::new();
+    folder.prefix("vnfm-faults.");
+    let made = if memory.is_dir() { folder.tempdir_in(memory) } else { folder.tempdir() };
+    made.context("cannot make a folder for the databases")
+}
+
+/// Everything that was not there when the world began.
+fn stock(control: &Control) -> Result<BTreeMap<(String, String), Value>> {
+    let entries = control.page("left-behind")?.into_iter().map(|entry| {
+        let word = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+        let place = entry["detail"]["cluster"].as_str().unwrap_or_default();
+        ((format!("{} {place}", word("kind")), format!("{} {}", word("id"), word("name"))), entry)
+    });
+    Ok(entries.collect())
+}
+
+/// An installation with both packages and both VIMs.
+fn furnish(world: &World, folder: &Path) -> Result<Facts> {
+    std::fs::create_dir_all(folder)?;
+    let vnfds = Vnf::ALL.map(|vnf| store_package(folder, vnf));
+    let [a, b] = vnfds;
+    let vnfds = [a?, b?];
+    let cloud: VimConnectionInfo = serde_json::from_value(json!({
+        "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3",
+        "interfaceInfo": {"endpoint": world.endpoint("authUrl")},
+        "accessInfo": {"username": "nfv", "password": PLANTED, "project": "nfv"}}))?;
+    let cluster = cluster_of(Path::new(world.endpoint("kubeconfig")))?;
+    let process = Process::start(folder, world.control())?;
+    let engine = process.engine()?;
+    let (cloud, cluster) = process.finish(async {
+        for (vnf, vnfd) in Vnf::ALL.into_iter().zip(&vnfds) {
+            let record = PackageRecord::onboarded(TENANT, vnf.package(), vnfd);
+            engine.store().write(None, vec![Change::AddPackage(Box::new(record))]).await?;
+        }
+        let register = async |name: &str, connection| {
+            let name = Some(name.to_owned());
+            let connection = SecretConnection(connection);
+            engine.register_vim(TENANT, VimChange { name, connection, password: None }).await
+        };
+        Ok((register("cloud", cloud).await?.id, register("standalone", cluster).await?.id))
+    })?;
+    Ok(Facts { cloud, cluster, ssh_port: world.ssh_port(), vnfds })
+}
+
+fn store_package(folder: &Path, vnf: Vnf) -> Result<String> {
+    let limits = vnfm_descriptor::Limits::default();
+    let packages = PackageDir::open(&folder.join("packages"), limits)?;
+    let sample = root().join("vnfd-samples").join(vnf.sample());
+    let upload = packages.incoming();
+    std::fs::write(&upload, vnfm_descriptor::pack(&sample, &limits)?)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stored = runtime.block_on(packages.store(vnf.package(), upload));
+    let package = stored.map_err(|why| anyhow::anyhow!("{}: {why:?}", vnf.sample()))?;
+    Ok(package.vnfd().descriptor_id.clone())
+}
+
+/// The connection that a kubeconfig with a token says.
+fn cluster_of(kubeconfig: &Path) -> Result<VimConnectionInfo> {
+    use base64::Engine as _;
+    let config: Value = serde_yaml::from_str(&std::fs::read_to_string(kubeconfig)?)?;
+    let cluster = &config["clusters"][0]["cluster"];
+    let authority = cluster["certificate-authority-data"].as_str().unwrap_or_default();
+    let authority = base64::engine::general_purpose::STANDARD.decode(authority)?;
+    Ok(serde_json::from_value(json!({
+        "vimType": "ETSINFV.KUBERNETES.V_1",
+        "interfaceInfo": {"endpoint": cluster["server"], "ssl_ca_cert": String::from_utf8(authority)?},
+        "accessInfo": {"bearer_token": config["users"][0]["user"]["token"]}}))?)
+}
+
+/// A new instance, on the VIM where its package usually lives.
+pub(crate) fn create(process: &Process, facts: &Facts, vnf: Vnf) -> Result<Target> {
+    let engine = process.engine()?;
+    let made = process
+        .finish(async { Ok(engine.create(TENANT, vnf.create(facts)).await?.vnf.id) })
+        .context("cannot create an instance")?;
+    Ok(Target { vnf, instance: made, vim: vnf.vim(facts).to_owned() })
+}
+
+/// An operation in which nothing goes wrong.
+pub(crate) fn perform(
+    process: &Process,
+    facts: &Facts,
+    target: &Target,
+    kind: LcmOperationType,
+) -> Result<()> {
+    let engine = process.engine()?;
+    process.finish(async {
+        let op = begin(&engine, facts, target, kind).await?;
+        engine.drive(&op).await?;
+        let record = engine.store().op(TENANT, &op).await?.op;
+        let state = record.operation_state;
+        ensure!(state == LcmOperationState::Completed, "{kind} is {state}: {:?}", record.error);
+        Ok(())
+    })
+}
+
+/// The end of an instance that is not instantiated.
+pub(crate) fn delete(process: &Process, target: &Target) -> Result<()> {
+    let engine = process.engine()?;
+    process.finish(async {
+        engine.delete(TENANT, &target.instance).await?;
+        match engine.store().instance(TENANT, &target.instance).await {
+            Err(StoreError::NotFound { .. }) => Ok(()),
+            found => bail!("a deleted instance is still there: {found:?}"),
+        }
+    })
+}

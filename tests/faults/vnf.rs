@@ -1,0 +1,138 @@
+//! The two packages, and how an operation of each kind begins: the only place that names kinds.
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+use vnfm_core::{Engine, Refusal};
+use vnfm_tests::sources::root;
+use vnfm_types::{
+    CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, LcmOperationType, TerminateVnfRequest,
+};
+
+/// Whose everything is.
+pub(crate) const TENANT: &str = "default";
+
+/// A package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) enum Vnf {
+    /// Servers on OpenStack, which a plugin makes a cluster.
+    A,
+    /// Pods on a cluster.
+    B,
+}
+
+/// What requests need to know of a world.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Facts {
+    /// The VIM that is a cloud.
+    pub(crate) cloud: String,
+    /// The VIM that is a cluster.
+    pub(crate) cluster: String,
+    /// Where the hosts' sshd listen.
+    pub(crate) ssh_port: u64,
+    /// The VNFD of each package.
+    pub(crate) vnfds: [String; 2],
+}
+
+impl Vnf {
+    /// Both.
+    pub(crate) const ALL: [Self; 2] = [Self::A, Self::B];
+
+    /// Its folder among the samples.
+    pub(crate) fn sample(self) -> &'static str {
+        match self {
+            Self::A => "vnf-a-k8s-cluster",
+            Self::B => "vnf-b-cnf",
+        }
+    }
+
+    /// Its package's id.
+    pub(crate) fn package(self) -> &'static str {
+        match self {
+            Self::A => "vnf-a",
+            Self::B => "vnf-b",
+        }
+    }
+
+    /// The request that makes an instance of it.
+    pub(crate) fn create(self, facts: &Facts) -> CreateVnfRequest {
+        let vnfd_id = facts.vnfds[usize::from(self == Self::B)].clone();
+        CreateVnfRequest { vnfd_id, ..CreateVnfRequest::default() }
+    }
+
+    /// The VIM that it lives on, where nothing else is said.
+    pub(crate) fn vim(self, facts: &Facts) -> &str {
+        match self {
+            Self::A => &facts.cloud,
+            Self::B => &facts.cluster,
+        }
+    }
+
+    fn instantiation(self, facts: &Facts, on: &Target) -> Result<InstantiateVnfRequest> {
+        let folder = root().join("vnfd-samples").join(self.sample());
+        let file = folder.join("requests/instantiate.json");
+        let text = std::fs::read_to_string(&file)
+            .with_context(|| format!("cannot read `{}`", file.display()))?
+            .replace("\"@SSH_PORT@\"", &facts.ssh_port.to_string())
+            .replace("@VIM_ID@", &on.vim)
+            .replace("@NETWORK_ID@", "provider")
+            .replace("@CLUSTER_NAME@", &format!("cluster-{}", on.instance))
+            .replace("@SSH_USER@", "ubuntu")
+            .replace("@SSH_PASSWORD@", "secret");
+        Ok(serde_json::from_str(&text)?)
+    }
+}
+
+/// An instance, and where it is to live.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Target {
+    /// Of which package.
+    pub(crate) vnf: Vnf,
+    /// Its id.
+    pub(crate) instance: String,
+    /// The VIM.
+    pub(crate) vim: String,
+}
+
+/// Begins an operation of a kind, and returns its occurrence.
+pub(crate) async fn begin(
+    engine: &Engine,
+    facts: &Facts,
+    target: &Target,
+    kind: LcmOperationType,
+) -> Result<String, Refusal> {
+    let id = &target.instance;
+    match kind {
+        LcmOperationType::Instantiate => {
+            let request = target.vnf.instantiation(facts, target).map_err(|why| unready(&why))?;
+            engine.instantiate(TENANT, id, request).await
+        }
+        LcmOperationType::Heal => {
+            let request = one_of(engine, id).await?;
+            engine.heal(TENANT, id, request).await
+        }
+        LcmOperationType::Terminate => {
+            engine.terminate(TENANT, id, TerminateVnfRequest::default()).await
+        }
+        other => {
+            let why = format!("teach the fault machine how {other} begins (`tests/faults/vnf.rs`)");
+            Err(unready(&anyhow::anyhow!(why)))
+        }
+    }
+}
+
+/// A heal of the instance's last VNFC: of VNF-A a worker.
+async fn one_of(engine: &Engine, id: &str) -> Result<HealVnfRequest, Refusal> {
+    let instance = engine.store().instance(TENANT, id).await?;
+    let info = instance.vnf.instantiated_vnf_info.unwrap_or_default();
+    let last = info.vnfc_resource_info.into_iter().max_by(|a, b| a.vdu_id.cmp(&b.vdu_id));
+    let vnfc_instance_id = last.map(|vnfc| vnfc.id).into_iter().collect();
+    Ok(HealVnfRequest { vnfc_instance_id, ..HealVnfRequest::default() })
+}
+
+fn unready(why: &anyhow::Error) -> Refusal {
+    Refusal::unprocessable(vnfm_core::ports::PortError::new(
+        &crate::ports::TOLD_TO,
+        "begin an operation",
+        format!("{why:#}"),
+    ))
+}

@@ -1,0 +1,121 @@
+//! The simulated world in a process of its own, asked by its control API alone.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use std::path::Path;
+use ureq::Agent;
+use vnfm_tests::simulated::Simulated;
+
+use crate::plan::{Fault, Plan};
+
+/// A way to the books and the script of faults; clones share connections.
+#[derive(Clone)]
+pub(crate) struct Control {
+    agent: Agent,
+    url: String,
+}
+
+impl Control {
+    /// The control API at this address.
+    pub(crate) fn at(url: &str) -> Self {
+        let agent = Agent::config_builder().http_status_as_error(true).proxy(None).build().into();
+        Self { agent, url: url.to_owned() }
+    }
+
+    /// Its address.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A page of the books.
+    pub(crate) fn page(&self, page: &str) -> Result<Vec<Value>> {
+        let url = format!("{}/{page}", self.url);
+        let mut answer = self.agent.get(&url).call().with_context(|| format!("GET {url}"))?;
+        let page: Value = answer.body_mut().with_config().limit(1 << 28).read_json()?;
+        Ok(page.as_array().cloned().unwrap_or_default())
+    }
+
+    /// The calls after the first `seen` ones.
+    pub(crate) fn calls_after(&self, seen: usize) -> Result<Vec<Value>> {
+        self.page(&format!("calls?after={seen}"))
+    }
+
+    /// How many calls there were.
+    pub(crate) fn calls_until_now(&self) -> Result<usize> {
+        Ok(self.page("calls")?.len())
+    }
+
+    /// Forgets the script of faults.
+    pub(crate) fn disarm(&self) -> Result<()> {
+        self.agent.delete(format!("{}/faults", self.url)).call()?;
+        Ok(())
+    }
+
+    /// Adds a rule to the script.
+    pub(crate) fn arm(&self, rule: &Value) -> Result<()> {
+        self.agent.post(format!("{}/faults", self.url)).send_json(rule)?;
+        Ok(())
+    }
+
+    /// Adds the fault of `plan`, for the instance `id`.
+    pub(crate) fn arm_plan(&self, plan: &Plan, id: &str) -> Result<()> {
+        let address = &plan.address;
+        let odd = address.nth % 2 == 1;
+        let fault = match plan.fault {
+            Fault::ErrorBefore if odd => json!({"status": 500}),
+            Fault::ErrorBefore => json!({"drop": "before"}),
+            Fault::ErrorAfter if odd => json!({"errorAfterEffect": 500}),
+            Fault::ErrorAfter => json!({"drop": "after"}),
+            Fault::NoAnswer | Fault::KilledBefore => json!({"hang": true}),
+            Fault::Dropped | Fault::KilledAfter => json!({"hangAfterEffect": true}),
+        };
+        let mut rule = json!({"call": address.call, "nth": address.nth, "fault": fault});
+        if let Some(subject) = &address.subject {
+            rule["subject"] = json!(subject.replace("{id}", id));
+        }
+        self.arm(&rule)
+    }
+
+    /// Whether a rule of the script has struck.
+    pub(crate) fn has_struck(&self) -> Result<bool> {
+        let struck = |line: &Value| line["seen"].as_u64() >= line["rule"]["nth"].as_u64();
+        Ok(self.page("faults")?.iter().any(struck))
+    }
+
+    /// Does something to the world.
+    pub(crate) fn act(&self, action: &Value) -> Result<()> {
+        self.agent.post(format!("{}/actions", self.url)).send_json(action)?;
+        Ok(())
+    }
+}
+
+/// A world that runs until it is dropped.
+pub(crate) struct World {
+    running: Simulated,
+    control: Control,
+}
+
+impl World {
+    /// Starts one without delays, with a cluster that is there from the beginning; its files go below `folder`.
+    pub(crate) fn start(folder: &Path) -> Result<Self> {
+        let running = Simulated::start(folder, &["--cluster"]);
+        let control = Control::at(running.endpoint("control"));
+        ensure!(control.page("violations")?.is_empty(), "a new world has violations");
+        Ok(Self { running, control })
+    }
+
+    /// Its control API.
+    pub(crate) fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Where something is, as `GET /world` says it.
+    pub(crate) fn endpoint(&self, name: &str) -> &str {
+        self.running.endpoint(name)
+    }
+
+    /// The port of its hosts.
+    pub(crate) fn ssh_port(&self) -> u64 {
+        self.running.ssh_port()
+    }
+}

@@ -1,0 +1,59 @@
+//! `cargo xtask faults`: builds the fault machine and the simulated world, and lets it run.
+//!
+//! `docs/how-to/faults.md` tells what it does, how to read what it says, and how a failed case is run again.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, ensure};
+
+use crate::{places, process};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// What decides where something is left to chance; a report names the one that it was made with.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Only this operation, such as INSTANTIATE.
+    #[arg(long)]
+    operation: Option<String>,
+    /// Only cases whose fault, as a report spells it, holds this text.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Kill every process that is to die by SIGKILL, and not a tenth of them.
+    #[arg(long)]
+    all: bool,
+    /// How long faults in pairs and at random go on after every single one was tried.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    minutes: u64,
+    /// Write what was found here as well: `{"cases","seconds","failed":[{"operation","step","fault","why"}]}`.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Runs the machine; what it found goes to standard output.
+///
+/// # Errors
+/// When something does not build, or a case did not end well.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let mut build = places::cargo();
+    build.args(["build", "--package", "vnfm-sim", "--package", "vnfm-tests", "--bins"]);
+    ensure!(process::foreground(&mut build)?, "the build failed; its words are above");
+    let mut machine = std::process::Command::new(places::target()?.join("debug/vnfm-faults"));
+    machine.args(["--seconds", &(arguments.minutes * 60).to_string()]);
+    if let Some(seed) = arguments.seed {
+        machine.args(["--seed", &seed.to_string()]);
+    }
+    for (flag, value) in [("--operation", &arguments.operation), ("--only", &arguments.only)] {
+        if let Some(value) = value {
+            machine.args([flag, value]);
+        }
+    }
+    if arguments.all {
+        machine.arg("--all");
+    }
+    if let Some(json) = &arguments.json {
+        machine.arg("--json").arg(json);
+    }
+    ensure!(process::foreground(&mut machine)?, "a case did not end well; it is named above");
+    Ok(())
+}
