@@ -182,7 +182,7 @@ fn hooks_name_their_plugin() {
     let flavour = cluster(&package);
     assert_eq!(
         flavour.hooks().iter().map(|hook| hook.operation.as_str()).collect::<Vec<_>>(),
-        ["instantiate_end", "terminate_end"]
+        ["instantiate_end", "heal_start", "heal_end", "terminate_end"]
     );
     let hook = flavour.hook("instantiate_end").unwrap();
     let artifact = hook.artifact.as_ref().unwrap();

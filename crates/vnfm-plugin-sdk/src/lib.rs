@@ -74,7 +74,8 @@ pub use ffi::{plugin, static_driver};
 pub use http::{HttpRequest, HttpResponse};
 pub use messages::effects::{Effects, NewVim};
 pub use messages::request::{
-    Artifact, ComputeResource, HookRequest, Instance, Inventory, RegisteredVim, Vnfc, VnfcCp,
+    Artifact, ComputeResource, Dependent, Heal, HookRequest, Instance, Inventory, RegisteredVim,
+    Vnfc, VnfcCp,
 };
 pub use secret::Secret;
 pub use ssh::{Command, Output, Ssh, SshTarget, Upload};
@@ -89,9 +90,9 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// Everything that a driver usually needs.
 pub mod prelude {
     pub use crate::{
-        Artifact, Command, DriverError, Effects, HookContext, HookRequest, Hooks, HttpRequest,
-        Level, MgmtDriver, NewVim, NoConfig, NoParams, Output, Secret, ServiceError, Ssh,
-        SshTarget, Upload, Vnfc, export_mgmt_driver, join_all_limited,
+        Artifact, Command, Dependent, DriverError, Effects, Heal, HookContext, HookRequest, Hooks,
+        HttpRequest, Level, MgmtDriver, NewVim, NoConfig, NoParams, Output, Secret, ServiceError,
+        Ssh, SshTarget, Upload, Vnfc, export_mgmt_driver, join_all_limited,
     };
 }
 

@@ -15,7 +15,7 @@
 use crate::VIM_TYPE;
 use crate::config;
 use crate::machine::{FOLDER, Facts, Machine, State, quote};
-use crate::plan::Plan;
+use crate::plan::{Node, Plan};
 use crate::words::ca_hash;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,13 +25,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
 
+const CA: &str = "/etc/kubernetes/pki/ca.crt";
 const KUBECTL: &str = "kubectl --kubeconfig=/etc/kubernetes/admin.conf";
 /// How long nodes may take to get ready, and how long one look at them lasts.
 const READY: (Duration, Duration) = (Duration::from_mins(10), Duration::from_secs(20));
 /// How long the token of the service account may take.
 const TOKEN: (Duration, Duration) = (Duration::from_mins(1), Duration::from_millis(50));
 /// The checkpoint with the bootstrap tokens.
-const TOKENS: &str = "bootstrap-tokens";
+pub(crate) const TOKENS: &str = "bootstrap-tokens";
 
 /// How the cluster is reached.
 pub(crate) struct Access {
@@ -64,11 +65,11 @@ impl Access {
 
 /// The control plane, as joins need it.
 #[derive(Clone)]
-struct Plane {
-    ca: String,
-    ca_hash: String,
+pub(crate) struct Plane {
+    pub(crate) ca: String,
+    pub(crate) ca_hash: String,
     /// Bootstrap tokens; the last one is good.
-    tokens: Vec<Secret>,
+    pub(crate) tokens: Vec<Secret>,
 }
 
 /// Installs the cluster of `plan`, or what is missing of it.
@@ -102,7 +103,7 @@ pub(crate) async fn install(cx: &HookContext, plan: &Plan) -> Result<Access, Dri
     let (plane, bearer_token) = at_master?;
     first_failure(at_workers)?;
 
-    story.ready(&master).await?;
+    story.ready(&master, plan.nodes()).await?;
     story.forget_tokens(&master, &plane).await?;
     story.tell(100, "the cluster is ready").await;
     let Plane { ca, ca_hash, .. } = plane;
@@ -139,7 +140,7 @@ impl<'a> Story<'a> {
     }
 
     /// Preflight, proxy, packages, runtime: afterwards kubeadm can run.
-    async fn prepare(&self, host: &Machine<'_>) -> Result<(), DriverError> {
+    pub(crate) async fn prepare(&self, host: &Machine<'_>) -> Result<(), DriverError> {
         host.reach().await?;
         let mut facts = host.facts().await?;
         self.tell(5, &format!("`{}` is reached", host.node.name)).await;
@@ -261,11 +262,15 @@ impl<'a> Story<'a> {
             }
         }
         self.tell(55, "the control plane answers").await;
-        let ca = master.run("init", "cat /etc/kubernetes/pki/ca.crt").await?.stdout;
-        let ca_hash = ca_hash(&ca).ok_or_else(|| {
-            master.refusal("init-failed", "init", "`/etc/kubernetes/pki/ca.crt` is no certificate")
-        })?;
-        Ok(Plane { ca, ca_hash, tokens })
+        plane(master, tokens).await
+    }
+
+    /// Another token for joins, of a control plane that stays as it is.
+    pub(crate) async fn reopened(&self, master: &Machine<'_>) -> Result<Plane, DriverError> {
+        let mut tokens: Vec<Secret> = self.cx.checkpoint(TOKENS).await?.unwrap_or_default();
+        tokens.push(new_token(master).await?);
+        self.cx.save_checkpoint(TOKENS, &tokens).await?;
+        plane(master, tokens).await
     }
 
     async fn init(&self, master: &Machine<'_>, facts: &Facts) -> Result<Secret, DriverError> {
@@ -310,10 +315,23 @@ impl<'a> Story<'a> {
         master.run("cni", &format!("{KUBECTL} apply -f {FOLDER}/cni.yaml")).await.map(|_| ())
     }
 
-    /// One worker joins.
-    async fn join(&self, worker: &Machine<'_>, plane: &Plane) -> Result<(), DriverError> {
-        if let Begun::Not(facts) = self.begun(worker, "join").await? {
-            self.tell(60, &format!("`kubeadm join` on `{}`", worker.node.name)).await;
+    /// One worker joins. One that is part of another cluster, whose control plane is gone, leaves that first.
+    pub(crate) async fn join(
+        &self,
+        worker: &Machine<'_>,
+        plane: &Plane,
+    ) -> Result<(), DriverError> {
+        let name = &worker.node.name;
+        let begun = match self.begun(worker, "join").await? {
+            Begun::Before if !has_authority(worker, &plane.ca).await? => {
+                self.cx.warn(&format!("`{name}` is part of another cluster: resetting it"));
+                worker.step("reset", "kubeadm reset -f").await?;
+                Begun::Not(worker.facts().await?)
+            }
+            begun => begun,
+        };
+        if let Begun::Not(facts) = begun {
+            self.tell(60, &format!("`kubeadm join` on `{name}`")).await;
             let path = format!("{FOLDER}/join.yaml");
             let token = plane.tokens.last().map_or("", Secret::reveal);
             let text =
@@ -321,12 +339,12 @@ impl<'a> Story<'a> {
             worker.put(Upload::new(&path, text), "join").await?;
             worker.step("join", &format!("kubeadm join --config {path}")).await?;
         }
-        self.tell(75, &format!("`{}` has joined", worker.node.name)).await;
+        self.tell(75, &format!("`{name}` has joined")).await;
         Ok(())
     }
 
     /// The service account and its token.
-    async fn credentials(&self, master: &Machine<'_>) -> Result<String, DriverError> {
+    pub(crate) async fn credentials(&self, master: &Machine<'_>) -> Result<String, DriverError> {
         let phase = "credentials";
         let account = Secret::new(config::account());
         master.feed(phase, &format!("{KUBECTL} apply -f -"), account).await?;
@@ -350,10 +368,14 @@ impl<'a> Story<'a> {
         })
     }
 
-    /// Every node is Ready.
-    async fn ready(&self, master: &Machine<'_>) -> Result<(), DriverError> {
+    /// These nodes are Ready.
+    pub(crate) async fn ready(
+        &self,
+        master: &Machine<'_>,
+        nodes: impl Iterator<Item = &Node>,
+    ) -> Result<(), DriverError> {
         self.tell(85, "waiting for the nodes to be ready").await;
-        let nodes: Vec<_> = self.plan.nodes().map(|node| format!("node/{}", node.name)).collect();
+        let nodes: Vec<_> = nodes.map(|node| format!("node/{}", node.name)).collect();
         let (at_most, look) = READY;
         let line = format!(
             "{KUBECTL} wait --for=condition=Ready {} --timeout={}s",
@@ -381,7 +403,11 @@ impl<'a> Story<'a> {
     }
 
     /// Nobody else joins by our tokens.
-    async fn forget_tokens(&self, master: &Machine<'_>, plane: &Plane) -> Result<(), DriverError> {
+    pub(crate) async fn forget_tokens(
+        &self,
+        master: &Machine<'_>,
+        plane: &Plane,
+    ) -> Result<(), DriverError> {
         let ids = plane.tokens.iter().filter_map(|token| token.reveal().split('.').next());
         let ids: Vec<_> = ids.collect();
         let line = format!(
@@ -405,6 +431,26 @@ enum Begun {
     Before,
     /// All of it: it ended while we waited.
     Finished,
+}
+
+/// The control plane that has these tokens.
+async fn plane(master: &Machine<'_>, tokens: Vec<Secret>) -> Result<Plane, DriverError> {
+    let ca = authority(master).await?;
+    let ca_hash = ca_hash(&ca).ok_or_else(|| {
+        master.refusal("init-failed", "init", format!("`{CA}` is no certificate"))
+    })?;
+    Ok(Plane { ca, ca_hash, tokens })
+}
+
+/// The certificate of the control plane's authority.
+pub(crate) async fn authority(master: &Machine<'_>) -> Result<String, DriverError> {
+    Ok(master.run("init", &format!("cat {CA}")).await?.stdout)
+}
+
+/// Whether the host's cluster has this certificate authority.
+async fn has_authority(host: &Machine<'_>, ca: &str) -> Result<bool, DriverError> {
+    let known = host.look("join", &format!("cat {CA}"), Secret::default()).await?;
+    Ok(known.stdout.trim() == ca.trim())
 }
 
 /// Another token for joins, of a control plane that has been there for a while.

@@ -3,13 +3,18 @@
 //! | hook | what it does |
 //! |---|---|
 //! | `instantiate_end` | turns the VNF's servers into a cluster and registers it as a VIM |
+//! | `heal_start` | drains the workers that are about to be replaced and takes them out of the cluster |
+//! | `heal_end` | their successors join; a lost control plane is installed anew |
 //! | `terminate_end` | unregisters the VIM; the servers are gone by then |
 //!
-//! The whole way is told top to bottom in `install.rs`. Its parameters (`params.rs`) are those that Tacker's driver
-//! takes in `k8s_cluster_installation_param`, and a few of ours. One control-plane node, any number of workers;
-//! scaling and healing are not here.
+//! The whole way is told top to bottom in `install.rs`, that of a heal in `heal.rs`. The parameters (`params.rs`) are
+//! those that Tacker's driver takes in `k8s_cluster_installation_param`, and a few of ours. One control-plane node, any
+//! number of workers; scaling is not here.
 
+mod api;
 mod config;
+mod drain;
+mod heal;
 mod install;
 mod machine;
 pub mod params;
@@ -17,7 +22,7 @@ mod plan;
 mod script;
 mod words;
 
-use params::InstantiateParams;
+use params::{HealParams, InstantiateParams};
 use plan::Plan;
 use std::future::ready;
 use std::sync::Arc;
@@ -40,6 +45,8 @@ impl MgmtDriver for KubernetesCluster {
     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
         hooks
             .on("instantiate_end", Self::instantiate_end)
+            .on("heal_start", Self::heal_start)
+            .on("heal_end", Self::heal_end)
             .on("terminate_end", |_, _, request| ready(Ok(terminated(&request))))
     }
 }
@@ -51,7 +58,8 @@ impl KubernetesCluster {
         request: HookRequest<InstantiateParams>,
     ) -> Result<Effects, DriverError> {
         let artifacts = cx.artifacts().await?;
-        let plan = Plan::new(&request, &artifacts)?;
+        let wanted = &request.additional_params.k8s_cluster_installation_param;
+        let plan = Plan::new(&request, wanted, &artifacts)?;
         for name in plan.ignored() {
             cx.warn(&format!("parameter `{name}` is not known here and has no effect"));
         }
@@ -63,6 +71,22 @@ impl KubernetesCluster {
         Ok(Effects::none()
             .register_vim(access.into_vim(&plan.vim_name))
             .message(format!("Kubernetes runs on {nodes} nodes as VIM `{}`", plan.vim_name)))
+    }
+
+    async fn heal_start(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<HealParams>,
+    ) -> Result<Effects, DriverError> {
+        heal::start(&cx, &request).await
+    }
+
+    async fn heal_end(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<HealParams>,
+    ) -> Result<Effects, DriverError> {
+        heal::end(&cx, &request).await
     }
 }
 

@@ -15,6 +15,8 @@ const RUNNER_TEXT: &str = include_str!("vnfm-step.sh");
 
 /// How long a host may take until a login works.
 const BOOT: Duration = Duration::from_mins(10);
+/// How long a host that may be off has for an answer.
+const KNOCK: Duration = Duration::from_secs(5);
 /// How long a short command may take.
 const SHORT: Duration = Duration::from_mins(2);
 /// How long one look at a running step lasts; it ends with the step.
@@ -89,6 +91,17 @@ pub(crate) struct Machine<'a> {
 impl<'a> Machine<'a> {
     pub(crate) fn new(cx: &'a HookContext, plan: &'a Plan, node: &'a Node) -> Self {
         Self { cx, plan, node, ssh: cx.ssh(node.ssh.clone()) }
+    }
+
+    /// Whether a login works now; a host that is off says nothing.
+    pub(crate) async fn answers(&self) -> bool {
+        match self.ssh.wait(KNOCK).await {
+            Ok(()) => true,
+            Err(error) => {
+                self.cx.info(&format!("`{}` does not answer: {}", self.node.name, error.detail));
+                false
+            }
+        }
     }
 
     /// Waits for a login and puts the runner in place.

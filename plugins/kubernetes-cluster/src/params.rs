@@ -1,4 +1,5 @@
-//! What `instantiate_end` takes: `additionalParams.k8s_cluster_installation_param`, spelt as Tacker spells it.
+//! What the hooks take: `additionalParams.k8s_cluster_installation_param`, spelt as Tacker spells it, and beside it
+//! what a heal may say of its own.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,6 +10,37 @@ use vnfm_plugin_sdk::{Object, Secret};
 pub struct InstantiateParams {
     /// How to install the cluster.
     pub k8s_cluster_installation_param: Installation,
+}
+
+/// `additionalParams` of a heal: those of the instantiation, which are kept, and how nodes leave the cluster.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct HealParams {
+    /// How the cluster was installed; from the instantiation, unless the request has other values.
+    pub k8s_cluster_installation_param: Installation,
+    /// How long the pods of a node may take to leave it.
+    #[serde(default = "drain_timeout")]
+    #[schemars(range(max = 86400))]
+    pub drain_timeout_seconds: u32,
+    /// What happens when they have not left by then.
+    #[serde(default)]
+    pub on_drain_timeout: OnDrainTimeout,
+    /// Pods that nothing makes again are deleted with their node; they keep it from being drained otherwise.
+    #[serde(default)]
+    pub delete_bare_pods: bool,
+    /// The only control-plane node may be replaced: the cluster is lost with all that is on it, and installed anew.
+    #[serde(default)]
+    pub accept_cluster_loss: bool,
+}
+
+/// What happens when a node's pods have not left it in time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OnDrainTimeout {
+    /// The heal stops with an error that names them; the node takes pods again.
+    #[default]
+    Fail,
+    /// They are deleted, whatever their disruption budgets say.
+    Force,
 }
 
 /// How to install the cluster.
@@ -102,6 +134,10 @@ pub struct Proxy {
     pub no_proxy: Option<String>,
     /// Addresses of the nodes, reached without it.
     pub k8s_node_cidr: Option<String>,
+}
+
+fn drain_timeout() -> u32 {
+    300
 }
 
 fn pod_cidr() -> String {

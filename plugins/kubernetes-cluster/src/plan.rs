@@ -1,6 +1,6 @@
 //! What is to be built: which server plays which role, under which name and address.
 
-use crate::params::{Installation, InstantiateParams, Proxy};
+use crate::params::{Installation, Proxy};
 use std::collections::BTreeMap;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -16,12 +16,23 @@ const HARMLESS: &[&str] = &["aspect_id"];
 /// A server and its part.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
+    /// The VNFC that it is.
+    pub(crate) vnfc: String,
+    /// The VDU of that.
+    pub(crate) vdu: String,
     /// Its name in the cluster.
     pub(crate) name: String,
     /// Where we log in.
     pub(crate) ssh: SshTarget,
     /// Its address in the cluster.
     pub(crate) address: String,
+}
+
+impl Node {
+    /// Its name where another node has the one that it would have.
+    pub(crate) fn other_name(&self) -> String {
+        format!("{}-{}", self.name, self.address.replace(['.', ':'], "-"))
+    }
 }
 
 /// The cluster to be.
@@ -53,11 +64,11 @@ impl Plan {
     /// # Errors
     ///
     /// Where a role has no server, an address is missing, or the package lacks what is asked for.
-    pub(crate) fn new(
-        request: &HookRequest<InstantiateParams>,
+    pub(crate) fn new<P>(
+        request: &HookRequest<P>,
+        wanted: &Installation,
         artifacts: &[String],
     ) -> Result<Self, DriverError> {
-        let wanted = &request.additional_params.k8s_cluster_installation_param;
         let (master, worker) = (&wanted.master_node, &wanted.worker_node);
         let masters = role(request, "master", master.vdu_id.as_deref())?;
         let [first] = masters.as_slice() else {
@@ -153,7 +164,7 @@ impl Plan {
             let count = seen.entry(node.name.clone()).or_default();
             *count += 1;
             if *count > 1 {
-                node.name = format!("{}-{}", node.name, node.address.replace(['.', ':'], "-"));
+                node.name = node.other_name();
             }
         }
     }
@@ -202,8 +213,8 @@ fn bad(detail: String) -> DriverError {
 }
 
 /// The servers of a role: those of the VDU that is named, else of the VDUs whose name begins with the role's.
-fn role<'a>(
-    request: &'a HookRequest<InstantiateParams>,
+fn role<'a, P>(
+    request: &'a HookRequest<P>,
     role: &str,
     vdu: Option<&str>,
 ) -> Result<Vec<&'a Vnfc>, DriverError> {
@@ -242,7 +253,8 @@ impl Login<'_> {
             return Err(bad(detail).host(vnfc.name()));
         }
         let address = vnfc.address(self.nic.unwrap_or(self.cp))?.to_owned();
-        Ok(Node { name: node_name(vnfc), ssh, address })
+        let (id, vdu) = (vnfc.id.clone(), vnfc.vdu_id.clone());
+        Ok(Node { vnfc: id, vdu, name: node_name(vnfc), ssh, address })
     }
 }
 

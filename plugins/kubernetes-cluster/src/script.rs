@@ -4,7 +4,7 @@
 //! of them is ever in a command line. On the control-plane node its answer counts: the JSON at the end of what it prints.
 //! What of it workers need (`SERVER`, `BOOTSTRAP_TOKEN`, `SSL_CA_CERT_HASH`) is among their parameters.
 
-use crate::install::{Access, Story, first_failure};
+use crate::install::{Access, Plane, Story, first_failure};
 use crate::machine::{FOLDER, Machine, State};
 use crate::plan::{Node, Plan};
 use futures::future::join_all;
@@ -72,6 +72,24 @@ pub(crate) async fn install(
     first_failure(join_all(runs).await)?;
     story.tell(100, "the vendor's script has installed the cluster").await;
     Ok(answer.into_access())
+}
+
+/// Runs the script at `path` on a worker that comes later, as on those that were there at first.
+///
+/// # Errors
+///
+/// As [`install`].
+pub(crate) async fn join(
+    worker: &Machine<'_>,
+    path: &str,
+    plane: &Plane,
+) -> Result<(), DriverError> {
+    let mut parameters = common(worker.plan, worker.node, "worker");
+    let server = worker.plan.url();
+    parameters.push(("SERVER", &server));
+    parameters.extend(plane.tokens.last().map(|token| ("BOOTSTRAP_TOKEN", token.reveal())));
+    parameters.push(("SSL_CA_CERT_HASH", &plane.ca_hash));
+    run(worker, path, &parameters).await.map(|_| ())
 }
 
 /// Runs the script on one host, unless it ran there; returns what it printed.

@@ -94,6 +94,24 @@ impl TestRequest {
         self
     }
 
+    /// Adds a live VNF instance on a VIM that the instance registered.
+    pub fn dependent(mut self, id: &str, name: &str) -> Self {
+        if self.json["dependents"].is_null() {
+            self.json["dependents"] = json!([]);
+        }
+        self.push("/dependents", json!({ "id": id, "vnfInstanceName": name }));
+        self
+    }
+
+    /// Says that these VNFCs are healed: by the names of their servers, as they are in the inventory now.
+    pub fn heal(mut self, names: &[&str]) -> Self {
+        let all = self.json["inventory"]["vnfcResourceInfo"].as_array().cloned();
+        let mut vnfcs = all.unwrap_or_default();
+        vnfcs.retain(|vnfc| names.iter().any(|name| vnfc["metadata"]["name"] == *name));
+        self.json["heal"] = json!({ "vnfcs": vnfcs, "all": false });
+        self
+    }
+
     /// Puts a value into the instance's metadata.
     pub fn metadata(mut self, key: &str, value: Value) -> Self {
         self.json["instance"]["metadata"][key] = value;

@@ -34,7 +34,8 @@ pub(crate) struct Setup {
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { token: None, largest: 1 << 20, hooks: &["instantiate_end", "terminate_end"] }
+        let hooks = &["instantiate_end", "heal_start", "heal_end", "terminate_end"];
+        Self { token: None, largest: 1 << 20, hooks }
     }
 }
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use vnfm_core::ports::{
-    Clock, Code, Effects, ErrorKind, HookHost, HookRequest, MgmtDrivers, PortError, RemoteFile,
-    SshCommand, SshTarget,
+    Clock, Code, Effects, ErrorKind, HookHeal, HookHost, HookRequest, MgmtDrivers, PortError,
+    RemoteFile, SshCommand, SshTarget,
 };
 use vnfm_plugin_host::{Config, PluginHost};
 use vnfm_plugin_sdk::static_driver;
@@ -23,11 +23,15 @@ use vnfm_sim::hosts::{HostSpec, Hosts, User};
 use vnfm_sim::kubernetes::{Cluster, Clusters};
 use vnfm_ssh::{RememberedHostKeys, Ssh};
 
+/// What the ids of a replaced server and its VNFC end in.
+pub(crate) const NEW: &str = "-new";
 pub(crate) const PASSWORD: &str = "planted-password";
 pub(crate) const CNI: &str = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: cni, namespace: kube-system}\n\
 spec:\n  selector: {matchLabels: {app: cni}}\n  template:\n    metadata: {labels: {app: cni}}\n    spec:\n      \
 containers: [{name: cni, image: localhost/cni:1}]\n";
 
+const NO_ANSWER: Code =
+    Code { name: "lab.no-answer", kind: ErrorKind::Unavailable, means: "-", next: "-" };
 const REFUSED: Code = Code { name: "lab.refused", kind: ErrorKind::Refused, means: "-", next: "-" };
 
 /// Where the VNFM is killed: at the nth service call, before or after its effect.
@@ -100,18 +104,38 @@ impl Lab {
 
     pub(crate) async fn boot_all(&self) {
         for (last, name) in [(1, "m1"), (2, "w1"), (3, "w2")] {
-            let user = User {
-                name: "ubuntu".into(),
-                password: Some(PASSWORD.into()),
-                authorized_keys: vec![],
-            };
-            let spec = HostSpec {
-                server_id: format!("server-{name}"),
-                name: name.into(),
-                address: self.address(last),
-                users: vec![user],
-            };
-            self.hosts.boot(spec).await.unwrap();
+            self.boot((last, name), name).await;
+        }
+    }
+
+    /// Boots the successor of `name` at another address.
+    pub(crate) async fn boot_at(&self, last: u8, name: &str) {
+        self.boot((last, name), &format!("{name}{NEW}")).await;
+    }
+
+    /// Boots a machine at this address, called `name`; its server's id has `server` in it.
+    async fn boot(&self, (last, name): (u8, &str), server: &str) {
+        let user = User {
+            name: "ubuntu".into(),
+            password: Some(PASSWORD.into()),
+            authorized_keys: vec![],
+        };
+        let spec = HostSpec {
+            server_id: format!("server-{server}"),
+            name: name.into(),
+            address: self.address(last),
+            users: vec![user],
+        };
+        self.hosts.boot(spec).await.unwrap();
+    }
+
+    /// Replaces servers as a VIM does whose ports stay: the same names and addresses, new machines.
+    pub(crate) async fn replace(&self, names: &[&str]) {
+        for (last, name) in [(1, "m1"), (2, "w1"), (3, "w2")] {
+            if names.contains(&name) {
+                self.hosts.destroy(&format!("server-{name}")).await;
+                self.boot((last, name), &format!("{name}{NEW}")).await;
+            }
         }
     }
 
@@ -141,12 +165,30 @@ impl Lab {
     }
 
     pub(crate) fn request(&self, hook: &str, params: &Value) -> HookRequest {
+        self.request_of(hook, params, &[])
+    }
+
+    /// The request of a hook of a heal of these servers; `params` go over those of the instantiation.
+    pub(crate) fn heal_request(&self, hook: &str, params: &Value, healed: &[&str]) -> HookRequest {
+        let mut all = self.params();
+        all.as_object_mut().unwrap().extend(params.as_object().unwrap().clone());
+        let before = self.request_of(hook, &all, &[]).inventory.vnfc_resource_info;
+        let now = if hook == "heal_end" { healed } else { &[] };
+        let mut request = self.request_of(hook, &all, now);
+        let meant = |id: &str| healed.iter().any(|name| id == format!("vnfc-{name}"));
+        let vnfcs = before.into_iter().filter(|vnfc| meant(&vnfc.id)).collect();
+        request.heal = Some(HookHeal { vnfcs, ..HookHeal::default() });
+        request
+    }
+
+    fn request_of(&self, hook: &str, params: &Value, replaced: &[&str]) -> HookRequest {
         let vnfc = |(last, name, vdu, cp): (u8, &str, &str, &str)| {
             let address = self.address(last).to_string();
+            let new = if replaced.contains(&name) { NEW } else { "" };
             json!({
-                "id": format!("vnfc-{name}"),
+                "id": format!("vnfc-{name}{new}"),
                 "vduId": vdu,
-                "computeResource": { "resourceId": format!("server-{name}") },
+                "computeResource": { "resourceId": format!("server-{name}{new}") },
                 "metadata": { "name": name },
                 "vnfcCpInfo": [{
                     "id": format!("cp-{name}"),
@@ -165,7 +207,7 @@ impl Lab {
         ];
         serde_json::from_value(json!({
             "schemaVersion": 1,
-            "operation": if hook.starts_with("inst") { "INSTANTIATE" } else { "TERMINATE" },
+            "operation": hook.split('_').next().unwrap().to_uppercase(),
             "hook": hook,
             "instance": {
                 "id": "inst-1", "vnfdId": "d", "vnfProvider": "p", "vnfProductName": "n",
@@ -201,6 +243,7 @@ impl Lab {
             ssh: Ssh::new(self.host_keys.clone()),
             package: self.package.clone(),
             checkpoints: self.checkpoints.clone(),
+            hook: request.hook.clone(),
             told: self.told.clone(),
             calls: Mutex::new(0),
             kill,
@@ -253,6 +296,8 @@ struct EngineSide {
     ssh: Ssh,
     package: BTreeMap<String, Vec<u8>>,
     checkpoints: Arc<Mutex<BTreeMap<String, Value>>>,
+    /// Checkpoints belong to a hook.
+    hook: String,
     told: Arc<Mutex<Vec<String>>>,
     calls: Mutex<usize>,
     kill: Option<Kill>,
@@ -288,7 +333,7 @@ impl EngineSide {
     async fn serve(&self, service: &str, mut request: Value) -> Result<Value, PortError> {
         let host = request["host"].take();
         let target = || serde_json::from_value::<SshTarget>(host.clone()).unwrap();
-        let key = request["key"].as_str().unwrap_or_default().to_owned();
+        let key = format!("{}: {}", self.hook, request["key"].as_str().unwrap_or_default());
         match service {
             "ssh.run" => {
                 request.as_object_mut().unwrap().remove("host");
@@ -312,6 +357,7 @@ impl EngineSide {
                 let seconds = u32::try_from(request["deadlineSeconds"].as_u64().unwrap()).unwrap();
                 self.ssh.wait(&target(), seconds).await.map(|()| json!({}))
             }
+            "http" => http(&request).await,
             "artifact.list" => Ok(json!({ "paths": self.package.keys().collect::<Vec<_>>() })),
             "checkpoint.get" => Ok(json!({ "value": self.checkpoints.lock().unwrap().get(&key) })),
             "checkpoint.put" => {
@@ -337,6 +383,27 @@ impl EngineSide {
         let missing = || PortError::new(&REFUSED, "read an artifact", format!("no `{path}`"));
         self.package.get(path).cloned().ok_or_else(missing)
     }
+}
+
+async fn http(request: &Value) -> Result<Value, PortError> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let ca = reqwest::Certificate::from_pem(text(&request["caPem"]).as_bytes()).unwrap();
+    let seconds = request["deadlineSeconds"].as_u64().unwrap();
+    let client = reqwest::Client::builder().no_proxy().tls_certs_only([ca]);
+    let client = client.timeout(Duration::from_secs(seconds)).build().unwrap();
+    let method = text(&request["method"]).parse().unwrap();
+    let mut sending = client.request(method, text(&request["url"]));
+    for (name, value) in request["headers"].as_object().unwrap() {
+        sending = sending.header(name, text(value));
+    }
+    if let Some(body) = request["body"].as_str() {
+        sending = sending.body(body.to_owned());
+    }
+    let failed =
+        |error: reqwest::Error| PortError::new(&NO_ANSWER, "ask", error.without_url().to_string());
+    let answer = sending.send().await.map_err(failed)?;
+    let status = answer.status().as_u16();
+    Ok(json!({ "status": status, "body": answer.text().await.map_err(failed)? }))
 }
 
 fn decode(text: &str) -> Vec<u8> {

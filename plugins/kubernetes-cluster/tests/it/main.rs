@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod heal;
+#[cfg(test)]
 mod install;
 #[cfg(test)]
 mod lab;

@@ -44,7 +44,7 @@ fn the_schema_says_what_is_secret_and_what_must_be() {
         .unwrap();
     let declaration = driver.find("kubernetes-cluster", None).unwrap().declaration().clone();
     let names: Vec<_> = declaration.hooks.keys().collect();
-    assert_eq!(names, ["instantiate_end", "terminate_end"]);
+    assert_eq!(names, ["heal_end", "heal_start", "instantiate_end", "terminate_end"]);
     let schema = declaration.hooks["instantiate_end"].parameters.clone().unwrap();
     assert_eq!(schema["required"], json!(["k8s_cluster_installation_param"]));
     let master = &schema["$defs"]["MasterNode"];
@@ -53,4 +53,13 @@ fn the_schema_says_what_is_secret_and_what_must_be() {
     }
     assert!(master["anyOf"].is_array());
     assert_eq!(schema["$defs"]["Proxy"]["properties"]["http_proxy"]["writeOnly"], true);
+    for hook in ["heal_start", "heal_end"] {
+        let schema = declaration.hooks[hook].parameters.clone().unwrap();
+        let of = |name: &str| schema["properties"][name].clone();
+        assert_eq!(of("drain_timeout_seconds")["default"], 300, "{schema}");
+        assert_eq!(of("on_drain_timeout")["default"], "fail", "{schema}");
+        assert_eq!(of("accept_cluster_loss")["default"], false, "{schema}");
+        assert_eq!(of("delete_bare_pods")["default"], false, "{schema}");
+        assert_eq!(schema["$defs"]["MasterNode"]["properties"]["password"]["writeOnly"], true);
+    }
 }
