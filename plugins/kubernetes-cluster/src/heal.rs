@@ -4,6 +4,7 @@
 //! heal_start   workers         drained, all of them ─► each leaves, its node is deleted
 //!              control plane   refused, unless the request accepts that the cluster is lost
 //!                              … the VNFM replaces the servers …
+//!              rolled back     nodes take pods again, those that left join again
 //! heal_end     workers         preflight ─ proxy ─ packages ─ runtime ─ join ─► Ready ─► pods of others run
 //!              control plane   the installation from the beginning; the VIM keeps its id
 //! ```
@@ -14,7 +15,7 @@
 use crate::api::{Api, NodeSeen, PodSeen};
 use crate::drain::{Drain, Way, leave};
 use crate::install::{self, Story, authority, first_failure};
-use crate::machine::Machine;
+use crate::machine::{Machine, State};
 use crate::params::HealParams;
 use crate::plan::{Node, Plan};
 use crate::script;
@@ -70,6 +71,55 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
     Ok(Effects::none().message(format!("{names} left the cluster")))
 }
 
+/// Takes back what [`start`] did: nodes take pods again, and those that have left join again, as far as their hosts
+/// answer.
+///
+/// # Errors
+///
+/// What kept the first host that failed from joining.
+pub(crate) async fn undo(cx: &HookContext, request: &Request) -> Result<Effects, DriverError> {
+    let mut plan = plan(cx, request).await?;
+    let meant = meant(request)?;
+    let is_meant = |node: &Node| meant.vnfcs.iter().any(|vnfc| vnfc.id == node.vnfc);
+    if is_meant(&plan.master) || !plan.workers.iter().any(is_meant) {
+        return Ok(Effects::none());
+    }
+    plan.workers.retain(is_meant);
+    let Some(api) = open(cx, &plan).await? else { return Ok(Effects::none()) };
+    let nodes = api.nodes().await?;
+    give_names(&mut plan, &nodes);
+    let mut left = Vec::new();
+    for worker in &plan.workers {
+        let host = Machine::new(cx, &plan, worker);
+        match seen(worker, &nodes) {
+            Some(node) if !host.answers().await || is_member(&host).await? => {
+                api.uncordon(node).await?;
+            }
+            None if !host.answers().await => {
+                cx.warn(&format!("`{}` has left the cluster and does not answer", worker.name));
+            }
+            node => {
+                if let Some(node) = node {
+                    api.delete_node(node.name()).await?;
+                }
+                leave(&host).await?;
+                left.push(worker);
+            }
+        }
+    }
+    if left.is_empty() {
+        return Ok(Effects::none().message(format!("{} take pods again", names(&plan.workers))));
+    }
+    let names = names(left.iter().copied());
+    rejoin(&api, &plan, &left).await?;
+    Ok(Effects::none().message(format!("{names} joined the cluster again")))
+}
+
+async fn is_member(host: &Machine<'_>) -> Result<bool, DriverError> {
+    host.reach().await?;
+    Ok(host.facts().await?.has_joined())
+}
+
 /// Brings the successors into the cluster, or makes it anew.
 ///
 /// # Errors
@@ -92,7 +142,7 @@ pub(crate) async fn end(cx: &HookContext, request: &Request) -> Result<Effects, 
     let new: Vec<_> =
         plan.workers.iter().filter(|worker| successors.contains(&worker.vnfc)).collect();
     if !new.is_empty() {
-        rejoin(cx, &plan, &new).await?;
+        rejoin(&api, &plan, &new).await?;
     }
     resettled(cx, &api, &request.dependents).await?;
     let names = names(new.iter().copied());
@@ -235,12 +285,9 @@ async fn successors(
             // The node of a predecessor that nobody removed: its address is the successor's now.
             Some(node) if node.is_silent() => {
                 let host = Machine::new(cx, plan, worker);
-                if host.answers().await {
-                    host.reach().await?;
-                    if !host.facts().await?.has_joined() {
-                        api.delete_node(node.name()).await?;
-                        found.insert(worker.vnfc.clone());
-                    }
+                if host.answers().await && !is_member(&host).await? {
+                    api.delete_node(node.name()).await?;
+                    found.insert(worker.vnfc.clone());
                 }
             }
             Some(_) => {}
@@ -261,7 +308,9 @@ fn give_names(plan: &mut Plan, nodes: &[NodeSeen]) {
     }
 }
 
-async fn rejoin(cx: &HookContext, plan: &Plan, new: &[&Node]) -> Result<(), DriverError> {
+/// Joins these workers, side by side, until they are Ready.
+async fn rejoin(api: &Api<'_>, plan: &Plan, new: &[&Node]) -> Result<(), DriverError> {
+    let cx = api.cx;
     let story = Story::new(cx, plan);
     let master = Machine::new(cx, plan, &plan.master);
     story.tell(10, &format!("waiting for {}", names(new.iter().copied()))).await;
@@ -273,6 +322,11 @@ async fn rejoin(cx: &HookContext, plan: &Plan, new: &[&Node]) -> Result<(), Driv
             return script::join(host, path, &plane).await;
         }
         story.prepare(host).await?;
+        if api.node(&host.node.name).await?.is_none() && host.state("join").await? != State::Running
+        {
+            // It may think that it is a node, when somebody has deleted that.
+            leave(host).await?;
+        }
         story.join(host, &plane).await
     });
     first_failure(join_all(joins).await)?;

@@ -3,7 +3,7 @@
 //! | hook | what it does |
 //! |---|---|
 //! | `instantiate_end` | turns the VNF's servers into a cluster and registers it as a VIM |
-//! | `heal_start` | drains the workers that are about to be replaced and takes them out of the cluster |
+//! | `heal_start` | drains the workers that are about to be replaced and takes them out of the cluster; its opposite brings them back |
 //! | `heal_end` | their successors join; a lost control plane is installed anew |
 //! | `terminate_end` | unregisters the VIM; the servers are gone by then |
 //!
@@ -46,6 +46,7 @@ impl MgmtDriver for KubernetesCluster {
         hooks
             .on("instantiate_end", Self::instantiate_end)
             .on("heal_start", Self::heal_start)
+            .undone_by("heal_start", Self::heal_not_started)
             .on("heal_end", Self::heal_end)
             .on("terminate_end", |_, _, request| ready(Ok(terminated(&request))))
     }
@@ -79,6 +80,14 @@ impl KubernetesCluster {
         request: HookRequest<HealParams>,
     ) -> Result<Effects, DriverError> {
         heal::start(&cx, &request).await
+    }
+
+    async fn heal_not_started(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<HealParams>,
+    ) -> Result<Effects, DriverError> {
+        heal::undo(&cx, &request).await
     }
 
     async fn heal_end(

@@ -2,7 +2,7 @@
 //! what a heal may say of its own.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use vnfm_plugin_sdk::{Object, Secret};
 
 /// `additionalParams` of the instantiate request; other members are for others.
@@ -33,7 +33,7 @@ pub struct HealParams {
 }
 
 /// What happens when a node's pods have not left it in time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDrainTimeout {
     /// The heal stops with an error that names them; the node takes pods again.
