@@ -46,6 +46,10 @@ enum Action {
     SetQuota { quota: String, value: i64 },
     /// Deletes an object of a cluster, by its API path.
     DeleteObject { cluster: String, path: String },
+    /// Changes an object of a cluster, by its API path, with a merge patch.
+    EditObject { cluster: String, path: String, patch: Value },
+    /// Takes the machine of a cluster's node away (`cut`), or gives it back.
+    CutNode { cluster: String, node: String, cut: bool },
 }
 
 /// The control desk; it takes no faults and keeps its own calls out of the books.
@@ -151,6 +155,12 @@ impl Control {
             }
             Action::DeleteObject { cluster, path } => {
                 self.clusters.get(&cluster).is_some_and(|cluster| cluster.delete(&path))
+            }
+            Action::EditObject { cluster, path, patch } => {
+                self.clusters.get(&cluster).is_some_and(|cluster| cluster.merge(&path, &patch))
+            }
+            Action::CutNode { cluster, node, cut } => {
+                self.clusters.get(&cluster).is_some_and(|cluster| cluster.cut_node(&node, cut))
             }
         };
         if done {

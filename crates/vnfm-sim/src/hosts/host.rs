@@ -238,6 +238,18 @@ impl Host {
         plugs.push(socket);
     }
 
+    /// The node that this machine is, if it is one, falls silent or speaks again.
+    pub(crate) fn serve(&self, served: bool) {
+        if !self.disk().is_file(super::kubeadm::KUBELET) {
+            return;
+        }
+        let planes: Vec<_> = self.lan.planes().values().cloned().collect();
+        let address = self.spec.address.to_string();
+        for plane in planes {
+            plane.set_served(&address, served);
+        }
+    }
+
     /// Stops the control plane that runs here, if one does.
     pub(crate) async fn stop_plane(&self) {
         let ours = format!("{}:6443", self.spec.address);

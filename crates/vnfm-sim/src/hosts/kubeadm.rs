@@ -18,7 +18,7 @@ pub(crate) const VERSION: &str = "v1.36.2";
 const PORT: u16 = 6443;
 
 const ADMIN: &str = "/etc/kubernetes/admin.conf";
-const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
+pub(crate) const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
 const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 const API_SERVER: &str = "/etc/kubernetes/manifests/kube-apiserver.yaml";
@@ -258,6 +258,11 @@ fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
     let node = wanted.at("JoinConfiguration", "/nodeRegistration/name");
     let node =
         node.or_else(|| wanted.flag("node-name")).unwrap_or_else(|| host.spec().name.clone());
+    if plane.serves(&node) {
+        return Err(format!(
+            "error execution phase kubelet-start: a Node with name \"{node}\" and status \"Ready\" already exists in the cluster. You must delete the existing Node or change the name of this new joining Node\n"
+        ));
+    }
     {
         let mut disk = host.disk();
         disk.write(
@@ -276,6 +281,7 @@ fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
 
 async fn reset(host: &Arc<Host>) -> String {
     host.stop_plane().await;
+    host.serve(false);
     let mut disk = host.disk();
     for path in ["/etc/kubernetes/manifests", "/etc/kubernetes/pki", ADMIN, KUBELET, BOOTSTRAP] {
         disk.remove(path);

@@ -125,19 +125,21 @@ impl Hosts {
         Ok(())
     }
 
-    /// Deletes a machine with its disk, and the cluster whose control plane it was.
+    /// Deletes a machine with its disk, and the cluster whose control plane it was. A node that it was goes silent.
     pub async fn destroy(&self, server_id: &str) {
         let Some(host) = self.lan.hosts().remove(server_id) else { return };
         host.power_off();
         host.ended().await;
         host.stop_plane().await;
+        host.serve(false);
         self.lan.books.strike("host", server_id);
     }
 
-    /// Pulls the plug of a machine; its disk stays. A control plane on it is gone until it is booted again.
+    /// Pulls the plug of a machine; its disk stays. A node that it is goes silent until it is switched on again.
     pub fn power_off(&self, server_id: &str) {
         if let Some(host) = self.host(server_id) {
             host.power_off();
+            host.serve(false);
         }
     }
 
@@ -150,7 +152,9 @@ impl Hosts {
         let host = self.host(server_id);
         let host =
             host.ok_or_else(|| anyhow::anyhow!("there is no host of server `{server_id}`"))?;
-        host.power_on().await
+        host.power_on().await?;
+        host.serve(true);
+        Ok(())
     }
 
     /// Pulls every plug: the world ends.

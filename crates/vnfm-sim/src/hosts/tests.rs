@@ -116,6 +116,21 @@ async fn a_cluster_grows_as_with_the_real_kubeadm() {
     assert_eq!(text(&ready), "node/m1 condition met\nnode/w1 condition met\n", "{ready:?}");
     as_root(&worker, "kubeadm reset -f").await;
     assert_eq!(as_root(&worker, &join).await.code, 0, "after a reset a host can join again");
+    let twin = room.boot("w2", 9).await;
+    as_root(&twin, "sysctl -qw net.ipv4.ip_forward=1").await;
+    let second = format!("kubeadm reset -f && {} --node-name w1", join.trim());
+    let wait = format!("{kubectl} wait --for=condition=Ready node/w1 --timeout");
+    assert_eq!(as_root(&master, &format!("{wait}=9s")).await.code, 0);
+    let taken = as_root(&twin, &second).await;
+    assert!(taken.err.contains("already exists in the cluster"), "{taken:?}");
+    room.hosts.power_off("w1");
+    while as_root(&master, &format!("{wait}=0s")).await.code == 0 {
+        tokio::task::yield_now().await;
+    }
+    let replaced = as_root(&twin, &second).await;
+    assert_eq!(replaced.code, 0, "a silent node's name is free: {replaced:?}");
+    room.hosts.power_on("w1").await.unwrap();
+    as_root(&worker, "sysctl -qw net.ipv4.ip_forward=1").await;
     room.hosts.destroy("m1").await;
     let gone = as_root(&worker, &format!("kubeadm reset -f && {join}")).await;
     assert!(gone.err.contains("connection refused"), "{gone:?}");

@@ -12,6 +12,7 @@ use super::Cluster;
 use super::apply::{merge, merge_patch};
 use super::auth::Deed;
 use super::discovery;
+use super::disruption;
 use super::objects::{Key, Kind, Store};
 use super::watch::{Selector, watch};
 use super::writes::{
@@ -112,7 +113,7 @@ impl Neighbour for Api {
     }
 }
 
-/// What a request wants, in RBAC's words; `apply` is a patch of its own kind for the books.
+/// What a request wants, in RBAC's words; `apply` and `evict` are of their own kind for the books.
 fn verb(request: &Request, target: &Target) -> &'static str {
     match (&request.method, target.name.is_empty()) {
         (&Method::GET, true) if matches!(request.param("watch"), Some("true" | "1")) => "watch",
@@ -123,6 +124,7 @@ fn verb(request: &Request, target: &Target) -> &'static str {
         (&Method::PATCH, _) => "patch",
         (&Method::DELETE, true) => "deletecollection",
         (&Method::DELETE, false) => "delete",
+        (&Method::POST, false) if target.part == "eviction" => "evict",
         _ => "create",
     }
 }
@@ -166,7 +168,11 @@ impl Api {
         } else {
             format!("{}/{}", target.plural, target.part)
         };
-        let asked = if verb == "apply" { "patch" } else { verb };
+        let asked = match verb {
+            "apply" => "patch",
+            "evict" => "create",
+            verb => verb,
+        };
         let name_space = if target.plural == "namespaces" {
             target.name.clone()
         } else {
@@ -204,7 +210,8 @@ impl Api {
             ("update", "" | "status") => self.update(request, &kind, &key),
             ("patch", "" | "status") => self.patch(request, &kind, &key, target.part == "status"),
             ("apply", "" | "status") => self.apply(request, &kind, &key),
-            ("delete", "") | ("create", "eviction") => self.delete(request, &kind, &key),
+            ("delete", "") => self.delete(request, &kind, &key),
+            ("evict", _) => self.evict(request, &kind, &key),
             ("deletecollection", "") => Ok(self.delete_all(request, &kind, &target.namespace)),
             _ => {
                 let what =
@@ -364,6 +371,14 @@ impl Api {
                 "details": { "name": key.name, "group": kind.group, "kind": kind.plural, "uid": body["metadata"]["uid"] } }),
             )),
         }
+    }
+
+    fn evict(&self, request: &Request, kind: &Kind, key: &Key) -> Answer {
+        let eviction = parse(request)?;
+        disruption::evict(&mut self.0.store(), kind, key, &eviction)?;
+        let body =
+            json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success" });
+        Ok(Reply::json(201, &body))
     }
 
     fn delete_all(&self, request: &Request, kind: &Kind, namespace: &str) -> Reply {

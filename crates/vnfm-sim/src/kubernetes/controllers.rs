@@ -12,7 +12,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::apply::Owners;
-use super::objects::{Key, Store, array};
+use super::disruption;
+use super::nodes::{self, tolerates};
+use super::objects::{Key, Store, array, has_finalizers};
 use super::workloads::{
     daemon_sets, deployments, is_going, is_ready, jobs, replica_sets, stateful_sets,
 };
@@ -37,7 +39,7 @@ impl Controllers {
         for _ in 0..50 {
             let before = store.version;
             namespaces(store, &self.ca_pem);
-            nodes(store, network);
+            nodes::settle(store, network);
             deployments(store);
             replica_sets(store);
             stateful_sets(store);
@@ -46,6 +48,7 @@ impl Controllers {
             self.pods(store);
             volumes(store);
             collect_garbage(store);
+            disruption::settle(store);
             if store.version == before {
                 break;
             }
@@ -63,11 +66,14 @@ impl Controllers {
     fn pods(&mut self, store: &mut Store) {
         for key in keys(store, "pods") {
             let Some(pod) = store.get(&key).cloned() else { continue };
-            if !pod["metadata"]["deletionTimestamp"].is_null() {
-                store.remove(&key);
+            let served = nodes::is_served(store, &pod);
+            if is_going(&pod) {
+                if served && !has_finalizers(&pod) {
+                    store.remove(&key);
+                }
             } else if pod["spec"]["nodeName"].is_null() {
                 schedule(store, &key, &pod);
-            } else if pod["status"]["phase"] == "Pending" {
+            } else if pod["status"]["phase"] == "Pending" && served {
                 self.start(store, &key, &pod);
             }
         }
@@ -152,19 +158,11 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
             .into_iter()
             .flatten()
             .all(|(label, value)| labels[label] == *value);
-        let tolerated = |taint: &Value| {
-            everything
-                || spec["tolerations"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .any(|t| t["key"] == taint["key"])
-        };
         let mut taints = node["spec"]["taints"].as_array().into_iter().flatten();
         selected
             && (everything || is_ready(node))
             && node["spec"]["unschedulable"] != true
-            && taints.all(tolerated)
+            && taints.all(|taint| taint["effect"] == "PreferNoSchedule" || tolerates(spec, taint))
     };
     let mut load: BTreeMap<String, usize> = BTreeMap::new();
     for (_, other) in store.list("pods", "") {
@@ -265,21 +263,6 @@ fn empty(store: &mut Store, namespace: &Key) {
     }
 }
 
-/// A node is Ready once the cluster has a network.
-fn nodes(store: &mut Store, network: bool) {
-    let network =
-        network || keys(store, "daemonsets.apps").iter().any(|key| key.name != "kube-proxy");
-    for key in keys(store, "nodes") {
-        store.update(&key, |node| {
-            if is_ready(node) != network || node["status"]["conditions"].is_null() {
-                let mut ready = condition("Ready", network, if network { "KubeletReady" } else { "KubeletNotReady" });
-                ready["message"] = json!(if network { "kubelet is posting ready status" } else { "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized" });
-                node["status"]["conditions"] = json!([condition("MemoryPressure", false, "KubeletHasSufficientMemory"), condition("DiskPressure", false, "KubeletHasNoDiskPressure"), ready]);
-            }
-        });
-    }
-}
-
 fn volumes(store: &mut Store) {
     for key in keys(store, "persistentvolumeclaims") {
         store.update(&key, |claim| {
@@ -341,7 +324,7 @@ fn collect_garbage(store: &mut Store) {
                 list.retain(|f| f != "foregroundDeletion");
             }
         });
-        if store.get(&key).is_some_and(|body| !super::objects::has_finalizers(body)) {
+        if store.get(&key).is_some_and(|body| !has_finalizers(body)) {
             store.remove(&key);
         }
     }

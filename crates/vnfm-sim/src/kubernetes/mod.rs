@@ -6,7 +6,8 @@
 //! | `api.rs`, `discovery.rs`, `watch.rs` | the paths, the verbs, the streams |
 //! | `admit.rs`, `apply.rs` | validation and defaults; server-side apply and its conflicts |
 //! | `auth.rs` | bearer tokens, RBAC |
-//! | `controllers.rs` | from workloads to pods that are Ready, namespaces, garbage |
+//! | `controllers.rs`, `workloads.rs` | from workloads to pods that are Ready, namespaces, garbage |
+//! | `nodes.rs`, `disruption.rs` | nodes that fall silent, are cordoned, deleted; evictions and their budgets |
 //!
 //! A cluster begins with the system objects of a real one. Its nodes are Ready once a network is
 //! applied (any `DaemonSet` beside `kube-proxy`); an image whose name contains `no-such` never starts.
@@ -17,6 +18,8 @@ mod apply;
 mod auth;
 mod controllers;
 mod discovery;
+mod disruption;
+mod nodes;
 mod objects;
 mod seeds;
 mod tls;
@@ -216,38 +219,17 @@ impl Cluster {
         self.tokens().admin.clone()
     }
 
-    /// A node joins; the first one is the control plane.
-    pub fn add_node(&self, name: &str, address: &str) {
+    /// Changes what lies at an API path as `kubectl patch --type merge` would; whether there was something.
+    pub fn merge(&self, path: &str, change: &Value) -> bool {
         let mut store = self.store();
-        let first = store.list("nodes", "").next().is_none();
-        seeds::node(&mut store, (name, address), first && !self.belongs.load(Ordering::SeqCst));
-    }
-
-    /// A node leaves, and its pods with it.
-    pub fn remove_node(&self, name: &str) {
-        let mut store = self.store();
-        store.remove(&Key::new("nodes", "", name));
-        let orphans: Vec<Key> = store
-            .list("pods", "")
-            .filter(|(_, pod)| pod["spec"]["nodeName"] == name)
-            .map(|(key, _)| key.clone())
-            .collect();
-        for pod in orphans {
-            store.remove(&pod);
-        }
-    }
-
-    /// Whether a node is there and Ready.
-    pub fn node_ready(&self, name: &str) -> bool {
-        let store = self.store();
-        let node = store.get(&Key::new("nodes", "", name));
-        node.is_some_and(|n| {
-            n["status"]["conditions"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .any(|c| c["type"] == "Ready" && c["status"] == "True")
-        })
+        let Some((kind, namespace, name)) = api::locate(&store, path) else { return false };
+        let key = Key::new(&kind, &namespace, &name);
+        let Some(old) = store.stored(&key).cloned() else { return false };
+        let mut body = (*old.body).clone();
+        apply::merge_patch(&mut body, change);
+        let owners = old.owners.wrote("kubectl-patch", &old.body, &body);
+        writes::write(&mut store, &key, body, owners);
+        true
     }
 
     /// Makes the cluster the world's own: it has a network and one node for work.

@@ -1,6 +1,6 @@
 //! What a cluster holds: kinds, objects with their versions, and the log of changes that watches read.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -81,6 +81,8 @@ pub(crate) struct Store {
     oldest: u64,
     changed: watch::Sender<u64>,
     addresses: u32,
+    /// Addresses where no kubelet works.
+    silent: BTreeSet<String>,
 }
 
 const LOG_LENGTH: usize = 20_000;
@@ -106,6 +108,7 @@ impl Store {
             oldest: 1,
             changed: watch::Sender::new(1),
             addresses: 0,
+            silent: BTreeSet::new(),
         }
     }
 
@@ -272,6 +275,23 @@ impl Store {
         self.log.clear();
         self.version += 1;
         self.oldest = self.version;
+    }
+
+    /// Whether no kubelet works at an address.
+    pub(crate) fn is_silent(&self, address: &str) -> bool {
+        self.silent.contains(address)
+    }
+
+    /// The kubelet at an address falls silent, or speaks again; the controllers look at once.
+    pub(crate) fn set_silent(&mut self, address: &str, silent: bool) {
+        let changed = if silent {
+            self.silent.insert(address.to_owned())
+        } else {
+            self.silent.remove(address)
+        };
+        if changed {
+            self.changed.send_replace(self.version);
+        }
     }
 
     /// The next address of the services' range.

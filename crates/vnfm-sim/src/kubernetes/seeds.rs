@@ -87,7 +87,8 @@ fn workload(kind: &str, name: &str, mut spec: Value) -> Value {
     json!({ "apiVersion": "apps/v1", "kind": kind, "metadata": { "labels": labels, "generation": 1 }, "spec": spec, "status": {} })
 }
 
-/// A node that has just joined.
+/// A node that has just joined. One of that name that is there already keeps its labels, taints and cordon, as the
+/// real kubelet leaves them.
 pub(crate) fn node(store: &mut Store, (name, address): (&str, &str), control_plane: bool) {
     let number = store.list("nodes", "").count();
     let mut labels = json!({ "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64" });
@@ -101,7 +102,13 @@ pub(crate) fn node(store: &mut Store, (name, address): (&str, &str), control_pla
     let status = json!({ "addresses": [{ "type": "InternalIP", "address": address }, { "type": "Hostname", "address": name }], "capacity": resources, "allocatable": resources,
         "nodeInfo": { "kubeletVersion": "v1.36.2", "containerRuntimeVersion": "containerd://2.2.9", "osImage": "Debian GNU/Linux 12 (bookworm)", "architecture": "amd64", "operatingSystem": "linux" } });
     let body = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "labels": labels }, "spec": spec, "status": status });
-    store.put(&Key::new("nodes", "", name), body, Owners::default());
+    store.set_silent(address, false);
+    let key = Key::new("nodes", "", name);
+    if store.get(&key).is_some() {
+        store.update(&key, |node| node["status"] = body["status"].clone());
+    } else {
+        store.put(&key, body, Owners::default());
+    }
 }
 
 /// The secret of a bootstrap token, valid for a quarter of an hour.

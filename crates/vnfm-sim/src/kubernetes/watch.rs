@@ -52,6 +52,26 @@ impl Selector {
         Self { labels, fields }
     }
 
+    /// Reads a selector of an object's specification; none selects nothing, an empty one everything.
+    pub(crate) fn of_object(selector: &Value) -> Option<Self> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let selector = selector.as_object()?;
+        let equal = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
+        let equal = equal.map(|(name, value)| (name.clone(), Test::In(vec![text(value)])));
+        let more = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
+        let more = more.map(|expression| {
+            let values = expression["values"].as_array().into_iter().flatten().map(text).collect();
+            let test = match expression["operator"].as_str() {
+                Some("In") => Test::In(values),
+                Some("NotIn") => Test::NotIn(values),
+                Some("DoesNotExist") => Test::Absent,
+                _ => Test::Exists,
+            };
+            (text(&expression["key"]), test)
+        });
+        Some(Self { labels: equal.chain(more).collect(), fields: Vec::new() })
+    }
+
     /// Whether an object passes.
     pub(crate) fn fits(&self, body: &Value) -> bool {
         let label = |name: &str| body["metadata"]["labels"][name].as_str();

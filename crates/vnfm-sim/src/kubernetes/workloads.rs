@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::apply::Owners;
 use super::controllers::{condition, keys, owner};
+use super::nodes::evicts;
 use super::objects::{Key, Store};
 use crate::time::now;
 
@@ -246,14 +247,20 @@ pub(super) fn stateful_sets(store: &mut Store) {
 pub(super) fn daemon_sets(store: &mut Store) {
     for key in keys(store, "daemonsets.apps") {
         let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else { continue };
-        let nodes: Vec<String> = keys(store, "nodes").into_iter().map(|node| node.name).collect();
+        let spec = &set["spec"]["template"]["spec"];
+        let mut nodes: Vec<String> = Vec::new();
+        for (key, node) in store.list("nodes", "") {
+            if !evicts(node, spec) {
+                nodes.push(key.name.clone());
+            }
+        }
         let pods = children(store, "pods", &set);
         let on = |pod: &Value| pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
         for node in nodes.iter().filter(|node| !pods.iter().any(|(_, pod)| on(pod) == **node)) {
             make_pod(store, &set, &format!("{}-{}", key.name, suffix()), &[("node:", node)]);
         }
         for (pod, _) in pods.iter().filter(|(_, pod)| !nodes.contains(&on(pod))) {
-            store.remove(pod);
+            store.delete(pod, false, false);
         }
         let pods = children(store, "pods", &set);
         let ready = pods.iter().filter(|(_, pod)| is_ready(pod)).count();

@@ -19,20 +19,21 @@ use vnfm_sim::{Options, World};
 
 use crate::support::until;
 
-async fn world() -> World {
+pub(crate) async fn world() -> World {
     World::start(Options { cluster: Some("c1".into()), ..Options::default() }).await.unwrap()
 }
 
-async fn client(world: &World) -> Client {
+pub(crate) async fn client(world: &World) -> Client {
     let config = Kubeconfig::from_yaml(&world.cluster().unwrap().kubeconfig()).unwrap();
     client_of(config).await
 }
 
 async fn client_of(config: Kubeconfig) -> Client {
-    Client::try_from(
-        Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.unwrap(),
-    )
-    .unwrap()
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(config, &options).await.unwrap();
+    // A refusal is what these tests are about: no second try behind their back.
+    config.default_retry = false;
+    Client::try_from(config).unwrap()
 }
 
 /// A client with another token.
@@ -42,7 +43,7 @@ async fn client_with(world: &World, token: &str) -> Client {
     client_of(Kubeconfig::from_yaml(&text).unwrap()).await
 }
 
-fn web(image: &str, replicas: u32) -> Value {
+pub(crate) fn web(image: &str, replicas: u32) -> Value {
     json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web" },
         "spec": { "replicas": replicas, "selector": { "matchLabels": { "app": "web" } },
             "template": { "metadata": { "labels": { "app": "web" } }, "spec": { "containers": [{ "name": "web", "image": image }] } } } })
@@ -57,7 +58,7 @@ async fn namespace(client: &Client, name: &str) {
     Api::<Namespace>::all(client.clone()).patch(name, &vnfm(), &Patch::Apply(body)).await.unwrap();
 }
 
-fn refused(error: kube::Error) -> (u16, String, String) {
+pub(crate) fn refused(error: kube::Error) -> (u16, String, String) {
     match error {
         kube::Error::Api(status) => (status.code, status.reason.clone(), status.message.clone()),
         other => panic!("{other}"),

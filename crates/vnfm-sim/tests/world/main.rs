@@ -6,5 +6,6 @@
 mod cloud;
 mod cluster;
 mod faults;
+mod nodes;
 mod program;
 mod support;
