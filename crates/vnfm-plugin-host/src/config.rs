@@ -16,6 +16,8 @@ pub struct Config {
     /// Spellings of a VNFD's `implementation` that mean a plugin, such as
     /// `mgmt-drivers-kubernetes: kubernetes-cluster`.
     pub implementations: BTreeMap<String, String>,
+    /// How processes of plugins are started; without it no plugin runs in one.
+    pub process: Option<ProcessConfig>,
 }
 
 /// What the operator configures about one plugin.
@@ -24,6 +26,92 @@ pub struct Config {
 pub struct PluginConfig {
     /// Checked by the schema that the plugin declares.
     pub config: Value,
+    /// Where its hooks run.
+    pub runner: Runner,
+}
+
+/// Where the hooks of a plugin run. A driver that is linked into the program runs in it, whatever is configured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Runner {
+    /// Each in a process of its own: what aborts, segfaults or takes too much ends one hook.
+    #[default]
+    Process,
+    /// In the engine's process: for plugins that are trusted as the engine itself is.
+    InProcess,
+}
+
+/// How the process of a hook is started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProcessConfig {
+    /// A program that calls [`crate::plugin_runner`]: `vnfm-plugin-runner`, or one's own.
+    pub program: PathBuf,
+    /// What it is started with, such as `plugin-runner` where one's own program has other modes.
+    pub arguments: Vec<String>,
+    /// Who it runs as, where root starts it.
+    pub users: Users,
+    /// What it may use.
+    pub limits: ProcessLimits,
+}
+
+impl Default for ProcessConfig {
+    fn default() -> Self {
+        Self {
+            program: "vnfm-plugin-runner".into(),
+            arguments: Vec::new(),
+            users: Users::default(),
+            limits: ProcessLimits::default(),
+        }
+    }
+}
+
+impl ProcessConfig {
+    /// The default with another program.
+    pub fn by(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), ..Self::default() }
+    }
+}
+
+/// Numbers of users, of which each process that runs gets one of its own; they need no entry anywhere.
+///
+/// Alone under its number, a hook cannot signal another one, and the limit on processes counts only its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Users {
+    /// The first.
+    pub first: u32,
+    /// How many; 0: all run as whoever starts them.
+    pub count: u32,
+}
+
+impl Default for Users {
+    fn default() -> Self {
+        // Below the numbers that are negative to some programs, above all that distributions and containers use.
+        Self { first: 2_000_000_000, count: 10_000 }
+    }
+}
+
+/// What the process of one hook may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProcessLimits {
+    /// MiB of address space.
+    pub memory_mib: u64,
+    /// Seconds on a processor, all threads together.
+    pub cpu_seconds: u64,
+    /// Processes and threads.
+    pub processes: u64,
+    /// Open files.
+    pub open_files: u64,
+    /// MiB of one file.
+    pub file_mib: u64,
+}
+
+impl Default for ProcessLimits {
+    fn default() -> Self {
+        Self { memory_mib: 4096, cpu_seconds: 600, processes: 128, open_files: 512, file_mib: 1024 }
+    }
 }
 
 impl std::fmt::Debug for Config {
@@ -34,13 +122,14 @@ impl std::fmt::Debug for Config {
             .field("dir", &self.dir)
             .field("plugins", &names)
             .field("implementations", &self.implementations)
+            .field("process", &self.process)
             .finish()
     }
 }
 
 impl std::fmt::Debug for PluginConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("PluginConfig([hidden])")
+        write!(f, "PluginConfig({:?}, [hidden])", self.runner)
     }
 }
 
@@ -51,5 +140,10 @@ impl Config {
             None | Some(Value::Null) => Value::Object(serde_json::Map::new()),
             Some(config) => config.clone(),
         }
+    }
+
+    /// Where hooks of the plugin `name` run.
+    pub(crate) fn runner(&self, name: &str) -> Runner {
+        self.plugins.get(name).map(|plugin| plugin.runner).unwrap_or_default()
     }
 }

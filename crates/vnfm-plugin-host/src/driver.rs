@@ -6,7 +6,7 @@ use crate::errors::{
 };
 use crate::library;
 use crate::runner::{self, Threads};
-use crate::services::{HookSide, LogOnly};
+use crate::services::{EndsWith, LogOnly};
 use async_trait::async_trait;
 use serde_json::Value;
 use std::mem::MaybeUninit;
@@ -59,11 +59,41 @@ impl PluginDriver {
         let maker = Arc::new(Maker { name, plugin, config, made: Mutex::new(None) });
         Ok(Self { declaration, clock, threads, maker })
     }
+}
 
-    fn time_left(&self, request: &HookRequest) -> Option<Duration> {
-        let left = request.deadline.duration_since(self.clock.now());
-        left.is_positive().then(|| left.unsigned_abs())
+/// What a driver is that cannot be called.
+pub(crate) const NOT_WHOLE: &str = "its driver lacks `call` or `drop`";
+
+/// A hook that may run: what is being done, for how long, and its request as it crosses the boundary.
+pub(crate) struct Call {
+    pub(crate) doing: String,
+    pub(crate) limit: Duration,
+    pub(crate) body: Vec<u8>,
+}
+
+/// Checks that `plugin` has the hook, and that there is time left for it.
+///
+/// # Errors
+///
+/// `Refused` where it does not declare it, `Unavailable` where its deadline is over.
+pub(crate) fn ready(
+    request: &HookRequest,
+    plugin: &str,
+    declared: &Declaration,
+    clock: &dyn Clock,
+) -> Result<Call, PortError> {
+    let doing = format!("run hook `{}` of plugin `{plugin}`", request.hook);
+    if !declared.hooks.contains_key(&request.hook) {
+        let known: Vec<_> = declared.hooks.keys().collect();
+        return Err(PortError::new(&UNDECLARED, doing, format!("it implements {known:?}")));
     }
+    let left = request.deadline.duration_since(clock.now());
+    if !left.is_positive() {
+        return Err(PortError::new(&DEADLINE, doing, "its deadline has passed already"));
+    }
+    let body = serde_json::to_vec(request)
+        .map_err(|error| PortError::new(&ANSWER, doing.clone(), error.to_string()))?;
+    Ok(Call { doing, limit: left.unsigned_abs(), body })
 }
 
 #[async_trait]
@@ -77,23 +107,15 @@ impl MgmtDriver for PluginDriver {
         request: HookRequest,
         host: Arc<dyn HookHost>,
     ) -> Result<Effects, PortError> {
-        let doing = format!("run hook `{}` of plugin `{}`", request.hook, self.maker.name);
-        if !self.declaration.hooks.contains_key(&request.hook) {
-            let known: Vec<_> = self.declaration.hooks.keys().collect();
-            return Err(PortError::new(&UNDECLARED, doing, format!("it implements {known:?}")));
-        }
-        let Some(limit) = self.time_left(&request) else {
-            return Err(PortError::new(&DEADLINE, doing, "its deadline has passed already"));
-        };
-        let body = serde_json::to_vec(&request)
-            .map_err(|error| PortError::new(&ANSWER, doing.clone(), error.to_string()))?;
+        let Call { doing, limit, body } =
+            ready(&request, &self.maker.name, &self.declaration, &*self.clock)?;
         let (maker, what) = (self.maker.clone(), doing.clone());
         let answer = runner::run(&self.threads, &doing, limit, |runtime| async move {
             let driver = maker.driver()?;
-            let host = Host::new(Arc::new(HookSide { host, runtime }));
+            let ends = EndsWith::hook(&what, host, runtime);
+            let host = Host::new(ends.side());
             let future = driver.call(host, &request.hook, &body);
-            let future =
-                future.ok_or_else(|| protocol(&what, "its driver lacks `call` or `drop`"))?;
+            let future = future.ok_or_else(|| protocol(&what, NOT_WHOLE))?;
             future.await.map_err(|error| hook_error(error, what))
         });
         effects(&doing, answer.await??.as_bytes())
@@ -101,7 +123,11 @@ impl MgmtDriver for PluginDriver {
 }
 
 /// All places where a configuration does not fit, without what stands there: it may be a secret.
-fn check_config(name: &str, schema: Option<&Value>, config: &Value) -> Result<(), PortError> {
+pub(crate) fn check_config(
+    name: &str,
+    schema: Option<&Value>,
+    config: &Value,
+) -> Result<(), PortError> {
     let doing = format!("configure plugin `{name}`");
     let Some(schema) = schema else { return Ok(()) };
     let validator = jsonschema::validator_for(schema).map_err(|error| {
@@ -143,17 +169,26 @@ impl Maker {
         match status {
             // SAFETY: the plugin says that it wrote the driver.
             READY_OK => Ok(unsafe { driver.assume_init() }),
-            STATUS_PANICKED => Err(PortError::new(&CREATE_PANICKED, doing, error.to_text())),
-            READY_ERR => Err(match serde_json::from_slice::<HookFailure>(error.as_bytes()) {
-                Ok(failure) => PortError::new(&CREATE, doing, failure.text()),
-                Err(_) => PortError::new(&CREATE, doing, error.to_text()),
-            }),
-            other => Err(protocol(&doing, &format!("`create` answers {other}"))),
+            status => Err(create_error(status, error.as_bytes(), doing)),
         }
     }
 }
 
-fn hook_error(error: FfiError, doing: String) -> PortError {
+/// Why a plugin makes no driver, from what `create` answered.
+pub(crate) fn create_error(status: u32, error: &[u8], doing: String) -> PortError {
+    let text = || String::from_utf8_lossy(error);
+    match status {
+        STATUS_PANICKED => PortError::new(&CREATE_PANICKED, doing, text()),
+        READY_ERR => match serde_json::from_slice::<HookFailure>(error) {
+            Ok(failure) => PortError::new(&CREATE, doing, failure.text()),
+            Err(_) => PortError::new(&CREATE, doing, text()),
+        },
+        other => protocol(&doing, &format!("`create` answers {other}")),
+    }
+}
+
+/// Why a hook has no effects, from what its future answered.
+pub(crate) fn hook_error(error: FfiError, doing: String) -> PortError {
     match error {
         FfiError::Answer(bytes) => match serde_json::from_slice::<HookFailure>(&bytes) {
             Ok(failure) => failure.into_error(doing),
@@ -168,11 +203,17 @@ fn hook_error(error: FfiError, doing: String) -> PortError {
     }
 }
 
-fn protocol(doing: &str, what: &str) -> PortError {
+/// The plugin broke the rules of the ABI.
+pub(crate) fn protocol(doing: &str, what: &str) -> PortError {
     PortError::new(&PROTOCOL, doing, what)
 }
 
-fn effects(doing: &str, bytes: &[u8]) -> Result<Effects, PortError> {
+/// Reads what a hook answered.
+///
+/// # Errors
+///
+/// `Broken` where it has the wrong shape.
+pub(crate) fn effects(doing: &str, bytes: &[u8]) -> Result<Effects, PortError> {
     let bad = |what: String| PortError::new(&ANSWER, doing, what);
     let effects: Effects =
         serde_json::from_slice(bytes).map_err(|error| bad(format!("its effects: {error}")))?;

@@ -36,8 +36,8 @@ errors! {
         "the library is not the one that was allowed",
         "find out who changed it; allow it again if that was on purpose";
     REPLACED "plugin.replaced" Refused,
-        "another library of this name and version is already in use",
-        "give the new one another version and file name, or restart the server";
+        "the operation began with a library that is no longer there",
+        "put the file with that SHA-256 back into the plugin folder and retry, or roll back or fail the operation";
     UNLOADABLE "plugin.unloadable" Refused,
         "the dynamic linker refuses the library",
         "build it for this machine, with all that it needs";
@@ -92,6 +92,18 @@ errors! {
     ANSWER "plugin.bad-answer" Broken,
         "the hook's answer has the wrong shape",
         "report it to whoever wrote the plugin";
+    CRASHED "plugin.crashed" Broken,
+        "the process of the hook crashed or ended in the middle of it",
+        "report it to whoever wrote the plugin, with the last lines; roll back meanwhile";
+    LIMIT "plugin.limit" Refused,
+        "the process of the hook ran into one of its limits",
+        "raise the limit in `plugins.process.limits` if the hook needs as much, then retry; else report it to whoever wrote the plugin";
+    KILLED "plugin.killed" Unavailable,
+        "the process of the hook was killed by somebody else, as the kernel does where memory is short",
+        "look into the kernel's log, see that there is memory, then retry";
+    RUNNER "plugin.no-process" Refused,
+        "no process can be started for hooks of plugins",
+        "correct `plugins.process` in the configuration, or let the plugin run in the server's own process (`plugins.runners`)";
     RUNTIME "plugin.no-runtime" Broken,
         "the hook was called where there is no runtime or no thread for it",
         "call the engine on a tokio runtime with time enabled";

@@ -7,20 +7,22 @@
 //!                     │  symbol, magic, major, size, flags       elf.rs, library.rs
 //!                     │  declaration, configuration              library.rs, driver.rs
 //!                     v
-//!                  PluginDriver::call(request, host)
-//!                     │  a thread of its own polls the hook      runner.rs
+//!                  PluginDriver::call(request, host)        or ProcessDriver::call
+//!                     │  a thread of its own polls the hook      runner.rs       process/, child/
 //!                     │  its services go back to core            services.rs
 //!                     v
 //!                  Effects, or one error of one hook             driver.rs, errors.rs
 //! ```
 //!
 //! A plugin is trusted code that may still be wrong: a wrong file, version, panic, answer, a missed deadline or
-//! a `poll` that never returns ends one hook and nothing else. What aborts or segfaults ends the process; for
-//! that there is the process runner, which is not here yet. A library is never unloaded: a new version lies
-//! beside the old one.
+//! a `poll` that never returns ends one hook and nothing else. What aborts or segfaults ends the process that it
+//! is in: by default a process of its own for each hook, shut in by limits ([`ProcessConfig`]); for plugins that
+//! are trusted as the engine is, the engine's ([`Runner::InProcess`]). A library is never unloaded: a new version
+//! lies beside the old one.
 //!
-//! Needs a tokio runtime with time enabled where hooks are called; the embedder owns it.
+//! Needs a tokio runtime with time and I/O enabled where hooks are called; the embedder owns it.
 
+mod child;
 mod config;
 mod driver;
 mod elf;
@@ -28,11 +30,13 @@ mod errors;
 mod folder;
 mod library;
 mod lock;
+mod process;
 mod registry;
 mod runner;
 mod services;
 
-pub use config::{Config, PluginConfig};
+pub use child::plugin_runner;
+pub use config::{Config, PluginConfig, ProcessConfig, ProcessLimits, Runner, Users};
 pub use driver::PluginDriver;
 pub use errors::codes;
 pub use library::{Inspection, inspect};

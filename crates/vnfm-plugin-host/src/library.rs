@@ -8,7 +8,7 @@ use crate::errors::{
 use crate::folder::{self, Checked};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -56,16 +56,42 @@ pub fn inspect(path: &Path) -> Result<Inspection, PortError> {
 ///
 /// As [`inspect`].
 pub(crate) fn look(libraries: &Libraries, checked: &Checked) -> Result<Inspection, PortError> {
-    let glibc = elf::facts(&checked.path, &checked.bytes)?.glibc;
-    let plugin = libraries.open(checked)?;
-    Ok(Inspection {
+    let glibc = facts(checked)?.glibc;
+    Ok(Inspection::of(says(libraries.open(checked)?)?, glibc, checked))
+}
+
+/// What a plugin says of itself, as it may come from another process.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Said {
+    pub(crate) declaration: Declaration,
+    pub(crate) sdk_version: String,
+    pub(crate) abi: String,
+}
+
+/// What `plugin` says of itself.
+///
+/// # Errors
+///
+/// `Broken` where its declaration has the wrong shape.
+pub(crate) fn says(plugin: &'static Plugin) -> Result<Said, PortError> {
+    Ok(Said {
         declaration: declaration(plugin)?,
         // SAFETY: texts of a table live as long as its library, which is never unloaded.
         sdk_version: unsafe { plugin.sdk_version.as_text() }.into_owned(),
         abi: format!("{}.{}", plugin.abi_major, plugin.abi_minor),
-        glibc,
-        sha256: checked.sha256.clone(),
     })
+}
+
+impl Inspection {
+    pub(crate) fn of(said: Said, glibc: Option<String>, checked: &Checked) -> Self {
+        Self {
+            declaration: said.declaration,
+            sdk_version: said.sdk_version,
+            abi: said.abi,
+            glibc,
+            sha256: checked.sha256.clone(),
+        }
+    }
 }
 
 fn split(path: &Path) -> Result<(&Path, &str), PortError> {
@@ -100,30 +126,58 @@ impl Libraries {
         if let Some(outcome) = opened.get(&checked.sha256) {
             return outcome.clone();
         }
-        let facts = elf::facts(&checked.path, &checked.bytes)?;
-        let doing = format!("load plugin library `{}`", checked.path.display());
-        if facts.symbol_size < FIRST_WORDS {
-            let what = format!("`{}` has {} bytes", facts.symbol, facts.symbol_size);
-            return Err(PortError::new(&MAGIC, doing, what));
-        }
-        let table = link(checked, &facts, &doing)?;
+        let (facts, doing) = (facts(checked)?, loading(checked));
+        let copy = sealed_copy(checked, &doing)?;
+        let table = link(copy, &checked.path.display().to_string(), &facts, &doing)?;
         let outcome = table_of(table, &facts, &doing);
         opened.insert(checked.sha256.clone(), outcome.clone());
         outcome
     }
 }
 
-/// Links the bytes that were checked into the process, for ever, and returns where their table is.
+/// Opens a [`sealed_copy`] that another process made of the library `shown`.
 ///
-/// The linker gets a sealed copy in memory: nobody can have changed it since its hash was taken, and who later
-/// writes over the file does not pull the code from under a running hook.
-fn link(checked: &Checked, facts: &Facts, doing: &str) -> Result<*const Plugin, PortError> {
-    let copy = sealed_copy(&checked.bytes).map_err(|error| {
-        PortError::new(&UNLOADABLE, doing, format!("no copy in memory: {error}"))
-    })?;
+/// # Errors
+///
+/// `Refused`, saying what is wrong with it.
+pub(crate) fn open_copy(
+    copy: OwnedFd,
+    shown: &str,
+    facts: &Facts,
+    doing: &str,
+) -> Result<&'static Plugin, PortError> {
+    table_of(link(copy, shown, facts, doing)?, facts, doing)
+}
+
+/// Where the symbol lies that is to be a plugin's table.
+///
+/// # Errors
+///
+/// `Refused` where there is none, or it is too short to be looked at.
+pub(crate) fn facts(checked: &Checked) -> Result<Facts, PortError> {
+    let facts = elf::facts(&checked.path, &checked.bytes)?;
+    if facts.symbol_size < FIRST_WORDS {
+        let what = format!("`{}` has {} bytes", facts.symbol, facts.symbol_size);
+        return Err(PortError::new(&MAGIC, loading(checked), what));
+    }
+    Ok(facts)
+}
+
+/// What is being done with a library.
+pub(crate) fn loading(checked: &Checked) -> String {
+    format!("load plugin library `{}`", checked.path.display())
+}
+
+/// Links the bytes that were checked into the process, for ever, and returns where their table is.
+fn link(
+    copy: OwnedFd,
+    shown: &str,
+    facts: &Facts,
+    doing: &str,
+) -> Result<*const Plugin, PortError> {
     let path = format!("/proc/self/fd/{}", copy.as_raw_fd());
     let refused = |error: libloading::Error| {
-        let said = chain(&error).replace(&path, &checked.path.display().to_string());
+        let said = chain(&error).replace(&path, shown);
         if said.contains("version `GLIBC_") {
             let needs = facts.glibc.as_deref().unwrap_or("unknown");
             return PortError::new(&NEWER_GLIBC, doing, format!("it needs glibc {needs}: {said}"));
@@ -142,16 +196,26 @@ fn link(checked: &Checked, facts: &Facts, doing: &str) -> Result<*const Plugin, 
     table.map_err(refused)
 }
 
-fn sealed_copy(bytes: &[u8]) -> std::io::Result<OwnedFd> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Older kernels do not know that a file in memory may be executable only if it says so.
-    let copy = memfd_create("vnfm-plugin", flags | MemfdFlags::EXEC)
-        .or_else(|_| memfd_create("vnfm-plugin", flags))?;
-    let mut file = File::from(copy);
-    file.write_all(bytes)?;
-    let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-    fcntl_add_seals(&file, seals)?;
-    Ok(file.into())
+/// A copy in memory that nobody can change any more: what the linker gets is what was hashed, and who later writes
+/// over the file does not pull the code from under a running hook.
+///
+/// # Errors
+///
+/// `Refused` where there is no room for it.
+pub(crate) fn sealed_copy(checked: &Checked, doing: &str) -> Result<OwnedFd, PortError> {
+    let made = || -> std::io::Result<OwnedFd> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        // Older kernels do not know that a file in memory may be executable only if it says so.
+        let copy = memfd_create("vnfm-plugin", flags | MemfdFlags::EXEC)
+            .or_else(|_| memfd_create("vnfm-plugin", flags))?;
+        let mut file = File::from(copy);
+        file.write_all(&checked.bytes)?;
+        let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        fcntl_add_seals(&file, seals)?;
+        Ok(file.into())
+    };
+    made()
+        .map_err(|error| PortError::new(&UNLOADABLE, doing, format!("no copy in memory: {error}")))
 }
 
 fn table_of(

@@ -4,11 +4,14 @@ use crate::errors::LOCK;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use vnfm_core::ports::PortError;
 
 /// Name of the list, in the plugin folder.
 pub const LOCK_FILE: &str = "plugins.lock";
+
+const READABLE: u32 = 0o644;
 
 /// The list of allowed plugins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +90,8 @@ impl Lock {
             let mut file = tempfile::NamedTempFile::new_in(dir)?;
             serde_json::to_writer_pretty(&mut file, self)?;
             file.write_all(b"\n")?;
+            // It holds no secret, and who runs the server need not be who allows plugins.
+            file.as_file().set_permissions(std::fs::Permissions::from_mode(READABLE))?;
             file.as_file().sync_all()?;
             file.persist(&path)?;
             Ok(())
@@ -135,6 +140,15 @@ mod tests {
         lock.write(dir.path()).unwrap();
         let read = Lock::read(dir.path()).unwrap();
         assert_eq!(read.plugins, [pin("1.9.0", "11"), pin("1.10.0", "22")]);
+    }
+
+    #[test]
+    fn the_list_can_be_read_by_a_server_of_another_user() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        Lock::default().write(dir.path()).unwrap();
+        let mode = dir.path().join(super::LOCK_FILE).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Which plugin serves a VNFD's hook: by name, newest version first, loaded at first use.
 
-use crate::config::Config;
+use crate::config::{Config, Runner};
 use crate::driver::PluginDriver;
-use crate::errors::{MISNAMED, NOT_FOUND, REPLACED};
-use crate::folder;
+use crate::errors::{MISNAMED, NOT_FOUND, RUNNER};
+use crate::folder::{self, Checked};
 use crate::library::{self, Inspection, Libraries};
 use crate::lock::{Lock, Pin, newer};
+use crate::process::{self, ProcessDriver, Starter};
 use crate::runner::Threads;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,18 +22,15 @@ pub struct PluginHost {
     clock: Arc<dyn Clock>,
     threads: Arc<Threads>,
     libraries: Libraries,
+    starter: Option<Arc<Starter>>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    linked: Vec<Arc<PluginDriver>>,
-    loaded: BTreeMap<(String, String), Loaded>,
-}
-
-struct Loaded {
-    sha256: String,
-    driver: Arc<PluginDriver>,
+    linked: Vec<Arc<dyn MgmtDriver>>,
+    /// By the SHA-256 of their libraries.
+    loaded: BTreeMap<String, Arc<dyn MgmtDriver>>,
 }
 
 /// A pinned plugin, and whether it can be used.
@@ -46,7 +44,7 @@ pub struct PluginStatus {
 }
 
 enum Found {
-    Linked(Arc<PluginDriver>),
+    Linked(Arc<dyn MgmtDriver>),
     Pinned(Pin),
 }
 
@@ -68,8 +66,10 @@ impl std::fmt::Debug for PluginHost {
 impl PluginHost {
     /// The plugins of the folder that `config` names. Nothing is loaded yet, and nothing has to be there.
     pub fn new(config: Config, clock: Arc<dyn Clock>) -> Self {
+        let starter = config.process.clone().map(|process| Arc::new(Starter::new(process)));
         Self {
             config,
+            starter,
             clock,
             threads: Arc::default(),
             libraries: Libraries::default(),
@@ -84,7 +84,7 @@ impl PluginHost {
     /// As for any plugin: its declaration or its configuration has the wrong shape.
     pub fn register(&self, plugin: &'static Plugin) -> Result<(), PortError> {
         library::check(plugin, "register a driver of this program")?;
-        let driver = Arc::new(self.driver(plugin)?);
+        let driver = self.driver(plugin)?;
         self.state().linked.push(driver);
         Ok(())
     }
@@ -96,7 +96,7 @@ impl PluginHost {
     ///
     /// As for any plugin that cannot be loaded; `Refused` where the list cannot be written.
     pub fn allow(&self, file: &str) -> Result<Pin, PortError> {
-        let seen = library::look(&self.libraries, &folder::read(&self.config.dir, file)?)?;
+        let seen = self.look(&folder::read(&self.config.dir, file)?)?;
         let pin = Pin {
             name: seen.declaration.name,
             version: seen.declaration.version,
@@ -133,9 +133,7 @@ impl PluginHost {
     pub fn inspect(&self, name: &str) -> Result<Inspection, PortError> {
         let lock = Lock::read(&self.config.dir)?;
         match self.choose(name, &lock) {
-            Some(Found::Pinned(pin)) => {
-                library::look(&self.libraries, &folder::read_pinned(&self.config.dir, &pin)?)
-            }
+            Some(Found::Pinned(pin)) => self.look(&folder::read_pinned(&self.config.dir, &pin)?),
             _ => Err(self.not_found(name, name, &lock)),
         }
     }
@@ -154,9 +152,31 @@ impl PluginHost {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn driver(&self, plugin: &'static Plugin) -> Result<PluginDriver, PortError> {
+    /// Looks into a library, in a process of its own where there are processes.
+    fn look(&self, checked: &Checked) -> Result<Inspection, PortError> {
+        match &self.starter {
+            Some(starter) => process::look(starter, checked),
+            None => library::look(&self.libraries, checked),
+        }
+    }
+
+    fn driver(&self, plugin: &'static Plugin) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let (clock, threads) = (self.clock.clone(), self.threads.clone());
-        PluginDriver::new(plugin, |name| self.config.of(name), clock, threads)
+        Ok(Arc::new(PluginDriver::new(plugin, |name| self.config.of(name), clock, threads)?))
+    }
+
+    /// The driver of a library, in this process or in others.
+    fn open(&self, pin: &Pin, checked: &Checked) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        if self.config.runner(&pin.name) == Runner::InProcess {
+            return self.driver(self.libraries.open(checked)?);
+        }
+        let Some(starter) = &self.starter else {
+            let what =
+                "it runs in processes of its own, and the configuration names no program for them";
+            return Err(PortError::new(&RUNNER, format!("load plugin `{pin}`"), what));
+        };
+        let config = |name: &str| self.config.of(name);
+        Ok(Arc::new(ProcessDriver::new(starter, checked, config, self.clock.clone())?))
     }
 
     fn choose(&self, wanted: &str, lock: &Lock) -> Option<Found> {
@@ -173,26 +193,24 @@ impl PluginHost {
             .max_by(|a, b| newer(a.version(), b.version()))
     }
 
-    fn load(&self, pin: &Pin) -> Result<Arc<PluginDriver>, PortError> {
-        let doing = || format!("load plugin `{pin}`");
-        let key = (pin.name.clone(), pin.version.clone());
+    fn load(&self, pin: &Pin) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let sha256 = pin.sha256.to_ascii_lowercase();
         let mut state = self.state();
-        if let Some(loaded) = state.loaded.get(&key) {
-            if loaded.sha256.eq_ignore_ascii_case(&pin.sha256) {
-                return Ok(loaded.driver.clone());
-            }
-            let what = format!("SHA-256 {} is in use, {} is allowed", loaded.sha256, pin.sha256);
-            return Err(PortError::new(&REPLACED, doing(), what));
-        }
-        let checked = folder::read_pinned(&self.config.dir, pin)?;
-        let driver = Arc::new(self.driver(self.libraries.open(&checked)?)?);
+        let driver = if let Some(driver) = state.loaded.get(&sha256) {
+            driver.clone()
+        } else {
+            let checked = folder::read_pinned(&self.config.dir, pin)?;
+            self.open(pin, &checked)?
+        };
         let says = driver.declaration();
         if (&says.name, &says.version) != (&pin.name, &pin.version) {
             let what = format!("it calls itself `{}@{}`", says.name, says.version);
-            return Err(PortError::new(&MISNAMED, doing(), what));
+            return Err(PortError::new(&MISNAMED, format!("load plugin `{pin}`"), what));
         }
-        tracing::info!(plugin = %pin, sha256 = pin.sha256, "plugin loaded");
-        state.loaded.insert(key, Loaded { sha256: checked.sha256, driver: driver.clone() });
+        if state.loaded.insert(sha256, driver.clone()).is_none() {
+            let runner = self.config.runner(&pin.name);
+            tracing::info!(plugin = %pin, sha256 = pin.sha256, ?runner, "plugin loaded");
+        }
         Ok(driver)
     }
 

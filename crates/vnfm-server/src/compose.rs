@@ -28,7 +28,7 @@ use vnfm_core::ports::{Clock, StoreError};
 use vnfm_core::{Drivers, Engine, EngineParts, Limits};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_openstack::OpenStack;
-use vnfm_plugin_host::{Config as PluginsConfig, PluginConfig, PluginHost};
+use vnfm_plugin_host::PluginHost;
 use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
 
 /// A running server.
@@ -107,15 +107,7 @@ impl Server {
 fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {
     let dir = config.plugins.dir.clone().unwrap_or_else(|| config.data.join("plugins"));
     make_private(&dir)?;
-    let configured = config.plugins.config.iter();
-    let plugins = PluginsConfig {
-        dir,
-        plugins: configured
-            .map(|(name, config)| (name.clone(), PluginConfig { config: config.clone() }))
-            .collect(),
-        implementations: config.plugins.implementations.clone(),
-    };
-    Ok(PluginHost::new(plugins, clock.clone()))
+    Ok(PluginHost::new(config.plugins.for_host(dir), clock.clone()))
 }
 
 fn engine(

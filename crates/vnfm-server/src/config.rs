@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use vnfm_plugin_host::{PluginConfig, ProcessConfig, ProcessLimits, Runner, Users};
 use vnfm_types::Secret;
 
 /// SOL003 VNF Manager: one binary, one folder of data.
@@ -82,6 +83,23 @@ pub struct Plugins {
     pub implementations: BTreeMap<String, String>,
     /// Configuration of a plugin, by its name.
     pub config: BTreeMap<String, Value>,
+    /// Where the hooks of a plugin run, by its name: `process`, or `in-process`. Our own plugins run in the
+    /// server's process, all others in processes of their own, unless it is said otherwise here.
+    pub runners: BTreeMap<String, Runner>,
+    /// How those processes are started.
+    pub process: Process,
+}
+
+/// How the processes of hooks are started.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Process {
+    /// A `vnfm-plugin-runner`; this program itself where absent.
+    pub program: Option<PathBuf>,
+    /// Numbers of users that they run as, where the server runs as root.
+    pub users: Option<Users>,
+    /// What each of them may use.
+    pub limits: ProcessLimits,
 }
 
 /// Time and size limits.
@@ -122,6 +140,38 @@ const PORT: u16 = 9890;
 
 /// What [`Plugins::implementations`] holds where the configuration names none.
 const IMPLEMENTATIONS: &[(&str, &str)] = &[("mgmt-drivers-kubernetes", "kubernetes-cluster")];
+
+/// Plugins that come with this server and are trusted as it is.
+const OURS: &[&str] = &["kubernetes-cluster"];
+
+impl Plugins {
+    /// As the plugin host takes it; libraries lie in `dir`.
+    pub(crate) fn for_host(&self, dir: PathBuf) -> vnfm_plugin_host::Config {
+        let mut plugins: BTreeMap<String, PluginConfig> = BTreeMap::new();
+        for name in OURS {
+            plugins.entry((*name).to_owned()).or_default().runner = Runner::InProcess;
+        }
+        for (name, runner) in &self.runners {
+            plugins.entry(name.clone()).or_default().runner = *runner;
+        }
+        for (name, config) in &self.config {
+            plugins.entry(name.clone()).or_default().config = config.clone();
+        }
+        let own = || (OWN_PROGRAM.into(), vec![RUNNER_MODE.to_owned()]);
+        let other = |program| (program, Vec::new());
+        let (program, arguments) = self.process.program.clone().map_or_else(own, other);
+        let users = self.process.users.unwrap_or_default();
+        let limits = self.process.limits;
+        let process = Some(ProcessConfig { program, arguments, users, limits });
+        let implementations = self.implementations.clone();
+        vnfm_plugin_host::Config { dir, plugins, implementations, process }
+    }
+}
+
+/// The program that runs, even where its file was replaced meanwhile.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+/// The first argument of this program where it runs one hook and nothing else.
+pub const RUNNER_MODE: &str = "plugin-runner";
 
 impl Config {
     /// Puts flags, environment and file together.
@@ -238,6 +288,32 @@ mod tests {
         let path = file.path().to_str().unwrap();
         let given = load(&["--config", path, "--data", "d"]).unwrap().plugins.implementations;
         assert_eq!(given.into_iter().collect::<Vec<_>>(), [("a".to_owned(), "b".to_owned())]);
+    }
+
+    #[test]
+    fn plugins_of_others_run_in_processes_unless_it_is_said_otherwise() {
+        use vnfm_plugin_host::Runner::{InProcess, Process};
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let text = "plugins: {runners: {acme: in-process, kubernetes-cluster: process}, config: {other: {a: 1}}, \
+                    process: {limits: {memory_mib: 100}}}";
+        writeln!(file, "{text}").unwrap();
+        let path = file.path().to_str().unwrap();
+        let of = |arguments: &[&str]| {
+            load(&[arguments, &["--data", "d"]].concat()).unwrap().plugins.for_host("d".into())
+        };
+        let runner = |config: &vnfm_plugin_host::Config, name: &str| {
+            config.plugins.get(name).map(|plugin| plugin.runner).unwrap_or_default()
+        };
+        let default = of(&[]);
+        assert_eq!(runner(&default, "kubernetes-cluster"), InProcess);
+        assert_eq!(runner(&default, "acme"), Process);
+        let given = of(&["--config", path]);
+        assert_eq!(runner(&given, "kubernetes-cluster"), Process);
+        assert_eq!((runner(&given, "acme"), runner(&given, "other")), (InProcess, Process));
+        assert_eq!(given.plugins["other"].config["a"], 1);
+        let process = given.process.unwrap();
+        assert_eq!((process.limits.memory_mib, process.limits.processes), (100, 128));
+        assert_eq!(process.arguments, ["plugin-runner"]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! `vnfm-server`: the binary around [`vnfm_server`]. It alone sets the subscriber, the TLS provider and signal
-//! handlers.
+//! handlers. As `vnfm-server plugin-runner` it is the process that one hook of a plugin runs in.
 
 use anyhow::Context as _;
 use clap::Parser as _;
@@ -7,9 +7,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 use vnfm_server::compose::Server;
-use vnfm_server::config::{Config, Flags};
+use vnfm_server::config::{Config, Flags, RUNNER_MODE};
 
 fn main() -> ExitCode {
+    // Hidden from `--help`: nobody starts it by hand.
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == RUNNER_MODE) {
+        return vnfm_plugin_host::plugin_runner();
+    }
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -2,16 +2,19 @@
 
 #![expect(clippy::unused_async, reason = "hooks are asynchronous, also those that do nothing well")]
 
+mod worse;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use vnfm_plugin_sdk::prelude::*;
 
 /// How it is to be made.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Config {
-    /// `refuse` or `panic`.
+    /// `refuse`, `panic` or `abort`.
     create: Option<String>,
 }
 
@@ -20,6 +23,15 @@ pub struct Config {
 pub struct Pipe {
     /// A named pipe; the hook blocks until somebody opens it for writing.
     path: String,
+}
+
+/// What else can be asked of `instantiate_start`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub struct Wrong {
+    /// What it does; it panics where nothing is said. [`worse`] lists the rest.
+    how: Option<String>,
+    /// A named pipe, for what happens after the end.
+    path: Option<String>,
 }
 
 /// The driver.
@@ -32,6 +44,7 @@ impl MgmtDriver for Misbehaving {
         match config.create.as_deref() {
             Some("refuse") => Err(DriverError::new("no-mood", "I will not")),
             Some("panic") => panic!("no driver today"),
+            Some("abort") => std::process::abort(),
             _ => Ok(Self),
         }
     }
@@ -52,10 +65,21 @@ impl MgmtDriver for Misbehaving {
 impl Misbehaving {
     async fn panics(
         self: Arc<Self>,
-        _: HookContext,
-        request: HookRequest<NoParams>,
+        cx: HookContext,
+        request: HookRequest<Wrong>,
     ) -> Result<Effects, DriverError> {
-        panic!("a bug on attempt {}", request.attempt)
+        let Wrong { how, path } = &request.additional_params;
+        match how.as_deref() {
+            None => panic!("a bug on attempt {}", request.attempt),
+            Some("late") => {
+                late(cx, path.clone().unwrap_or_default());
+                Ok(Effects::none())
+            }
+            Some(how) => {
+                cx.info(&format!("process {}", std::process::id()));
+                worse::be(how).await.map(|message| Effects::none().message(message))
+            }
+        }
     }
 
     async fn panics_later(
@@ -127,6 +151,23 @@ impl Misbehaving {
         }
         Ok(Effects::none().message(format!("counted in attempt {done}")).unregister_vim("cluster"))
     }
+}
+
+/// Waits for the pipe on a thread of its own, then asks for a service; the answer goes to a file beside it.
+fn late(cx: HookContext, pipe: String) {
+    std::thread::spawn(move || {
+        let _ = std::fs::read(&pipe);
+        cx.info("still here");
+        let mut asking = std::pin::pin!(cx.call::<NoParams>("progress", Vec::<u8>::new().into()));
+        let polled = asking.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let said = match polled {
+            Poll::Pending => "pending".to_owned(),
+            Poll::Ready(answer) => {
+                answer.map_or_else(|error| error.to_string(), |_| "served".into())
+            }
+        };
+        let _ = std::fs::write(format!("{pipe}.answer"), said);
+    });
 }
 
 struct Tells(HookContext);

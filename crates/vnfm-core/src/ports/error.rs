@@ -117,6 +117,11 @@ impl PortError {
         self.0.request_id.as_deref()
     }
 
+    /// What was to be done.
+    pub fn doing(&self) -> &str {
+        &self.0.doing
+    }
+
     /// The neighbour's last words.
     pub fn detail(&self) -> &str {
         &self.0.detail

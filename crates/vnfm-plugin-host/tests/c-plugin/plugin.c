@@ -2,6 +2,11 @@
  *
  * Its hook `instantiate_end` calls the host's service `progress`, waits for the answer and then answers effects.
  * With -DWRONG_… it breaks one rule of the boundary each, for the tests of the plugin host. */
+#if defined WRONG_FORK
+#define _DEFAULT_SOURCE
+#include <stdio.h>
+#include <unistd.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +54,24 @@ static uint32_t poll_hook(void *state, const VnfmContext *context, VnfmBuf *out)
   (void)hook;
   *out = copy("not an error in JSON");
   return VNFM_READY_ERR;
+#elif defined WRONG_FORK
+  char own[32];
+  (void)context;
+  (void)out;
+  snprintf(own, sizeof own, "process %d", (int)getpid());
+  hook->host.vtable->log(hook->host.context, VNFM_LOG_INFO, slice(own));
+  for (int told = 0; hook->asked == 0;) {
+    if (fork() >= 0 || told) continue;
+    hook->host.vtable->log(hook->host.context, VNFM_LOG_INFO, slice("no more"));
+    told = 1;
+  }
+  return VNFM_PENDING;
+#elif defined WRONG_SEGFAULT
+  (void)context;
+  (void)out;
+  (void)hook;
+  *(volatile int *)8 = 1;
+  return VNFM_READY_OK;
 #else
   VnfmBuf answer = {NULL, 0, 0, NULL};
   uint32_t status;
@@ -99,6 +122,15 @@ static VnfmFuture call(const void *self, VnfmHost host, VnfmSlice name, VnfmSlic
   return (VnfmFuture){hook, poll_hook, drop_hook};
 #endif
 }
+
+#if defined WRONG_INITIALISER
+__attribute__((constructor)) static void initialise(void) { abort(); }
+#elif defined WRONG_ENDLESS_INITIALISER
+__attribute__((constructor)) static void initialise(void) {
+  for (volatile int forever = 1; forever;) {
+  }
+}
+#endif
 
 static void drop_driver(const void *self) { (void)self; }
 

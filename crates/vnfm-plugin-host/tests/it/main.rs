@@ -7,5 +7,6 @@
 
 mod c;
 mod loading;
+mod processes;
 mod running;
 mod world;

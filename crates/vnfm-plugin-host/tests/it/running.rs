@@ -1,12 +1,12 @@
 //! Hooks that run, fail, panic, hang, and are cancelled: each ends alone.
 
 use crate::c;
-use crate::world::{AMPLE, Folder, RealClock, Remembering, built, request};
+use crate::world::{AMPLE, Folder, RUNNERS, RealClock, Remembering, built, request};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::{Effects, ErrorKind, HookRequest, MgmtDriver, MgmtDrivers, PortError};
-use vnfm_plugin_host::{Config, PluginHost};
+use vnfm_plugin_host::{Config, PluginHost, Runner};
 use vnfm_plugin_sdk::static_driver;
 
 const MISBEHAVING: &str = "fixture-misbehaving";
@@ -27,16 +27,20 @@ impl Stage {
     }
 
     fn misbehaving() -> Self {
+        Self::misbehaving_in(Runner::InProcess)
+    }
+
+    fn misbehaving_in(runner: Runner) -> Self {
         let folder = Folder::new();
         folder.put(&built(MISBEHAVING), "m.so");
-        let plugins = folder.host();
+        let plugins = folder.host_of(runner);
         Self::new(folder, plugins, "m.so")
     }
 
-    fn in_c(defines: &[&str]) -> Self {
+    fn in_c(defines: &[&str], runner: Runner) -> Self {
         let folder = Folder::new();
         c::plugin(folder.path(), "c.so", defines);
-        let plugins = folder.host();
+        let plugins = folder.host_of(runner);
         Self::new(folder, plugins, "c.so")
     }
 
@@ -82,51 +86,60 @@ async fn the_template_does_its_work_through_the_boundary() {
 
 #[tokio::test]
 async fn a_plugin_in_c_runs_and_waits_for_a_service() {
-    let stage = Stage::in_c(&[]);
-    let effects = stage.hook("instantiate_end").await.unwrap();
-    assert_eq!(effects.message.as_deref(), Some("done in C"));
-    assert_eq!(stage.host.logs(), ["info: hello from C"]);
-    let calls = stage.host.calls.lock().unwrap().clone();
-    assert_eq!(calls, [("progress".to_owned(), json!({"percent": 50, "message": "half"}))]);
-    assert_eq!(Arc::strong_count(&stage.host), 1, "the plugin gave its host back");
+    for runner in RUNNERS {
+        let stage = Stage::in_c(&[], runner);
+        let effects = stage.hook("instantiate_end").await.unwrap();
+        assert_eq!(effects.message.as_deref(), Some("done in C"));
+        assert_eq!(stage.host.logs(), ["info: hello from C"]);
+        let calls = stage.host.calls.lock().unwrap().clone();
+        assert_eq!(calls, [("progress".to_owned(), json!({"percent": 50, "message": "half"}))]);
+        assert_eq!(Arc::strong_count(&stage.host), 1, "the plugin gave its host back");
+    }
 }
 
 #[tokio::test]
 async fn an_answer_of_the_wrong_shape_is_a_clear_error() {
-    let cases = [
-        ("WRONG_JSON", "plugin.bad-answer", "EOF"),
-        ("WRONG_SHAPE", "plugin.bad-answer", "expected a sequence"),
-        ("WRONG_SCHEMA_VERSION", "plugin.bad-answer", "schemaVersion 9"),
-        ("WRONG_VIM", "plugin.bad-answer", "no name"),
-        ("WRONG_ERROR", "plugin.bad-answer", "wrong shape"),
-        ("WRONG_STATUS", "plugin.protocol", "77"),
-        ("WRONG_NULL_POLL", "plugin.protocol", "poll"),
-        ("WRONG_NULL_CALL", "plugin.protocol", "lacks `call`"),
-        ("WRONG_CREATE", "plugin.create-failed", "the licence ran out"),
-        ("WRONG_CREATE_STATUS", "plugin.protocol", "42"),
-    ];
-    for (define, name, word) in cases {
-        let stage = Stage::in_c(&[define]);
-        let error = stage.hook("instantiate_end").await.unwrap_err();
-        assert_eq!(error.name(), name, "{define}: {error}");
-        assert!(error.to_string().contains(word), "{define}: {error}");
-        assert!(error.to_string().contains("c-plugin@1.0.0"), "{define}: {error}");
+    for runner in RUNNERS {
+        let cases = [
+            ("WRONG_JSON", "plugin.bad-answer", "EOF"),
+            ("WRONG_SHAPE", "plugin.bad-answer", "expected a sequence"),
+            ("WRONG_SCHEMA_VERSION", "plugin.bad-answer", "schemaVersion 9"),
+            ("WRONG_VIM", "plugin.bad-answer", "no name"),
+            ("WRONG_ERROR", "plugin.bad-answer", "wrong shape"),
+            ("WRONG_STATUS", "plugin.protocol", "77"),
+            ("WRONG_NULL_POLL", "plugin.protocol", "poll"),
+            ("WRONG_NULL_CALL", "plugin.protocol", "lacks `call`"),
+            ("WRONG_CREATE", "plugin.create-failed", "the licence ran out"),
+            ("WRONG_CREATE_STATUS", "plugin.protocol", "42"),
+        ];
+        for (define, name, word) in cases {
+            let stage = Stage::in_c(&[define], runner);
+            let error = stage.hook("instantiate_end").await.unwrap_err();
+            assert_eq!(error.name(), name, "{define}: {error}");
+            assert!(error.to_string().contains(word), "{define}: {error}");
+            assert!(error.to_string().contains("c-plugin@1.0.0"), "{define}: {error}");
+        }
     }
 }
 
 #[tokio::test]
 async fn a_panic_ends_its_hook_and_says_where_it_was() {
-    let stage = Stage::misbehaving();
-    for (hook, text) in
-        [("instantiate_start", "a bug on attempt 1"), ("instantiate_end", "a bug after a call")]
-    {
-        let error = stage.hook(hook).await.unwrap_err();
-        assert_eq!((error.name(), error.kind()), ("plugin.panicked", ErrorKind::Broken));
-        assert!(error.detail().contains(text), "{error}");
-        assert!(error.detail().contains("src/lib.rs:"), "the place is named: {error}");
+    for runner in RUNNERS {
+        let stage = Stage::misbehaving_in(runner);
+        for (hook, text) in
+            [("instantiate_start", "a bug on attempt 1"), ("instantiate_end", "a bug after a call")]
+        {
+            let error = stage.hook(hook).await.unwrap_err();
+            assert_eq!((error.name(), error.kind()), ("plugin.panicked", ErrorKind::Broken));
+            assert!(error.detail().contains(text), "{error}");
+            assert!(error.detail().contains("src/lib.rs:"), "the place is named: {error}");
+        }
+        assert_eq!(
+            stage.hook("terminate_start").await.map(|_| ()).map_err(|e| e.to_string()),
+            Ok(())
+        );
+        stage.left_behind(0).await;
     }
-    assert_eq!(stage.hook("terminate_start").await.map(|_| ()).map_err(|e| e.to_string()), Ok(()));
-    stage.left_behind(0).await;
 }
 
 #[tokio::test]
@@ -149,26 +162,30 @@ async fn a_driver_that_refuses_or_panics_when_it_is_made_ends_one_hook() {
 
 #[tokio::test]
 async fn a_hooks_own_error_keeps_its_name_host_phase_and_last_words() {
-    let error = Stage::misbehaving().hook("heal_start").await.unwrap_err();
-    assert_eq!((error.name(), error.kind()), ("join-failed", ErrorKind::Unavailable));
-    assert_eq!(error.resource(), Some("worker1"));
-    assert_eq!(
-        error.to_string(),
-        "cannot run hook `heal_start` of plugin `fixture-misbehaving@0.1.0`: on `worker1` in phase `join`, exit \
-         code 1: the join ended with an error; last lines:\none\ntwo"
-    );
+    for runner in RUNNERS {
+        let error = Stage::misbehaving_in(runner).hook("heal_start").await.unwrap_err();
+        assert_eq!((error.name(), error.kind()), ("join-failed", ErrorKind::Unavailable));
+        assert_eq!(error.resource(), Some("worker1"));
+        assert_eq!(
+            error.to_string(),
+            "cannot run hook `heal_start` of plugin `fixture-misbehaving@0.1.0`: on `worker1` in phase `join`, exit \
+             code 1: the join ended with an error; last lines:\none\ntwo"
+        );
+    }
 }
 
 #[tokio::test]
 async fn an_undeclared_hook_and_a_deadline_of_yesterday_run_nothing() {
-    let stage = Stage::misbehaving();
-    let error = stage.hook("change_external_connectivity_end").await.unwrap_err();
-    assert_eq!(error.name(), "plugin.undeclared-hook");
-    assert!(error.to_string().contains("heal_start"), "it says what there is: {error}");
-    let mut late = request("heal_start", AMPLE);
-    late.deadline = "2020-01-01T00:00:00Z".parse().unwrap();
-    assert_eq!(stage.run(late).await.unwrap_err().name(), "plugin.deadline");
-    assert!(stage.host.services().is_empty());
+    for runner in RUNNERS {
+        let stage = Stage::misbehaving_in(runner);
+        let error = stage.hook("change_external_connectivity_end").await.unwrap_err();
+        assert_eq!(error.name(), "plugin.undeclared-hook");
+        assert!(error.to_string().contains("heal_start"), "it says what there is: {error}");
+        let mut late = request("heal_start", AMPLE);
+        late.deadline = "2020-01-01T00:00:00Z".parse().unwrap();
+        assert_eq!(stage.run(late).await.unwrap_err().name(), "plugin.deadline");
+        assert!(stage.host.services().is_empty());
+    }
 }
 
 #[tokio::test]
@@ -180,6 +197,32 @@ async fn a_hook_past_its_deadline_is_dropped() {
     let error = stage.run(request("heal_end", Duration::from_millis(100))).await.unwrap_err();
     assert_eq!(error.name(), "plugin.deadline", "a panic in drop changes nothing");
     stage.left_behind(0).await;
+}
+
+#[tokio::test]
+async fn a_plugin_that_asks_after_the_end_is_refused_and_told_so() {
+    let stage = Stage::misbehaving();
+    let pipe = stage.plugins.dir().join("late");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let hook = with("instantiate_start", AMPLE, json!({"how": "late", "path": &pipe}));
+    stage.run(hook).await.unwrap();
+    std::fs::write(&pipe, "it is over").unwrap();
+    let answer = pipe.with_extension("answer");
+    let answered = async {
+        loop {
+            match std::fs::read_to_string(&answer) {
+                Ok(said) if !said.is_empty() => break said,
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let said = tokio::time::timeout(AMPLE, answered).await.unwrap();
+    for word in ["the hook has ended", "instantiate_start", "fixture-misbehaving@0.1.0"] {
+        assert!(said.contains(word), "{said}");
+    }
+    assert!(stage.host.services().is_empty() && stage.host.logs().is_empty(), "nothing is served");
+    assert_eq!(Arc::strong_count(&stage.host), 1, "the host is not kept");
 }
 
 #[tokio::test]
@@ -217,22 +260,26 @@ async fn a_hook_that_does_not_return_from_poll_is_left_behind_counted_and_alone(
 
 #[tokio::test]
 async fn a_service_that_is_refused_is_an_error_that_the_hook_can_read() {
-    let effects = Stage::misbehaving().hook("terminate_start").await.unwrap();
-    let message = effects.message.unwrap();
-    assert!(message.contains("`ssh.rum`") && message.contains("unknown"), "{message}");
-    assert!(message.contains("hint: ask for another"), "{message}");
+    for runner in RUNNERS {
+        let effects = Stage::misbehaving_in(runner).hook("terminate_start").await.unwrap();
+        let message = effects.message.unwrap();
+        assert!(message.contains("`ssh.rum`") && message.contains("unknown"), "{message}");
+        assert!(message.contains("hint: ask for another"), "{message}");
+    }
 }
 
 #[tokio::test]
 async fn a_step_that_was_done_is_not_done_again() {
-    let stage = Stage::misbehaving();
-    let error = stage.hook("terminate_end").await.unwrap_err();
-    assert_eq!(error.name(), "first-time");
-    let mut again = request("terminate_end", AMPLE);
-    again.attempt = 2;
-    let effects = stage.run(again).await.unwrap();
-    assert_eq!(effects.message.as_deref(), Some("counted in attempt 1"));
-    assert_eq!(effects.unregister_vims, ["cluster"]);
+    for runner in RUNNERS {
+        let stage = Stage::misbehaving_in(runner);
+        let error = stage.hook("terminate_end").await.unwrap_err();
+        assert_eq!(error.name(), "first-time");
+        let mut again = request("terminate_end", AMPLE);
+        again.attempt = 2;
+        let effects = stage.run(again).await.unwrap();
+        assert_eq!(effects.message.as_deref(), Some("counted in attempt 1"));
+        assert_eq!(effects.unregister_vims, ["cluster"]);
+    }
 }
 
 #[tokio::test]
@@ -253,7 +300,7 @@ async fn a_linked_driver_is_called_like_a_loaded_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_hooks_run_side_by_side() {
-    let stage = Stage::in_c(&[]);
+    let stage = Stage::in_c(&[], Runner::InProcess);
     let many = (0..200).map(|_| stage.hook("instantiate_end"));
     let ended = futures::future::join_all(many).await;
     assert!(ended.iter().all(Result::is_ok));

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::Notify;
 use vnfm_core::ports::{Clock, Code, ErrorKind, HookHost, HookRequest, PortError};
-use vnfm_plugin_host::{Config, PluginConfig, PluginHost};
+use vnfm_plugin_host::{Config, PluginConfig, PluginHost, ProcessConfig, Runner};
 
 pub(crate) struct RealClock;
 
@@ -26,6 +26,11 @@ impl Clock for RealClock {
         Box::pin(std::future::pending())
     }
 }
+
+/// The program that runs hooks.
+pub(crate) const RUNNER: &str = env!("CARGO_BIN_EXE_vnfm-plugin-runner");
+/// Every place where hooks run.
+pub(crate) const RUNNERS: [Runner; 2] = [Runner::InProcess, Runner::Process];
 
 /// A plugin folder of our own, mode 0700.
 pub(crate) struct Folder(TempDir);
@@ -50,16 +55,40 @@ impl Folder {
     }
 
     pub(crate) fn config(&self) -> Config {
-        Config { dir: self.path().to_owned(), ..Config::default() }
+        self.config_of(Runner::InProcess)
+    }
+
+    /// The configuration where every plugin runs in one way.
+    pub(crate) fn config_of(&self, runner: Runner) -> Config {
+        let plugin =
+            |name: &str| (name.to_owned(), PluginConfig { runner, ..PluginConfig::default() });
+        let all = [
+            "c-plugin",
+            "fixture-misbehaving",
+            "gone",
+            "link",
+            "mgmt-template",
+            "other-name",
+            "outside",
+            "text",
+        ];
+        let plugins = all.into_iter().map(plugin).collect();
+        let process = (runner == Runner::Process).then(|| ProcessConfig::by(RUNNER));
+        Config { dir: self.path().to_owned(), plugins, process, ..Config::default() }
     }
 
     pub(crate) fn host(&self) -> PluginHost {
         PluginHost::new(self.config(), Arc::new(RealClock))
     }
 
+    pub(crate) fn host_of(&self, runner: Runner) -> PluginHost {
+        PluginHost::new(self.config_of(runner), Arc::new(RealClock))
+    }
+
     pub(crate) fn configured(&self, name: &str, config: Value) -> PluginHost {
-        let plugins = BTreeMap::from([(name.to_owned(), PluginConfig { config })]);
-        PluginHost::new(Config { plugins, ..self.config() }, Arc::new(RealClock))
+        let mut all = self.config();
+        all.plugins.entry(name.to_owned()).or_default().config = config;
+        PluginHost::new(all, Arc::new(RealClock))
     }
 }
 

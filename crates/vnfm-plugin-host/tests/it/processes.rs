@@ -1,0 +1,373 @@
+//! Hooks in processes of their own: whatever one does, it ends alone, and nothing of it is left.
+
+use crate::c;
+use crate::world::{AMPLE, Folder, RUNNER, RealClock, Remembering, built, request};
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use vnfm_core::ports::{Effects, ErrorKind, HookRequest, MgmtDriver, MgmtDrivers, PortError};
+use vnfm_plugin_host::{Config, PluginHost, ProcessConfig, ProcessLimits, Runner, Users};
+
+const MISBEHAVING: &str = "fixture-misbehaving";
+
+/// A plugin whose hooks run in processes.
+struct Stage {
+    plugins: PluginHost,
+    driver: Arc<dyn MgmtDriver>,
+    host: Arc<Remembering>,
+    _folder: Folder,
+}
+
+/// Small enough to be reached soon.
+const LIMITS: ProcessLimits =
+    ProcessLimits { memory_mib: 1024, cpu_seconds: 1, processes: 40, open_files: 64, file_mib: 1 };
+
+impl Stage {
+    fn new(change: impl FnOnce(&mut Config)) -> Self {
+        Self::of(
+            |folder| _ = std::fs::copy(built(MISBEHAVING), folder.join("m.so")).unwrap(),
+            change,
+        )
+    }
+
+    fn of(put: impl FnOnce(&Path), change: impl FnOnce(&mut Config)) -> Self {
+        let folder = Folder::new();
+        put(folder.path());
+        let mut config = folder.config_of(Runner::Process);
+        change(&mut config);
+        let plugins = PluginHost::new(config, Arc::new(RealClock));
+        let pin = plugins.allow("m.so").unwrap();
+        let driver = plugins.find(&pin.name, None).unwrap();
+        Self { plugins, driver, host: Arc::default(), _folder: folder }
+    }
+
+    fn small() -> Self {
+        Self::new(|config| config.process.as_mut().unwrap().limits = LIMITS)
+    }
+
+    async fn be(&self, how: &str, limit: Duration) -> Result<Effects, PortError> {
+        self.driver.call(wrong(how, limit), self.host.clone()).await
+    }
+
+    /// The process group of the last hook that said its number.
+    fn group(&self) -> String {
+        let logs = self.host.logs();
+        let said = logs.iter().rev().find_map(|line| line.strip_prefix("info: process "));
+        said.unwrap_or_else(|| panic!("no process in {logs:?}")).to_owned()
+    }
+
+    /// Nothing of the last hook is left, and the next one runs.
+    async fn goes_on(&self) {
+        nothing_is_left(&self.group());
+        let error = self.driver.call(request("heal_start", AMPLE), self.host.clone()).await;
+        assert_eq!(error.unwrap_err().name(), "join-failed");
+        assert_eq!(self.plugins.left_behind(), 0);
+    }
+}
+
+fn wrong(how: &str, limit: Duration) -> HookRequest {
+    let mut asked = request("instantiate_start", limit);
+    asked.additional_params.insert("how".into(), json!(how));
+    asked
+}
+
+/// The processes of a group that live, as `pid (name) state …`.
+fn living(group: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let stats = processes.filter_map(|p| std::fs::read_to_string(p.path().join("stat")).ok());
+    let of_group = |stat: &String| {
+        let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields.len() > 2 && fields[2] == group && !matches!(fields[0], "Z" | "X")
+    };
+    stats.filter(of_group).collect()
+}
+
+/// A killed process takes a moment to be gone.
+fn nothing_is_left(group: &str) {
+    let begun = Instant::now();
+    while !living(group).is_empty() {
+        assert!(begun.elapsed() < AMPLE, "left: {:?}", living(group));
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn what_ends_the_process_ends_one_hook_and_says_by_what() {
+    let stage = Stage::small();
+    for (how, name, kind, words) in [
+        (
+            "abort",
+            "plugin.crashed",
+            ErrorKind::Broken,
+            &["SIGABRT", "first words", "last words"][..],
+        ),
+        ("exit", "plugin.crashed", ErrorKind::Broken, &["exit code 7"]),
+        ("spin", "plugin.limit", ErrorKind::Refused, &["SIGXCPU", "more than 1 s on a processor"]),
+        ("allocate", "plugin.limit", ErrorKind::Refused, &["10737418240", "1024 MiB"]),
+        ("large file", "plugin.limit", ErrorKind::Refused, &["SIGXFSZ", "1 MiB"]),
+    ] {
+        let error = stage.be(how, AMPLE).await.unwrap_err();
+        assert_eq!((error.name(), error.kind()), (name, kind), "{how}: {error}");
+        let said = error.to_string();
+        let always = ["hook `instantiate_start`", "fixture-misbehaving@0.1.0", "in the middle"];
+        for word in always.iter().chain(words) {
+            assert!(said.contains(word), "{how}: `{word}` is not in: {said}");
+        }
+        stage.goes_on().await;
+    }
+}
+
+#[tokio::test]
+async fn a_segfault_ends_one_hook_while_another_one_runs_on() {
+    let folder = Folder::new();
+    c::plugin(folder.path(), "c.so", &["WRONG_SEGFAULT"]);
+    let plugins = folder.host_of(Runner::Process);
+    plugins.allow("c.so").unwrap();
+    let crashing = plugins.find("c-plugin", None).unwrap();
+    let other = Stage::small();
+    let mut running =
+        Box::pin(other.driver.call(request("scale_start", AMPLE), other.host.clone()));
+    tokio::select! {
+        ended = &mut running => panic!("it never ends: {ended:?}"),
+        () = other.host.asked.notified() => {}
+    }
+    for _ in 0..3 {
+        let host = Arc::new(Remembering::default());
+        let error = crashing.call(request("instantiate_end", AMPLE), host).await.unwrap_err();
+        assert_eq!(error.name(), "plugin.crashed");
+        assert!(error.to_string().contains("c-plugin@1.0.0"), "{error}");
+        assert!(error.detail().contains("SIGSEGV"), "{error}");
+        assert!(futures::poll!(&mut running).is_pending());
+    }
+}
+
+#[tokio::test]
+async fn an_endless_loop_is_killed_at_the_deadline() {
+    let stage = Stage::new(|_| {});
+    let error = stage.be("spin", Duration::from_millis(500)).await.unwrap_err();
+    assert_eq!((error.name(), error.kind()), ("plugin.deadline", ErrorKind::Unavailable));
+    let told = "it did not end within 0.5 s; it was killed in the middle of the hook";
+    assert_eq!(error.detail(), told);
+    stage.goes_on().await;
+}
+
+#[tokio::test]
+async fn a_fork_bomb_comes_to_its_limit_and_goes_at_the_deadline() {
+    let stage = Stage::of(
+        |folder| _ = c::plugin(folder, "m.so", &["WRONG_FORK"]),
+        |config| {
+            config.process.as_mut().unwrap().limits = ProcessLimits { cpu_seconds: 60, ..LIMITS }
+        },
+    );
+    let limit = Duration::from_secs(4);
+    let call = stage.driver.call(request("instantiate_end", limit), stage.host.clone());
+    let mut running = Box::pin(call);
+    let limited = async {
+        while !stage.host.logs().iter().any(|line| line == "info: no more") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        ended = &mut running => panic!("it comes to no limit: {ended:?}"),
+        () = limited => {}
+    }
+    let error = running.await.unwrap_err();
+    assert_eq!((error.name(), error.kind()), ("plugin.deadline", ErrorKind::Unavailable));
+    let many = error.detail().split("with ").nth(1).unwrap_or_else(|| panic!("{error}"));
+    let (many, rest) = many.split_once(' ').unwrap();
+    let many: u64 = many.parse().unwrap();
+    // Those that ended meanwhile count as long as nobody has waited for them.
+    assert!((2..=LIMITS.processes).contains(&many), "{error}");
+    assert_eq!(rest, "processes (its limit is 40)");
+    nothing_is_left(&stage.group());
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_takes_the_process_with_it() {
+    let stage = Stage::new(|_| {});
+    let mut running = Box::pin(stage.be("spin", AMPLE));
+    let logged = async {
+        while stage.host.logs().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        ended = &mut running => panic!("it never ends: {ended:?}"),
+        () = logged => {}
+    }
+    assert_eq!(living(&stage.group()).len(), 1);
+    drop(running);
+    stage.goes_on().await;
+}
+
+#[tokio::test]
+async fn what_a_hook_leaves_running_ends_with_it() {
+    let stage = Stage::small();
+    stage.be("daemon", AMPLE).await.unwrap();
+    stage.goes_on().await;
+}
+
+#[tokio::test]
+async fn a_hook_sees_nothing_of_the_engine() {
+    let stage = Stage::small();
+    let said = stage.be("look around", AMPLE).await.unwrap().message.unwrap();
+    let line = |begin: &str| {
+        let line = said.lines().find(|line| line.starts_with(begin));
+        line.unwrap_or_else(|| panic!("no `{begin}` in {said}"))
+            .split_whitespace()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(line("environment"), ["environment", "[]"]);
+    assert_eq!(line("folder"), ["folder", "/"]);
+    let files = line("files").join(" ");
+    let sockets: BTreeSet<_> =
+        line("files").into_iter().filter(|file| file.contains("socket:")).collect();
+    assert_eq!(sockets.len(), 1, "its own and no other: {files}");
+    assert!(files.starts_with("files [\"/dev/null\", \"pipe:"), "{files}");
+    assert_eq!(line("NoNewPrivs:")[1], "1");
+    assert_eq!(line("Seccomp:")[1], "2");
+    assert_eq!(line("Max core")[4..6], ["0", "0"]);
+    assert_eq!(line("Max address")[3], (1_u64 << 30).to_string());
+    assert_eq!(line("Max cpu")[3..5], ["1", "6"]);
+    if rustix::process::geteuid().is_root() {
+        let uid: u32 = line("Uid:")[1].parse().unwrap();
+        assert!((2_000_000_000..2_000_010_000).contains(&uid), "{uid}");
+        assert_eq!(line("Groups:").len(), 1, "{said}");
+        assert_eq!(line("Max processes")[2], "40");
+    }
+}
+
+#[tokio::test]
+async fn two_hooks_at_once_have_two_processes_and_two_users() {
+    let stage = Stage::small();
+    let (one, two) = tokio::join!(stage.be("look around", AMPLE), stage.be("look around", AMPLE));
+    let of = |effects: Result<Effects, PortError>, begin: &str| {
+        let said = effects.unwrap().message.unwrap();
+        said.lines().find(|line| line.starts_with(begin)).unwrap().to_owned()
+    };
+    let (one, two) = (one.unwrap(), two.unwrap());
+    assert_ne!(of(Ok(one.clone()), "Pid:"), of(Ok(two.clone()), "Pid:"));
+    if rustix::process::geteuid().is_root() {
+        assert_ne!(of(Ok(one), "Uid:"), of(Ok(two), "Uid:"));
+    }
+}
+
+#[tokio::test]
+async fn many_hooks_run_side_by_side_with_their_services() {
+    let folder = Folder::new();
+    c::plugin(folder.path(), "c.so", &[]);
+    let plugins = folder.host_of(Runner::Process);
+    plugins.allow("c.so").unwrap();
+    let driver = plugins.find("c-plugin", None).unwrap();
+    let host = Arc::new(Remembering::default());
+    let many = (0..20).map(|_| driver.call(request("instantiate_end", AMPLE), host.clone()));
+    let ended = futures::future::join_all(many).await;
+    assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+    assert_eq!(host.services().len(), 20);
+    assert_eq!(Arc::strong_count(&host), 1);
+}
+
+#[tokio::test]
+async fn a_driver_that_aborts_when_it_is_made_ends_one_hook_each_time() {
+    let stage = Stage::new(|config| {
+        config.plugins.get_mut(MISBEHAVING).unwrap().config = json!({"create": "abort"});
+    });
+    for _ in 0..2 {
+        let error = stage.driver.call(request("heal_start", AMPLE), stage.host.clone()).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.name(), "plugin.crashed");
+        assert!(error.detail().contains("while its driver was made by SIGABRT"), "{error}");
+    }
+}
+
+#[test]
+fn a_library_that_crashes_when_it_is_opened_is_refused_and_not_loaded_here() {
+    let folder = Folder::new();
+    c::plugin(folder.path(), "c.so", &["WRONG_INITIALISER"]);
+    let error = folder.host_of(Runner::Process).allow("c.so").unwrap_err();
+    assert_eq!(error.name(), "plugin.crashed");
+    assert!(error.to_string().contains("while its library was opened by SIGABRT"), "{error}");
+}
+
+#[test]
+fn a_runner_that_is_missing_or_is_none_is_named() {
+    let cases: [(ProcessConfig, &str, &str); 3] = [
+        (ProcessConfig::by("/no/such/runner"), "plugin.no-process", "`/no/such/runner`"),
+        (
+            by_shell("echo I am none >&2; exit 3"),
+            "plugin.crashed",
+            "exit code 3; last lines:\nI am none",
+        ),
+        (
+            by_shell("printf '\\377\\377\\377\\377\\377' >&0; cat <&0 >&2"),
+            "plugin.protocol",
+            "no message",
+        ),
+    ];
+    for (process, name, word) in cases {
+        let folder = Folder::new();
+        folder.put(&built(MISBEHAVING), "m.so");
+        let config = Config { process: Some(process), ..folder.config_of(Runner::Process) };
+        let error = PluginHost::new(config, Arc::new(RealClock)).allow("m.so").unwrap_err();
+        assert_eq!(error.name(), name, "{error}");
+        assert!(error.to_string().contains(word), "{error}");
+    }
+    let folder = Folder::new();
+    folder.put(&built(MISBEHAVING), "m.so");
+    folder.host().allow("m.so").unwrap();
+    let none = Config { process: None, ..folder.config_of(Runner::Process) };
+    let plugins = PluginHost::new(none, Arc::new(RealClock));
+    let error = plugins.find(MISBEHAVING, None).map(|_| ()).unwrap_err();
+    assert_eq!(error.name(), "plugin.no-process");
+}
+
+fn by_shell(script: &str) -> ProcessConfig {
+    let arguments = vec!["-c".into(), script.into()];
+    ProcessConfig { arguments, users: Users { first: 0, count: 0 }, ..ProcessConfig::by("/bin/sh") }
+}
+
+#[test]
+fn the_runner_is_for_nobody_else() {
+    let ran = Command::new(RUNNER).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(ran.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("vnfm starts it"), "{ran:?}");
+}
+
+/// An engine that says which process its hook has, and is then killed: not a test by itself.
+#[tokio::test]
+#[ignore = "started by the test below"]
+async fn an_engine_with_an_endless_hook() {
+    let stage = Stage::new(|_| {});
+    let mut running = Box::pin(stage.be("spin", AMPLE));
+    let told = async {
+        while stage.host.logs().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        println!("\ngroup {}", stage.group());
+    };
+    tokio::select! {
+        ended = &mut running => panic!("it never ends: {ended:?}"),
+        () = told => {}
+    }
+    running.await.unwrap();
+}
+
+#[test]
+fn an_engine_that_is_killed_takes_the_process_with_it() {
+    let mut engine = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "processes::an_engine_with_an_endless_hook", "--ignored", "--nocapture"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(engine.stdout.take().unwrap()).lines();
+    let mut lines = lines.map(Result::unwrap);
+    let group = lines.find_map(|line| Some(line.strip_prefix("group ")?.to_owned())).unwrap();
+    assert_eq!(living(&group).len(), 1);
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    nothing_is_left(&group);
+}
