@@ -9,6 +9,7 @@
 
 pub mod cloud;
 pub mod live;
+pub mod planted;
 pub mod programs;
 pub mod simulated;
 pub mod sources;

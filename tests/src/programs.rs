@@ -101,6 +101,8 @@ impl Server {
         let mut command = Command::new(program("vnfm-server"));
         command.args(["--listen", "127.0.0.1:0", "--data"]).arg(self.folder.join("data"));
         command.arg("--config").arg(self.folder.join("server.yaml")).env("VNFM_LOG", &self.log);
+        // Its temporary files are looked at with the rest.
+        command.env("TMPDIR", &self.folder);
         let (child, line) = start(&mut command, &self.log_file());
         self.child = Some(child);
         let url = line.split_whitespace().find(|word| word.starts_with("http"));

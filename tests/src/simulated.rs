@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::programs::{program, start};
@@ -49,6 +51,16 @@ impl Simulated {
     pub fn page(&self, page: &str) -> Vec<Value> {
         let mut answer = ureq::get(self.url(page)).call().unwrap();
         answer.body_mut().read_json::<Value>().unwrap().as_array().unwrap().clone()
+    }
+
+    /// Every file on every host: the host, the path, the content.
+    pub fn files(&self) -> Vec<(String, String, Vec<u8>)> {
+        let word = |file: &Value, name: &str| file[name].as_str().unwrap().to_owned();
+        let files = self.page("files").into_iter().map(|file| {
+            let content = STANDARD.decode(word(&file, "content")).unwrap();
+            (word(&file, "host"), word(&file, "path"), content)
+        });
+        files.collect()
     }
 
     /// Adds a line to the script of faults.

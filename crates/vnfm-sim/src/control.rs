@@ -6,6 +6,8 @@
 //! | `GET /books` | stock, calls, violations |
 //! | `GET /calls?after=N` | the calls whose number is above N |
 //! | `GET /calls` · `/left-behind` · `/violations` · `/clusters` | one page of it |
+//! | `GET /files` | every file on every host: `{"host", "path", "content"}`, in base64 |
+//! | `GET /tokens` | every token that a cluster has ever given: bearer and bootstrap tokens |
 //! | `GET`, `POST`, `DELETE /faults` | the script: read, add a rule (or a list of rules), forget |
 //! | `POST /actions` | `{"action": …}`: one of [`Action`] |
 
@@ -18,6 +20,7 @@ use tokio::net::TcpListener;
 
 use crate::books::Books;
 use crate::faults::{Faults, Rule};
+use crate::hosts::Hosts;
 use crate::http::{Desk, Listening, Neighbour, Reply, Request, Route};
 use crate::kubernetes::Clusters;
 use crate::openstack::Cloud;
@@ -40,6 +43,8 @@ enum Action {
     PowerOff { server: String },
     /// Changes a user's password, which ends the user's tokens.
     SetPassword { user: String, password: String },
+    /// Lets servers that boot from now on be entered by this login alone: by a password, by a key, or by either.
+    SetLogin { password: Option<String>, authorized_key: Option<String> },
     /// Ends every token.
     RevokeTokens,
     /// Sets a quota: `instances`, `network`, `port`.
@@ -59,6 +64,7 @@ struct Control {
     faults: Arc<Faults>,
     cloud: Arc<Cloud>,
     clusters: Arc<Clusters>,
+    hosts: Arc<Hosts>,
 }
 
 /// Serves the control API of a world.
@@ -69,6 +75,7 @@ pub(crate) fn serve(listener: TcpListener, world: &World) -> Listening {
         faults: world.faults().clone(),
         cloud: world.cloud().clone(),
         clusters: world.clusters().clone(),
+        hosts: world.hosts().clone(),
     };
     let desk = Desk { neighbour: Arc::new(control), books: Books::new(), faults: Faults::new() };
     crate::http::serve(listener, None, desk)
@@ -98,6 +105,8 @@ impl Neighbour for Control {
             (&Method::GET, ["left-behind"]) => json!(self.books.left_behind()),
             (&Method::GET, ["violations"]) => json!(self.books.violations()),
             (&Method::GET, ["clusters"]) => json!(self.clusters.list()),
+            (&Method::GET, ["files"]) => json!(self.hosts.all_files()),
+            (&Method::GET, ["tokens"]) => json!(self.clusters.tokens()),
             (&Method::GET, ["faults"]) => self
                 .faults
                 .script()
@@ -145,6 +154,10 @@ impl Control {
             Action::BreakServer { server } => self.cloud.break_server(&server),
             Action::PowerOff { server } => self.cloud.power_off(&server),
             Action::SetPassword { user, password } => self.cloud.set_password(&user, &password),
+            Action::SetLogin { password, authorized_key } => {
+                self.cloud.set_login(password, authorized_key);
+                true
+            }
             Action::RevokeTokens => {
                 self.cloud.revoke_tokens();
                 true

@@ -280,7 +280,8 @@ impl<'a> Story<'a> {
         let path = format!("{FOLDER}/init.yaml");
         let text = config::init(self.plan, facts.kubeadm(), token.reveal());
         master.put(Upload::new(&path, text), "init").await?;
-        master.step("init", &format!("kubeadm init --config {path}")).await?;
+        let line = format!("kubeadm init --config {path} --skip-token-print");
+        master.step_with("init", &path, &line).await?;
         Ok(token)
     }
 
@@ -337,7 +338,7 @@ impl<'a> Story<'a> {
             let text =
                 config::join(self.plan, worker.node, facts.kubeadm(), (token, &plane.ca_hash));
             worker.put(Upload::new(&path, text), "join").await?;
-            worker.step("join", &format!("kubeadm join --config {path}")).await?;
+            worker.step_with("join", &path, &format!("kubeadm join --config {path}")).await?;
         }
         self.tell(75, &format!("`{name}` has joined")).await;
         Ok(())
@@ -408,13 +409,8 @@ impl<'a> Story<'a> {
         master: &Machine<'_>,
         plane: &Plane,
     ) -> Result<(), DriverError> {
-        let ids = plane.tokens.iter().filter_map(|token| token.reveal().split('.').next());
-        let ids: Vec<_> = ids.collect();
-        let line = format!(
-            "kubeadm token delete --kubeconfig /etc/kubernetes/admin.conf {}",
-            ids.join(" ")
-        );
-        master.run("credentials", &line).await.map(|_| ())
+        let names: Vec<_> = plane.tokens.iter().filter_map(token_name).collect();
+        forget(master, &names).await
     }
 
     /// Logs in everywhere: for the vendor's script, which does the rest.
@@ -460,6 +456,23 @@ async fn new_token(master: &Machine<'_>) -> Result<Secret, DriverError> {
         config::TOKEN_TTL
     );
     Ok(Secret::new(master.run("init", &line).await?.stdout.trim()))
+}
+
+/// The name of the Kubernetes secret that makes a bootstrap token good.
+pub(crate) fn token_name(token: &Secret) -> Option<String> {
+    let id = token.reveal().split_once('.')?.0;
+    Some(format!("bootstrap-token-{id}"))
+}
+
+/// Deletes secrets of `kube-system`. That one is gone is as good: tokens end by themselves, and a control plane that
+/// was begun anew never had the first one's.
+pub(crate) async fn forget(master: &Machine<'_>, names: &[String]) -> Result<(), DriverError> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let line =
+        format!("{KUBECTL} -n kube-system delete --ignore-not-found secret {}", names.join(" "));
+    master.run("credentials", &line).await.map(|_| ())
 }
 
 /// A bootstrap token, `[a-z0-9]{6}.[a-z0-9]{16}`, from the kernel's randomness.

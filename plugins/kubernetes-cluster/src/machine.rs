@@ -159,7 +159,17 @@ impl<'a> Machine<'a> {
 
     /// Begins `argv` as step `name` and waits for its end, which must be 0.
     pub(crate) async fn step(&self, name: &str, argv: &str) -> Result<(), DriverError> {
-        let line = format!("{RUN} start {} {name} -- {argv}", self.plan.instance);
+        self.step_with(name, "", argv).await
+    }
+
+    /// The same; `file`, which holds a secret, is gone from the host when the step has ended, however it ends.
+    pub(crate) async fn step_with(
+        &self,
+        name: &str,
+        file: &str,
+        argv: &str,
+    ) -> Result<(), DriverError> {
+        let line = format!("{RUN} start {} {name} {file} -- {argv}", self.plan.instance);
         self.run(name, &line).await?;
         self.finish(name).await
     }

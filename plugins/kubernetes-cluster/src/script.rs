@@ -3,12 +3,16 @@
 //! It is given one argument, a file that only root can read with its parameters as lines `NAME='value'`; nothing
 //! of them is ever in a command line. On the control-plane node its answer counts: the JSON at the end of what it prints.
 //! What of it workers need (`SERVER`, `BOOTSTRAP_TOKEN`, `SSL_CA_CERT_HASH`) is among their parameters.
+//!
+//! No secret stays on a host: the parameters go with the step, its output once the answer is in a checkpoint, and a
+//! bootstrap token and a certificate key of kubeadm are made worthless at the end.
 
-use crate::install::{Access, Plane, Story, first_failure};
+use crate::install::{Access, Plane, Story, first_failure, forget, token_name};
 use crate::machine::{FOLDER, Machine, State};
 use crate::plan::{Node, Plan};
+use crate::words::is_token;
 use futures::future::join_all;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use vnfm_plugin_sdk::prelude::*;
 
@@ -16,8 +20,13 @@ const PHASE: &str = "script";
 /// Where the script lies: programs do not run below `/run` on many systems.
 const SCRIPT: &str = "/var/lib/vnfm/vendor.sh";
 
+/// The checkpoint with the answer.
+const ANSWER: &str = "script-answer";
+/// Where kubeadm keeps what a certificate key opens.
+const CERTIFICATES: &str = "kubeadm-certs";
+
 /// What the script prints.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Answer {
     server: String,
     bearer_token: Option<Secret>,
@@ -57,8 +66,7 @@ pub(crate) async fn install(
         master.put(Upload::artifact(&manifest, cni), PHASE).await?;
         parameters.push(("CNI_MANIFEST", &manifest));
     }
-    let text = run(master, path, &parameters).await?;
-    let answer = understand(master, &text)?;
+    let answer = ask(cx, master, path, &parameters).await?;
     story.tell(60, "the vendor's script on the workers").await;
     let runs = workers.iter().map(|worker| {
         let mut parameters = common(plan, worker.node, "worker");
@@ -67,9 +75,13 @@ pub(crate) async fn install(
         parameters.extend(token.map(|token| ("BOOTSTRAP_TOKEN", token)));
         parameters
             .extend(answer.ssl_ca_cert_hash.as_deref().map(|hash| ("SSL_CA_CERT_HASH", hash)));
-        async move { run(worker, path, &parameters).await.map(|_| ()) }
+        async move {
+            run(worker, path, &parameters).await?;
+            silence(worker).await
+        }
     });
     first_failure(join_all(runs).await)?;
+    forget(master, &answer.ends_with_us()).await?;
     story.tell(100, "the vendor's script has installed the cluster").await;
     Ok(answer.into_access())
 }
@@ -89,15 +101,41 @@ pub(crate) async fn join(
     parameters.push(("SERVER", &server));
     parameters.extend(plane.tokens.last().map(|token| ("BOOTSTRAP_TOKEN", token.reveal())));
     parameters.push(("SSL_CA_CERT_HASH", &plane.ca_hash));
-    run(worker, path, &parameters).await.map(|_| ())
+    run(worker, path, &parameters).await?;
+    silence(worker).await
 }
 
-/// Runs the script on one host, unless it ran there; returns what it printed.
+/// The answer of the control-plane node, now or from an earlier attempt.
+async fn ask(
+    cx: &HookContext,
+    master: &Machine<'_>,
+    path: &str,
+    parameters: &Parameters<'_>,
+) -> Result<Answer, DriverError> {
+    let answer = if let Some(known) = cx.checkpoint(ANSWER).await? {
+        known
+    } else {
+        run(master, path, parameters).await?;
+        let answer = understand(master, &master.output_of(PHASE).await?)?;
+        cx.save_checkpoint(ANSWER, &answer).await?;
+        answer
+    };
+    silence(master).await?;
+    Ok(answer)
+}
+
+/// Removes what the script printed.
+async fn silence(host: &Machine<'_>) -> Result<(), DriverError> {
+    let line = format!("rm -f {FOLDER}/{PHASE}/out {FOLDER}/{PHASE}/log");
+    host.run(PHASE, &line).await.map(|_| ())
+}
+
+/// Runs the script on one host, unless it ran there.
 async fn run(
     host: &Machine<'_>,
     path: &str,
     parameters: &Parameters<'_>,
-) -> Result<String, DriverError> {
+) -> Result<(), DriverError> {
     let state = host.state(PHASE).await?;
     if state == State::Running {
         host.finish(PHASE).await?;
@@ -105,9 +143,9 @@ async fn run(
         host.put(Upload::artifact(SCRIPT, path).mode("0700"), PHASE).await?;
         let file = format!("{FOLDER}/vendor.env");
         host.put(Upload::new(&file, lines(parameters)), PHASE).await?;
-        host.step(PHASE, &format!("{SCRIPT} {file}")).await?;
+        host.step_with(PHASE, &file, &format!("{SCRIPT} {file}")).await?;
     }
-    host.output_of(PHASE).await
+    Ok(())
 }
 
 /// What each host's script is told.
@@ -158,6 +196,16 @@ fn understand(master: &Machine<'_>, text: &str) -> Result<Answer, DriverError> {
 }
 
 impl Answer {
+    /// The cluster's secrets that let others join, as far as they are kubeadm's: what others make of the same names
+    /// ends as they say.
+    fn ends_with_us(&self) -> Vec<String> {
+        let token = self.bootstrap_token.as_ref().filter(|token| is_token(token.reveal()));
+        let key = self.certificate_key.as_ref().map_or("", Secret::reveal);
+        let is_key = key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let certificates = is_key.then(|| CERTIFICATES.to_owned());
+        token.and_then(token_name).into_iter().chain(certificates).collect()
+    }
+
     fn into_access(self) -> Access {
         let reveal = |secret: Secret| secret.reveal().to_owned();
         Access {

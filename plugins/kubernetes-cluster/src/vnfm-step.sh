@@ -1,7 +1,7 @@
 #!/bin/sh
 # vnfm-step: runs the long steps of an installation on their host, so that they outlive the connection that began them.
-#   vnfm-step start INSTANCE STEP -- COMMAND…   "started", or "running" if it runs already; the steps of one INSTANCE
-#                                               run one after another
+#   vnfm-step start INSTANCE STEP [FILE…] -- COMMAND…   "started", or "running" if it runs already; the steps of one
+#                                               INSTANCE run one after another; each FILE is gone when COMMAND has ended
 #   vnfm-step wait STEP SECONDS                 "absent", "running", "lost" or "done CODE", after SECONDS at the latest
 #   vnfm-step log STEP                          the last lines of what it wrote
 #   vnfm-step out STEP                          all that it wrote to standard output
@@ -14,7 +14,8 @@ yes() { if [ -e "$1" ]; then echo yes; else echo no; fi; }
 
 case ${1:-} in
 start)
-  instance=$2 step=$3; shift 4
+  instance=$2 step=$3 files=; shift 3
+  while [ "$1" != -- ]; do files="$files $1"; shift; done; shift
   dir=$base/$step; mkdir -p "$dir"
   exec 8>"$dir/lock"
   flock -n 8 || { echo running; exit 0; }
@@ -22,10 +23,11 @@ start)
   # Neither lock may pass on to daemons that the command leaves behind.
   setsid sh -c '
     exec 9>"$1"; flock 9
-    dir=$2; shift 2; code=0
+    dir=$2 files=$3; shift 3; code=0
     "$@" 8>&- 9>&- || code=$?
+    rm -f $files
     echo "$code" >"$dir/exit.new"; mv -f "$dir/exit.new" "$dir/exit"
-  ' vnfm-step "$base/$instance.lock" "$dir" "$@" </dev/null >"$dir/out" 2>"$dir/log" &
+  ' vnfm-step "$base/$instance.lock" "$dir" "$files" "$@" </dev/null >"$dir/out" 2>"$dir/log" &
   echo started ;;
 wait)
   dir=$base/$2

@@ -19,17 +19,24 @@ pub(crate) fn redact(text: &str, secrets: &[Secret]) -> String {
         .map(|word| {
             let bare = word.trim_end();
             let core = bare.trim_matches(['"', '\'', ',', '=', ':']);
-            if is_token(core) { word.replace(core, HIDDEN) } else { word.to_owned() }
+            if is_token(core) || is_bearer(core) {
+                word.replace(core, HIDDEN)
+            } else {
+                word.to_owned()
+            }
         })
         .collect()
 }
 
-fn is_token(word: &str) -> bool {
+/// Whether it is a bootstrap token, as kubeadm makes them.
+pub(crate) fn is_token(word: &str) -> bool {
     let plain = |part: &str| part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    let bootstrap = word
-        .split_once('.')
-        .is_some_and(|(id, rest)| id.len() == 6 && rest.len() == 16 && plain(id) && plain(rest));
-    bootstrap || (word.starts_with("eyJ") && word.len() > 40)
+    word.split_once('.')
+        .is_some_and(|(id, rest)| id.len() == 6 && rest.len() == 16 && plain(id) && plain(rest))
+}
+
+fn is_bearer(word: &str) -> bool {
+    word.starts_with("eyJ") && word.len() > 40
 }
 
 /// `sha256:…` of the public key of a CA's certificate, as `kubeadm join` pins it; `None` where it is no certificate.

@@ -1,34 +1,18 @@
-//! What was planted is nowhere to be found: no log at its loudest, no answer, no page of the database.
-
-use std::path::Path;
+//! What was planted is nowhere to be found: no log at its loudest, no answer, no page of the database, no command line
+//! or environment, no file on a host. What lets hosts join a cluster is worthless at the end.
 
 use serde_json::{Value, json};
-use vnfm_tests::stage::{Stage, VIM, VNF_A};
+use vnfm_tests::planted::{Planted, Processes, key_pair};
+use vnfm_tests::programs::until;
+use vnfm_tests::simulated::Simulated;
+use vnfm_tests::stage::{LONG, Stage, VIM, VNF_A};
 
 use super::stage;
 
 const VIM_PASSWORD: &str = "planted-vim-password-1f0c";
 const SSH_PASSWORD: &str = "planted-ssh-password-7b21";
+const REFUSED: &str = "planted-refused-password-c05a";
 const PROXY_PASSWORD: &str = "planted-proxy-password-9d3e";
-
-/// Every file below a folder that may hold what the server or the client wrote, with what it holds.
-fn written(folder: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
-        let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        let is_ours = name == "data" || name.starts_with("vnfm") || name == "server.log";
-        if path.is_dir() && (name == "data" || name == "packages") {
-            found.extend(written(&path));
-        } else if path.is_file() && is_ours {
-            found.push((name, std::fs::read(&path).unwrap()));
-        }
-    }
-    found
-}
-
-fn holds(bytes: &[u8], secret: &str) -> bool {
-    String::from_utf8_lossy(bytes).contains(secret)
-}
 
 /// Asks for every page that there is; `vnfmctl` keeps what it prints.
 fn ask_for_everything(stage: &Stage, ops: &[&str]) -> String {
@@ -61,50 +45,118 @@ fn ask_for_everything(stage: &Stage, ops: &[&str]) -> String {
     answers + &server.get("/vnfm/v1/plugins").to_string()
 }
 
-/// Fails where a secret is found; what a bearer token looks like counts as one.
-fn is_clean(stage: &Stage, answers: &str) {
-    let mut places = written(stage.server.folder());
-    for expected in ["server.log", "vnfmctl.log", "vnfm.db"] {
-        assert!(places.iter().any(|(name, _)| name == expected), "{expected} was not looked at");
+/// The server's files that hold a secret; the requests that the test itself has written are none of them.
+fn written(stage: &Stage, planted: &Planted) -> Vec<String> {
+    let folder = stage.server.folder();
+    for expected in ["server.log", "vnfmctl.log", "data/vnfm.db"] {
+        assert!(folder.join(expected).is_file(), "{expected} was not looked at");
     }
-    let log = &places.iter().find(|(name, _)| name == "server.log").unwrap().1;
-    assert!(holds(log, "TRACE"), "the log is not at its loudest");
-    places.push(("answers".to_owned(), answers.as_bytes().to_vec()));
-    for (name, bytes) in places {
-        for secret in [VIM_PASSWORD, SSH_PASSWORD, PROXY_PASSWORD, "eyJhbGci"] {
-            assert!(!holds(&bytes, secret), "`{secret}` is in {name}");
-        }
-    }
+    let log = std::fs::read(folder.join("server.log")).unwrap();
+    assert!(String::from_utf8_lossy(&log).contains("TRACE"), "the log is not at its loudest");
+    let mut found = planted.files(&[folder.to_owned()], &["world"]);
+    found.retain(|file| !file.ends_with(&format!("/{VNF_A}.json")));
+    found
+}
+
+/// Files on hosts that hold a secret, as `host:path`.
+fn on_hosts(sim: &Simulated, planted: &Planted) -> Vec<String> {
+    let files = sim.files();
+    assert!(files.iter().any(|(_, path, _)| path == "/etc/kubernetes/admin.conf"), "no hosts");
+    let with = files.iter().filter(|(_, _, content)| !planted.within(content).is_empty());
+    with.map(|(host, path, _)| format!("{host}:{path}")).collect()
+}
+
+/// The secrets that are known before anything begins.
+fn planted(private_key: &str) -> Planted {
+    let mut planted = Planted::default();
+    planted.add("VIM password", VIM_PASSWORD);
+    planted.add("SSH password", SSH_PASSWORD);
+    planted.add("refused password", REFUSED);
+    planted.add("private key", private_key);
+    planted
 }
 
 fn cluster_params(request: &mut Value) -> &mut Value {
     &mut request["additionalParams"]["k8s_cluster_installation_param"]
 }
 
+/// Instantiates VNF-A and looks at every process until that has ended.
+fn watched(stage: &Stage, request: &Value, state: &str, seen: &mut Processes) -> String {
+    let op = stage.instantiate(VNF_A, request);
+    let path = format!("/vnfm/v1/op_occs/{op}/progress");
+    until("the end of the operation", LONG, || {
+        seen.look();
+        let now = stage.server.get(&path)["operationState"].clone();
+        (now != "STARTING" && now != "PROCESSING").then_some(())
+    });
+    stage.ends_as(&op, state);
+    op
+}
+
 #[test]
-fn planted_secrets_are_in_no_log_answer_output_or_database_page() {
+fn planted_secrets_are_in_no_log_answer_output_database_page_command_line_or_file() {
     let (sim, stage) = stage(&[], "trace");
+    let (private_key, public_key) = key_pair(stage.server.folder());
+    let (mut planted, mut seen) = (planted(&private_key), Processes::default());
+    sim.act("set-login", &json!({"password": SSH_PASSWORD, "authorizedKey": public_key}));
     let (_, mut request) = stage.create_a("vnf-a-k8s-cluster");
     sim.act("set-password", &json!({"user": "nfv", "password": VIM_PASSWORD}));
     let updated = stage.server.feed(&["vim", "update", VIM, "--password-stdin"], VIM_PASSWORD);
     assert_eq!(updated.code, 0, "{updated:?}");
-    cluster_params(&mut request)["proxy"] = json!({"http_proxy": format!("http://user:{PROXY_PASSWORD}@127.0.0.1:1"), "no_proxy": "127.0.0.0/8"});
+    let params = cluster_params(&mut request);
+    params["proxy"] = json!({"http_proxy": format!("http://user:{PROXY_PASSWORD}@127.0.0.1:1"), "no_proxy": "127.0.0.0/8"});
+    params["master_node"]["password"] = json!(SSH_PASSWORD);
     // A host refuses this one: its error is looked at as well.
-    cluster_params(&mut request)["worker_node"]["password"] = json!(SSH_PASSWORD);
-    let failed = stage.instantiate(VNF_A, &request);
-    let end = stage.ends_as(&failed, "FAILED_TEMP");
+    params["worker_node"]["password"] = json!(REFUSED);
+    let failed = watched(&stage, &request, "FAILED_TEMP", &mut seen);
+    let end = stage.server.get(&format!("/vnfm/v1/op_occs/{failed}/progress"));
     let why = end["error"]["detail"].as_str().unwrap();
     assert!(why.contains("workerNode") && why.contains("refused password"), "{why}");
-    is_clean(&stage, &ask_for_everything(&stage, &[&failed]));
     let rolled = stage.server.run(&["op", "rollback", &failed, "--watch"]);
     assert_eq!(rolled.code, 0, "{rolled:?}");
-    cluster_params(&mut request)["worker_node"]["password"] = json!("secret");
-    let op = stage.instantiate(VNF_A, &request);
-    stage.ends_as(&op, "COMPLETED");
+
+    let worker = &mut cluster_params(&mut request)["worker_node"];
+    worker.as_object_mut().unwrap().remove("password");
+    worker["private_key"] = json!(private_key);
+    let op = watched(&stage, &request, "COMPLETED", &mut seen);
     stage.a_is_up(3);
-    is_clean(&stage, &ask_for_everything(&stage, &[&failed, &op]));
+    for token in sim.page("tokens") {
+        let what = if token.as_str().unwrap().starts_with("eyJ") { "bearer" } else { "bootstrap" };
+        planted.add(what, token.as_str().unwrap());
+    }
+    assert!(format!("{planted:?}").contains("bootstrap"), "no host has joined by a token");
+    let mut with_proxy = planted.clone();
+    with_proxy.add("proxy password", PROXY_PASSWORD);
+
+    let answers = ask_for_everything(&stage, &[&failed, &op]);
+    assert_eq!(with_proxy.within(answers.as_bytes()), [""; 0], "in an answer");
+    assert_eq!(written(&stage, &with_proxy), [""; 0], "in a file of the server");
+    let commands = json!(sim.page("calls")).to_string();
+    assert_eq!(with_proxy.within(commands.as_bytes()), [""; 0], "in a host's command line");
+    assert!(seen.saw("vnfm-server"), "the server was not looked at");
+    assert_eq!(seen.with(&with_proxy), [""; 0], "in a process");
+    assert_eq!(on_hosts(&sim, &planted), [""; 0], "on a host");
+
+    found_where_they_are_let_through(&sim, &stage, &with_proxy);
     stage.bring_down(VNF_A);
-    is_clean(&stage, "");
     stage.ends();
     sim.is_clean();
+}
+
+/// A host has to know its proxy, and what is sent as a description is shown as such: there the search finds.
+fn found_where_they_are_let_through(sim: &Simulated, stage: &Stage, planted: &Planted) {
+    let known = on_hosts(sim, planted);
+    assert!(known.iter().any(|file| file.ends_with("/90-vnfm-proxy.conf")), "{known:?}");
+    let package = stage.server.ctl(&["package", "list"])[0]["id"].clone();
+    let shown = ["--name", "shown", "--description", SSH_PASSWORD];
+    stage
+        .server
+        .ctl(&[&["vnf", "create", "--package", package.as_str().unwrap()], &shown[..]].concat());
+    let answer = stage.server.get("/vnflcm/v2/vnf_instances").to_string();
+    assert_eq!(planted.within(answer.as_bytes()), ["SSH password"]);
+    let files = written(stage, planted);
+    for name in ["/vnfmctl.log", "/data/vnfm.db"] {
+        assert!(files.iter().any(|file| file.contains(name)), "not in {name}: {files:?}");
+    }
+    stage.server.ctl(&["vnf", "delete", "shown"]);
 }

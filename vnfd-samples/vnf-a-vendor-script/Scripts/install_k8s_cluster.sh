@@ -75,7 +75,7 @@ access() {
     [ -n "$token" ] || sleep 1
   done
   key=$(kubeadm init phase upload-certs --upload-certs 2>/dev/null | tail -n 1)
-  bootstrap=$(kubeadm token create --ttl 30m)
+  bootstrap=$(kubeadm token create --ttl 15m)
   hash=$(openssl x509 -pubkey -noout -in /etc/kubernetes/pki/ca.crt | openssl pkey -pubin -outform DER | sha256sum | cut -d ' ' -f 1)
   ca=$(awk '{printf "%s\\n", $0}' /etc/kubernetes/pki/ca.crt)
   printf '{"server":"https://%s:6443","bearer_token":"%s","ssl_ca_cert":"%s","ssl_ca_cert_hash":"sha256:%s","certificate_key":"%s","bootstrap_token":"%s"}\n' \

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -203,7 +204,9 @@ async fn init(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
     host.settings().active.insert("kubelet".into());
     cluster.bootstrap_token_add(&token);
     host.lan.planes().insert(endpoint.clone(), cluster);
-    let join = join_command(&endpoint, &token, &ca);
+    let shown =
+        if wanted.flags.contains_key("skip-token-print") { "<value withheld>" } else { &token };
+    let join = join_command(&endpoint, shown, &ca);
     Ok(format!(
         "[init] Using Kubernetes version: {VERSION}\n[preflight] Running pre-flight checks\n\
          Your Kubernetes control-plane has initialized successfully!\n\n{join}"
@@ -310,11 +313,18 @@ fn token(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
             })
         }
         ["delete", ids @ ..] => {
-            let said = ids.iter().map(|id| {
+            let mut said = String::new();
+            for id in ids {
+                if !plane.bootstrap_token_valid(id) {
+                    let name = format!("bootstrap-token-{}", id.split('.').next().unwrap_or(id));
+                    return Err(format!(
+                        "failed to delete bootstrap token \"{id}\": secrets \"{name}\" not found\n"
+                    ));
+                }
                 plane.bootstrap_token_remove(id);
-                format!("bootstrap token \"{id}\" deleted\n")
-            });
-            Ok(lines(said))
+                let _ = writeln!(said, "bootstrap token \"{id}\" deleted");
+            }
+            Ok(said)
         }
         ["list"] => {
             let secrets =

@@ -22,6 +22,8 @@ struct Line<'a> {
     condition: &'a str,
     timeout: u64,
     all: bool,
+    /// What is not there is no error.
+    lenient: bool,
 }
 
 impl<'a> Line<'a> {
@@ -39,6 +41,7 @@ impl<'a> Line<'a> {
             };
             match flag {
                 "--all" => line.all = true,
+                "--ignore-not-found" => line.lenient = true,
                 "-n" | "--namespace" => line.namespace = value.or_else(|| args.next()),
                 "--kubeconfig" => line.kubeconfig = value.or_else(|| args.next()),
                 "-f" | "--filename" => line.file = value.or_else(|| args.next()),
@@ -229,6 +232,9 @@ fn delete(
     for name in names {
         let place = format!("{path}/{name}");
         if cluster.get_json(&place).is_none() {
+            if line.lenient {
+                continue;
+            }
             return Err(format!("Error from server (NotFound): {kind} \"{name}\" not found\n"));
         }
         cluster.delete(&place);

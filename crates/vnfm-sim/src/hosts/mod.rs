@@ -28,6 +28,8 @@ mod tests;
 use crate::books::{Books, Entry};
 use crate::faults::Faults;
 use crate::kubernetes::{Cluster, Clusters};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use host::Host;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -184,6 +186,20 @@ impl Hosts {
     /// Paths of all files on a machine's disk, for checkers.
     pub fn files(&self, server_id: &str) -> Vec<String> {
         self.host(server_id).map(|host| host.disk().paths()).unwrap_or_default()
+    }
+
+    /// Every file on every disk, for checkers: the host's name, the path, the content in base64.
+    pub fn all_files(&self) -> Vec<serde_json::Value> {
+        let hosts: Vec<_> = self.lan.hosts().values().cloned().collect();
+        let of_host = |host: Arc<Host>| {
+            let disk = host.disk();
+            let files = disk.paths().into_iter().filter_map(|path| {
+                let content = STANDARD.encode(disk.read(&path)?);
+                Some(serde_json::json!({ "host": host.spec().name, "path": path, "content": content }))
+            });
+            files.collect::<Vec<_>>()
+        };
+        hosts.into_iter().flat_map(of_host).collect()
     }
 
     fn host(&self, server_id: &str) -> Option<Arc<Host>> {

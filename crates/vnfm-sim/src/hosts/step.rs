@@ -26,7 +26,11 @@ pub(crate) async fn vnfm_step(shell: &Shell, argv: &[String]) -> Output {
     }
     let words: Vec<_> = argv.iter().skip(1).map(String::as_str).collect();
     match words.as_slice() {
-        ["start", _, name, "--", ..] => start(shell, name, argv[5..].to_vec()),
+        ["start", _, name, rest @ ..] if rest.contains(&"--") => {
+            let files = rest.iter().take_while(|word| **word != "--").count();
+            let secrets = argv[4..4 + files].to_vec();
+            start(shell, name, secrets, argv[5 + files..].to_vec())
+        }
         ["wait", name, seconds] => match find(host, name) {
             Some(step) => wait(&step, seconds.parse().unwrap_or(0)).await,
             None => Output::ok("absent\n"),
@@ -55,7 +59,7 @@ fn find(host: &Host, name: &str) -> Option<Arc<Step>> {
     host.steps().get(name).cloned()
 }
 
-fn start(shell: &Shell, name: &str, argv: Vec<String>) -> Output {
+fn start(shell: &Shell, name: &str, files: Vec<String>, argv: Vec<String>) -> Output {
     let host = shell.host.clone();
     let mut steps = host.steps();
     if steps.get(name).is_some_and(|step| step.ended().is_none()) {
@@ -70,6 +74,9 @@ fn start(shell: &Shell, name: &str, argv: Vec<String>) -> Output {
         let turn = host.turn.lock().await;
         let output = shell.program(&argv, &mut Input::nothing()).await;
         let code = output.code;
+        for file in &files {
+            host.disk().remove(file);
+        }
         *step.output.lock().unwrap_or_else(PoisonError::into_inner) = output;
         drop(turn);
         step.exit.send_replace(Some(code));

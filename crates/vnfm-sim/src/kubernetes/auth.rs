@@ -30,6 +30,8 @@ pub(crate) struct Tokens {
     /// The administrator's.
     pub(crate) admin: String,
     issued: BTreeMap<String, Issued>,
+    /// Bootstrap tokens, those that are no longer good among them.
+    pub(crate) bootstraps: Vec<String>,
 }
 
 /// What somebody wants to do.
@@ -43,7 +45,16 @@ pub(crate) struct Deed<'a> {
 
 impl Tokens {
     pub(crate) fn new() -> Self {
-        Self { admin: Uuid::new_v4().simple().to_string(), issued: BTreeMap::new() }
+        Self {
+            admin: Uuid::new_v4().simple().to_string(),
+            issued: BTreeMap::new(),
+            bootstraps: Vec::new(),
+        }
+    }
+
+    /// Everything that was ever given to anybody.
+    pub(crate) fn given(&self) -> Vec<String> {
+        self.issued.keys().chain(&self.bootstraps).cloned().collect()
     }
 
     /// A token of a service account, shaped as the real ones are; none if there is no such account.

@@ -150,6 +150,12 @@ impl Clusters {
         running.iter().map(show).collect()
     }
 
+    /// Every token that the clusters have ever given, for checkers.
+    pub fn tokens(&self) -> Vec<String> {
+        let running: Vec<Arc<Cluster>> = hold(&self.running).values().cloned().collect();
+        running.iter().flat_map(|cluster| cluster.tokens().given()).collect()
+    }
+
     /// Ends every cluster.
     pub(crate) fn stop_all(&self) {
         for cluster in std::mem::take(&mut *hold(&self.running)).into_values() {
@@ -298,6 +304,7 @@ impl Cluster {
 
     /// A bootstrap token (`id.secret`) becomes valid: a secret of `kube-system`, as in a real cluster.
     pub fn bootstrap_token_add(&self, token: &str) {
+        self.tokens().bootstraps.push(token.to_owned());
         let (id, secret) = token.split_once('.').unwrap_or((token, ""));
         seeds::bootstrap_token(&mut self.store(), (id, secret));
     }

@@ -65,6 +65,8 @@ pub struct Cloud {
     pub(crate) options: CloudOptions,
     pub(crate) superseded: watch::Sender<u64>,
     block: [u8; 2],
+    /// Password and key of servers that boot from now on, where a checker has planted them.
+    login: Mutex<Option<(Option<String>, Option<String>)>>,
     state: Mutex<State>,
     turns: Mutex<BTreeMap<String, Arc<Turn<()>>>>,
     addresses: OnceLock<BTreeMap<&'static str, String>>,
@@ -96,6 +98,7 @@ impl Cloud {
             options,
             superseded: watch::Sender::new(0),
             block,
+            login: Mutex::default(),
             state: Mutex::new(State::seeded(block)),
             turns: Mutex::default(),
             addresses: OnceLock::new(),
@@ -191,6 +194,12 @@ impl Cloud {
         true
     }
 
+    /// The login that servers have which boot from now on.
+    pub fn set_login(&self, password: Option<String>, authorized_key: Option<String>) {
+        *self.login.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((password, authorized_key));
+    }
+
     /// Ends every token.
     pub fn revoke_tokens(&self) {
         self.state().tokens.clear();
@@ -266,11 +275,12 @@ impl Cloud {
             .as_deref()
             .and_then(|name| state.find("keypair", name))
             .map(|key| text(key, "public_key").to_owned());
-        let user = HostUser {
-            name: "ubuntu".into(),
-            password: Some("secret".into()),
-            authorized_keys: key.into_iter().collect(),
+        let planted = self.login.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (password, key) = match planted {
+            Some((password, planted)) => (password, key.into_iter().chain(planted).collect()),
+            None => (Some("secret".into()), key.into_iter().collect()),
         };
+        let user = HostUser { name: "ubuntu".into(), password, authorized_keys: key };
         Some((
             HostSpec {
                 server_id: id.to_owned(),

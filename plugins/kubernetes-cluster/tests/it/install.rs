@@ -149,3 +149,32 @@ async fn the_end_unregisters_what_this_instance_registered() {
     let effects = lab.run(request, None).await.unwrap().unwrap();
     assert_eq!(effects.unregister_vims, ["vim-of-a"]);
 }
+
+/// Every file on the hosts that holds `text`.
+fn files_with(lab: &Lab, text: &str) -> Vec<String> {
+    let hosts = ["m1", "w1", "w2"].map(|name| format!("server-{name}"));
+    let all = hosts
+        .iter()
+        .flat_map(|host| lab.hosts.files(host).into_iter().map(move |path| (host.clone(), path)));
+    let holds = |host: &str, path: &str| {
+        let content = lab.hosts.file(host, path).unwrap_or_default();
+        String::from_utf8_lossy(&content).contains(text)
+    };
+    all.filter(|(host, path)| holds(host, path)).map(|(host, path)| host + ":" + &path).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_control_plane_that_was_begun_twice_leaves_no_token_and_no_file_with_one() {
+    let lab = Lab::new().await;
+    let fault =
+        Fault::Exit { exit: 1, stderr: "error execution phase wait-control-plane\n".into() };
+    lab.faults.arm(Rule::new("host.exec", fault).on("m1: kubeadm init"));
+    let error = lab.install().await.unwrap_err();
+    assert_eq!(error.name(), "init-failed", "{error}");
+    assert_eq!(files_with(&lab, "\"token\""), [""; 0], "after a failure");
+    let effects = lab.install().await.unwrap();
+    lab.check(&effects);
+    assert_eq!(files_with(&lab, "\"token\""), [""; 0]);
+    let token = effects.register_vims[0].access_info["bearer_token"].as_str().unwrap();
+    assert_eq!(files_with(&lab, token), [""; 0]);
+}

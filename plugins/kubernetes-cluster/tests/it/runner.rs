@@ -60,6 +60,21 @@ fn a_step_is_begun_once_and_its_end_is_seen() {
 }
 
 #[test]
+fn a_file_with_a_secret_is_gone_when_its_step_has_ended_however_it_ended() {
+    let folder = Folder::new();
+    for (code, name) in [("0", "well"), ("3", "badly")] {
+        let file = folder.0.join(format!("{name}.yaml"));
+        std::fs::write(&file, "token: planted").unwrap();
+        let (path, script) =
+            (file.to_str().unwrap(), format!("cat {}; exit {code}", file.display()));
+        folder.step(&["start", "inst-1", name, path, "--", "sh", "-c", &script]);
+        assert_eq!(folder.step(&["wait", name, "60"]), format!("done {code}\n"));
+        assert_eq!(folder.step(&["out", name]), "token: planted", "it was there for the command");
+        assert!(!file.exists(), "{name}");
+    }
+}
+
+#[test]
 fn a_daemon_that_a_step_leaves_behind_holds_nothing() {
     let folder = Folder::new();
     let pid = folder.0.join("pid");

@@ -1,6 +1,7 @@
 //! The vendor's own script in the package.
 
 use crate::lab::Lab;
+use vnfm_sim::faults::{Fault, Rule};
 
 const GOOD: &str = r#"#!/bin/sh
 # Installs the cluster; chats, then answers.
@@ -43,6 +44,36 @@ async fn it_runs_on_every_host_and_its_answer_counts() {
         1,
         "what has ended well is not run again"
     );
+}
+
+/// Makes a cluster as kubeadm does, and hands out what lets others join.
+const KUBEADM: &str = r#"#!/bin/sh
+sysctl -q -w net.ipv4.ip_forward=1
+kubeadm init >/dev/null
+echo '{"server": "https://10.0.0.5:6443", "bearer_token": "vendor-token", "certificate_key": "KEY", "bootstrap_token": "abcdef.0123456789abcdef"}'
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_lets_others_join_ends_with_the_hook() {
+    let mut lab = Lab::new().await;
+    let script = KUBEADM.replace("KEY", &"0123456789abcdef".repeat(4));
+    lab.package.insert("Scripts/install.sh".into(), script.into());
+    lab.faults.arm(
+        Rule::new("host.exec", Fault::Exit { exit: 7, stderr: "not yet".into() })
+            .on("w2: /var/lib/vnfm/vendor.sh"),
+    );
+    assert_eq!(lab.install().await.unwrap_err().name(), "script-failed");
+    let cluster = lab.cluster();
+    cluster.bootstrap_token_add("abcdef.0123456789abcdef");
+    let kept = r#"{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "kubeadm-certs", "namespace": "kube-system"}}"#;
+    cluster.apply(kept).unwrap();
+    lab.install().await.unwrap();
+    assert_eq!(lab.count("m1", "/var/lib/vnfm/vendor.sh"), 1, "its answer was kept");
+    assert!(!cluster.bootstrap_token_valid("abcdef.0123456789abcdef"));
+    assert!(cluster.get_json("/api/v1/namespaces/kube-system/secrets/kubeadm-certs").is_none());
+    for host in ["server-m1", "server-w1", "server-w2"] {
+        assert!(lab.hosts.file(host, "/run/vnfm/vendor.env").is_none(), "{host}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,188 @@
+//! Secrets that were planted, and the search for them: as they are, in base64 wherever they stand in what was
+//! encoded, with their line breaks as JSON spells them, and each long line of a key alone.
+//!
+//! What a search does not find says nothing unless it is known to find: a test lets one secret through on purpose.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+
+/// Secrets by what they are.
+#[derive(Clone, Default)]
+pub struct Planted(BTreeMap<String, BTreeSet<String>>);
+
+impl std::fmt::Debug for Planted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// A secret that is shorter could be found where it is not.
+const SHORTEST: usize = 12;
+
+impl Planted {
+    /// Adds a secret.
+    pub fn add(&mut self, what: &str, secret: &str) {
+        assert!(secret.len() >= SHORTEST, "{what} is too short to be searched for");
+        let shapes = self.0.entry(what.to_owned()).or_default();
+        let lines = secret.lines().filter(|line| line.len() > 20 && !line.starts_with("-----"));
+        for text in std::iter::once(secret).chain(lines) {
+            shapes.extend([text.to_owned(), text.replace('\n', "\\n")]);
+            shapes.extend(encoded(text));
+        }
+    }
+
+    /// What of them is in these bytes.
+    #[must_use]
+    pub fn within(&self, bytes: &[u8]) -> Vec<&str> {
+        let text = String::from_utf8_lossy(bytes);
+        let found = self.0.iter().filter(|(_, shapes)| shapes.iter().any(|one| text.contains(one)));
+        found.map(|(what, _)| what.as_str()).collect()
+    }
+
+    /// The files below these folders that hold one of them; `past` are names of folders that are left out.
+    #[must_use]
+    pub fn files(&self, folders: &[PathBuf], past: &[&str]) -> Vec<String> {
+        let mut search = Command::new("grep");
+        search.args(["-rlaF", "--devices=skip", "-f", "-"]);
+        search.args(past.iter().map(|name| format!("--exclude-dir={name}")));
+        search.arg("--").args(folders.iter().filter(|folder| folder.exists()));
+        search.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = search.spawn().unwrap();
+        // A shape of many lines is many patterns: its lines are among the shapes anyway.
+        let shapes = self.0.values().flatten().filter(|shape| !shape.contains('\n'));
+        let patterns: String = shapes.map(|shape| format!("{shape}\n")).collect();
+        child.stdin.take().unwrap().write_all(patterns.as_bytes()).unwrap();
+        let found = child.wait_with_output().unwrap();
+        String::from_utf8_lossy(&found.stdout).lines().map(str::to_owned).collect()
+    }
+}
+
+/// Base64 of `text`, wherever it stands in what was encoded: what its neighbours change is left out.
+fn encoded(text: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for before in 0..3 {
+        let padded = [&vec![0; before][..], text.as_bytes()].concat();
+        // Of the last group only what this text alone decides.
+        let whole = padded.len() / 3 * 4;
+        let from = [0, 2, 3][before];
+        for engine in [&STANDARD, &URL_SAFE] {
+            all.push(engine.encode(&padded)[from..whole].to_owned());
+        }
+    }
+    all
+}
+
+/// Command lines and environments of processes, each once.
+#[derive(Debug, Default)]
+pub struct Processes(BTreeSet<Vec<u8>>);
+
+impl Processes {
+    /// Looks at every process of this machine; hosts that are namespaces have theirs here, too.
+    pub fn look(&mut self) {
+        for process in std::fs::read_dir("/proc").unwrap().flatten() {
+            let of_process = process.file_name().to_string_lossy().parse::<u32>().is_ok();
+            for file in ["cmdline", "environ"].into_iter().filter(|_| of_process) {
+                // It may have ended meanwhile.
+                self.0.extend(std::fs::read(process.path().join(file)));
+            }
+        }
+    }
+
+    /// Whether a process was seen whose command line or environment holds this.
+    #[must_use]
+    pub fn saw(&self, part: &str) -> bool {
+        self.0.iter().any(|one| String::from_utf8_lossy(one).contains(part))
+    }
+
+    /// Those that hold a secret, with what it is.
+    #[must_use]
+    pub fn with(&self, planted: &Planted) -> Vec<String> {
+        let found = self.0.iter().filter_map(|one| {
+            let what = planted.within(one);
+            let begin: Vec<_> = one.split(|byte| *byte == 0).take(3).collect();
+            let begin = String::from_utf8_lossy(&begin.join(&b' ')).into_owned();
+            (!what.is_empty()).then(|| format!("{what:?} in `{begin} …`"))
+        });
+        found.collect()
+    }
+}
+
+/// A pair of SSH keys in the manner of OpenSSH: the private one, and the line of the public one.
+#[must_use]
+pub fn key_pair(folder: &Path) -> (String, String) {
+    let file = folder.join("planted-key");
+    let mut make = Command::new("ssh-keygen");
+    make.args(["-q", "-t", "ed25519", "-N", "", "-C", "planted", "-f"]).arg(&file);
+    assert!(make.status().unwrap().success(), "ssh-keygen (Debian: openssh-client) makes no key");
+    let private = std::fs::read_to_string(&file).unwrap();
+    let public = std::fs::read_to_string(file.with_extension("pub")).unwrap();
+    std::fs::remove_file(file).unwrap();
+    (private, public.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Planted, Processes};
+    use base64::Engine as _;
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+
+    const KEY: &str = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ\n-----END OPENSSH PRIVATE KEY-----\n";
+
+    fn planted() -> Planted {
+        let mut planted = Planted::default();
+        planted.add("password", "planted?password>1f0c");
+        planted.add("key", KEY);
+        planted
+    }
+
+    #[test]
+    fn a_secret_is_found_in_every_shape_and_place() {
+        let planted = planted();
+        for before in ["", "x", "xy", "xyz", "{\"password\":\""] {
+            for after in ["", "y", "\"}"] {
+                let text = format!("{before}planted?password>1f0c{after}");
+                let shapes = [text.clone(), STANDARD.encode(&text), URL_SAFE_NO_PAD.encode(&text)];
+                for shape in shapes {
+                    assert_eq!(planted.within(shape.as_bytes()), ["password"], "{text} as {shape}");
+                }
+            }
+        }
+        let binary = [b"\xff\x00\x80".as_slice(), KEY.as_bytes(), b"\xfe"].concat();
+        assert_eq!(planted.within(&binary), ["key"]);
+        assert_eq!(planted.within(serde_json::json!({"k": KEY}).to_string().as_bytes()), ["key"]);
+        assert_eq!(planted.within(KEY.lines().nth(1).unwrap().as_bytes()), ["key"], "a line of it");
+        assert_eq!(planted.within(b"planted-password nothing else"), [""; 0]);
+    }
+
+    #[test]
+    fn files_and_processes_with_a_secret_are_named() {
+        let (planted, folder) = (planted(), tempfile::tempdir().unwrap());
+        let root = [folder.path().to_owned()];
+        for name in ["deep", "left-out"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+            let text = STANDARD.encode("user:planted?password>1f0c");
+            let bytes = [b"\0\0".as_slice(), text.as_bytes()];
+            std::fs::write(folder.path().join(name).join("page"), bytes.concat()).unwrap();
+        }
+        std::fs::write(folder.path().join("clean"), "nothing").unwrap();
+        let found = planted.files(&root, &["left-out"]);
+        assert_eq!(found, [folder.path().join("deep/page").to_string_lossy()]);
+
+        let mut sleep = std::process::Command::new("sleep");
+        sleep.arg("60").env("LET_THROUGH", "planted?password>1f0c");
+        let mut child = sleep.spawn().unwrap();
+        let mut seen = Processes::default();
+        seen.look();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(seen.with(&planted).iter().any(|one| one.contains("password")), "{seen:?}");
+    }
+}
