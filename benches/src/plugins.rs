@@ -1,55 +1,153 @@
-//! The plugins' border: a whole hook call, from the request's struct to the effects' struct and back.
+//! The plugins' border: a call of the C ABI alone, and whole hook calls, from the request's struct to the effects'
+//! struct and back, in both runners.
 //!
 //! The plugin is `plugins/template`, loaded as any other. Its hook finds no server to work on, so what is
-//! measured is the border itself: the request as JSON (1.3 KB), a thread, the hook's future, two calls of a
-//! host service, the effects as JSON.
+//! measured is the border itself: the request as JSON (1.3 KB), a thread or a process, the hook's future, two calls
+//! of a host service, the effects as JSON.
+//!
+//! A hook in a process takes the spare one, which waits with the library open and the driver made; what its start
+//! costs, where no spare one is there yet, is a figure of its own.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context as Looking, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 use vnfm::SystemClock;
-use vnfm_core::ports::{Clock, HookHost, HookRequest, MgmtDrivers, PortError};
-use vnfm_plugin_host::{Config, PluginHost};
+use vnfm_core::ports::{Clock, HookHost, HookRequest, MgmtDriver, MgmtDrivers, PortError};
+use vnfm_plugin_abi::{Answer, BoxAnswer, Driver, DriverSide, Host, HostSide};
+use vnfm_plugin_host::{Config, PluginConfig, PluginHost, ProcessConfig, Runner};
 
 use crate::figure::{Figure, median};
 
 const LIBRARY: &str = "libmgmt_template.so";
+const NAME: &str = "mgmt-template";
 /// Calls that warm up, and calls that are measured.
 const CALLS: (usize, usize) = (200, 2000);
+/// The same for processes, each of which has to be started.
+const PROCESSES: (usize, usize) = (5, 100);
+/// Enough for the next process to be ready.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes the figures with the plugin in this folder.
 ///
 /// # Errors
-/// When the plugin is missing, is not loaded, or its hook fails.
+/// When the plugin or the program that runs its hooks is missing, or its hook fails.
 pub fn figures(programs: &Path) -> Result<Vec<Figure>> {
-    let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let library = programs.join(LIBRARY);
-    std::fs::copy(&library, dir.path().join(LIBRARY))
-        .with_context(|| format!("cannot copy `{}`", library.display()))?;
-    let config = Config { dir: dir.path().to_owned(), ..Config::default() };
-    let plugins = PluginHost::new(config, Arc::new(SystemClock));
-    let pin = plugins.allow(LIBRARY).map_err(|error| anyhow!("{error}"))?;
-    let driver = plugins.find(&pin.name, Some(&pin.name)).map_err(|error| anyhow!("{error}"))?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let host: Arc<dyn HookHost> = Arc::new(Obliging);
-    let mut microseconds = Vec::with_capacity(CALLS.1);
-    for call in 0..CALLS.0 + CALLS.1 {
-        let request = request()?;
-        let began = Instant::now();
-        let effects = runtime.block_on(driver.call(request, Arc::clone(&host)));
-        let took = began.elapsed().as_secs_f64() * 1e6;
-        effects.map_err(|error| anyhow!("the hook failed: {error}"))?;
-        if call >= CALLS.0 {
-            microseconds.push(took);
+    let whole = "whole hook call, 1.3 KB of JSON, two host services";
+    let in_process = Plugin::new(programs, Runner::InProcess)?;
+    let mut figures = vec![Figure::at_most(
+        0.2,
+        "plugin: call of the C ABI, 64 B there and back, mean",
+        abi_call()?,
+        "µs",
+    )];
+    let took = in_process.calls(&runtime, CALLS, Duration::ZERO)?;
+    figures.push(Figure::at_most(40.0, format!("plugin: {whole}, median"), took, "µs"));
+    let process = Plugin::new(programs, Runner::Process)?;
+    let took = process.calls(&runtime, PROCESSES, PAUSE)?;
+    let name = format!("plugin: {whole}, in the spare process, median");
+    figures.push(Figure::at_most(1000.0, name, took, "µs"));
+    let took = process.calls(&runtime, PROCESSES, Duration::ZERO)?;
+    let name = format!("plugin: {whole}, with the start of its process, median");
+    figures.push(Figure::told(name, took, "µs"));
+    Ok(figures)
+}
+
+/// The plugin in one runner.
+struct Plugin {
+    driver: Arc<dyn MgmtDriver>,
+    _dir: tempfile::TempDir,
+}
+
+impl Plugin {
+    fn new(programs: &Path, runner: Runner) -> Result<Self> {
+        let dir = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let library = programs.join(LIBRARY);
+        std::fs::copy(&library, dir.path().join(LIBRARY))
+            .with_context(|| format!("cannot copy `{}`", library.display()))?;
+        let plugin = PluginConfig { runner, ..PluginConfig::default() };
+        let config = Config {
+            dir: dir.path().to_owned(),
+            plugins: BTreeMap::from([(NAME.to_owned(), plugin)]),
+            process: Some(ProcessConfig {
+                arguments: vec!["plugin-runner".to_owned()],
+                ..ProcessConfig::by(programs.join("vnfm-server"))
+            }),
+            ..Config::default()
+        };
+        let plugins = PluginHost::new(config, Arc::new(SystemClock));
+        plugins.allow(LIBRARY).map_err(|error| anyhow!("{error}"))?;
+        let driver = plugins.find(NAME, None).map_err(|error| anyhow!("{error}"))?;
+        Ok(Self { driver, _dir: dir })
+    }
+
+    /// The median of whole calls, in microseconds, with a pause before each.
+    fn calls(
+        &self,
+        runtime: &Runtime,
+        (warm_up, measured): (usize, usize),
+        pause: Duration,
+    ) -> Result<f64> {
+        let host: Arc<dyn HookHost> = Arc::new(Obliging);
+        let mut microseconds = Vec::with_capacity(measured);
+        for call in 0..warm_up + measured {
+            let request = request()?;
+            std::thread::park_timeout(pause);
+            let began = Instant::now();
+            let effects = runtime.block_on(self.driver.call(request, Arc::clone(&host)));
+            let took = began.elapsed().as_secs_f64() * 1e6;
+            effects.map_err(|error| anyhow!("the hook failed: {error}"))?;
+            if call >= warm_up {
+                microseconds.push(took);
+            }
+        }
+        median(microseconds)
+    }
+}
+
+/// Gives back what it gets, over the tables of functions that a plugin has.
+struct Echo;
+
+impl DriverSide for Echo {
+    fn call(self: Arc<Self>, _host: Host, _hook: &str, request: &[u8]) -> BoxAnswer {
+        let answer = request.to_vec();
+        Box::pin(async { Ok(answer) })
+    }
+}
+
+impl HostSide for Echo {
+    fn log(&self, _level: u32, _text: &str) {}
+
+    fn call(&self, _service: &str, _request: &[u8]) -> BoxAnswer {
+        let answer: Answer = Ok(Vec::new());
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+/// The mean of a call with its host, its future and its answer, in microseconds.
+fn abi_call() -> Result<f64> {
+    const MANY: u32 = 200_000;
+    let (driver, host) = (Driver::new(Arc::new(Echo)), Host::new(Arc::new(Echo)));
+    let mut looking = Looking::from_waker(Waker::noop());
+    let began = Instant::now();
+    for _ in 0..MANY {
+        let called = driver.call(host.clone(), "instantiate_end", &[7; 64]);
+        let mut future = called.context("the driver is not whole")?;
+        match Pin::new(&mut future).poll(&mut looking) {
+            Poll::Ready(Ok(answer)) if answer.as_bytes().len() == 64 => {}
+            other => bail!("the call has no answer: {other:?}"),
         }
     }
-    let name = "plugin: whole hook call, 1.3 KB of JSON, two host services, median";
-    Ok(vec![Figure::told(name, median(microseconds)?, "µs")])
+    Ok(began.elapsed().as_secs_f64() * 1e6 / f64::from(MANY))
 }
 
 fn request() -> Result<HookRequest> {

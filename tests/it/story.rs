@@ -7,6 +7,7 @@
 //! | `joins` | a worker whose join fails, and each way on |
 //! | `packages` | the seed's package, scripts of vendors, hosts without Kubernetes |
 //! | `passwords` | the VIM's password changes in the middle |
+//! | `processes` | the plugin's hooks in processes of their own |
 //! | `refusals` | what is wrong from the beginning |
 //! | `secrets` | what was planted is nowhere to be found |
 
@@ -15,6 +16,7 @@ mod crashes;
 mod joins;
 mod packages;
 mod passwords;
+mod processes;
 mod refusals;
 mod secrets;
 

@@ -74,8 +74,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server in `folder`, with the plugin `kubernetes-cluster` allowed; `log` is its `VNFM_LOG`.
+    /// Starts a server in `folder`, with the plugin `kubernetes-cluster` allowed; `log` is its `VNFM_LOG`. Its hooks
+    /// run where `VNFM_TEST_RUNNER` says, such as `process`.
     pub fn start(folder: &Path, log: &str) -> Self {
+        Self::start_with(folder, log, std::env::var("VNFM_TEST_RUNNER").ok().as_deref())
+    }
+
+    /// The same, with hooks that run where it is said here.
+    pub fn start_with(folder: &Path, log: &str, runner: Option<&str>) -> Self {
         let plugins = folder.join("data/plugins");
         let allowed = Command::new(program("vnfmctl"))
             .args(["plugin", "allow"])
@@ -91,7 +97,8 @@ impl Server {
             folder: folder.to_owned(),
             log: log.to_owned(),
         };
-        std::fs::write(folder.join("server.yaml"), CONFIGURATION).unwrap();
+        let configuration = CONFIGURATION.replace("@RUNNER@", runner.unwrap_or("in-process"));
+        std::fs::write(folder.join("server.yaml"), configuration).unwrap();
         server.begin();
         server
     }
@@ -107,6 +114,11 @@ impl Server {
         self.child = Some(child);
         let url = line.split_whitespace().find(|word| word.starts_with("http"));
         url.unwrap_or_else(|| panic!("no address in `{line}`")).clone_into(&mut self.url);
+    }
+
+    /// The number of its process; 0 where it does not run.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
     }
 
     /// `kill -9`.
@@ -235,5 +247,7 @@ impl Drop for Server {
 /// A crash is noticed soon, so that a test does not wait for it.
 const CONFIGURATION: &str = "\
 limits: {lease_seconds: 2}
-plugins: {implementations: {mgmt-drivers-kubernetes: kubernetes-cluster}}
+plugins:
+  implementations: {mgmt-drivers-kubernetes: kubernetes-cluster}
+  runners: {kubernetes-cluster: @RUNNER@}
 ";

@@ -37,6 +37,11 @@ impl Stage {
     /// Starts a server that knows the cloud of this clouds.yaml.
     pub fn new(folder: TempDir, clouds: &Path, ssh_port: u64, log: &str) -> Self {
         let server = Server::start(folder.path(), log);
+        Self::with(server, folder, clouds, ssh_port)
+    }
+
+    /// Takes a server that runs in this folder.
+    pub fn with(server: Server, folder: TempDir, clouds: &Path, ssh_port: u64) -> Self {
         let file = clouds.to_string_lossy();
         server.ctl(&["vim", "register", "--name", VIM, "--config-file", &file, "--cloud", "nfv"]);
         Self { server, cloud: clouds.to_owned(), ssh_port, folder }

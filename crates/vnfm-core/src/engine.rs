@@ -105,6 +105,12 @@ impl Engine {
         Ok(claim.map(|claim| async move { lcm::runner::drive(&engine, claim).await }))
     }
 
+    /// Stops driving: running steps are dropped and nothing new is begun here. What is driven ends soon, each
+    /// operation where its journal has it, and whoever takes it over goes on at once.
+    pub fn leave(&self) {
+        self.live.leave();
+    }
+
     /// Drives everything that nobody drives, side by side, until it has ended or stopped.
     ///
     /// # Errors

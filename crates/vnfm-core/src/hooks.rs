@@ -6,10 +6,10 @@
 mod host;
 
 use crate::engine::Engine;
-use crate::lcm::{self, Op};
+use crate::lcm::{self, Op, hook_row};
 use crate::ports::{
-    Change, Code, Effects, ErrorKind, HookDependent, HookInstance, HookRequest, HookVim, Inventory,
-    MgmtDriver, PortError, SecretJson, Store, StoreError, VimRecord,
+    Change, Code, DriverId, Effects, ErrorKind, HookDependent, HookInstance, HookRequest, HookVim,
+    Inventory, MgmtDriver, PortError, SecretJson, Store, StoreError, VimRecord,
 };
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
@@ -98,8 +98,33 @@ fn masked(error: &jsonschema::ValidationError<'_>) -> String {
 }
 
 fn driver_of(engine: &Engine, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
-    let plugin = hook.artifact.as_ref().and_then(|artifact| artifact.plugin());
-    let driver = engine.parts.mgmt.find(&hook.implementation, plugin)?;
+    declares(engine.parts.mgmt.find(&hook.implementation, plugin_of(hook))?, hook)
+}
+
+/// The driver with which `op` began, else the one that serves new operations.
+fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
+    let Some(began) = hook_row::plugin(op, &wanted(hook)) else {
+        return driver_of(&op.engine, hook);
+    };
+    declares(op.engine.parts.mgmt.again(&began, &hook.implementation, plugin_of(hook))?, hook)
+}
+
+/// What the hook `name` of `op` asks for, and which driver serves it, if one does.
+pub(crate) fn serving(op: &Op, name: &str) -> Option<(Value, DriverId)> {
+    let hook = op.flavour().ok()?.hook(name)?;
+    Some((wanted(hook), driver_for(op, hook).ok()?.id()))
+}
+
+/// A VNFD's spelling of a plugin.
+fn wanted(hook: &Hook) -> Value {
+    json!([hook.implementation, plugin_of(hook)])
+}
+
+fn plugin_of(hook: &Hook) -> Option<&str> {
+    hook.artifact.as_ref().and_then(|artifact| artifact.plugin())
+}
+
+fn declares(driver: Arc<dyn MgmtDriver>, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
     if driver.declaration().hooks.contains_key(&hook.operation) {
         return Ok(driver);
     }
@@ -115,7 +140,7 @@ fn driver_of(engine: &Engine, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortEr
 /// What the hook says, or what kept it from running.
 pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Effects, PortError> {
     let Some(hook) = op.flavour()?.hook(name) else { return Ok(Effects::default()) };
-    let driver = driver_of(&op.engine, hook)?;
+    let driver = driver_for(op, hook)?;
     if has_opposite(&*driver, name) {
         let begun = Change::Checkpoint {
             op_id: op.fence.op_id.clone(),
@@ -144,7 +169,7 @@ pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(
         return Ok(());
     }
     let Some(hook) = op.flavour()?.hook(name) else { return Ok(()) };
-    let driver = driver_of(&op.engine, hook)?;
+    let driver = driver_for(op, hook)?;
     if !has_opposite(&*driver, name) {
         let says = driver.declaration();
         let what = format!("`{}` {} does not declare its opposite", says.name, says.version);
@@ -290,4 +315,11 @@ const UNDECLARED: Code = Code {
     means: "the VNFD names a hook that its MgmtDriver does not implement",
     next: "use a version of the plugin that does, or take the hook out of the VNFD",
 };
-pub(crate) const CODES: &[&Code] = &[&SCHEMA, &UNDECLARED, &host::SERVICE, &host::ARTIFACT];
+pub(crate) const CODES: &[&Code] = &[
+    &SCHEMA,
+    &UNDECLARED,
+    &host::SERVICE,
+    &host::ARTIFACT,
+    &crate::ports::REPLACED,
+    &hook_row::DIED,
+];

@@ -4,6 +4,7 @@
 use crate::ports::{Clock, Watcher};
 use event_listener::{Event, EventListener};
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vnfm_types::{CancelMode, LogLine, Waiting};
 
@@ -11,6 +12,7 @@ use vnfm_types::{CancelMode, LogLine, Waiting};
 #[derive(Default)]
 pub(crate) struct Live {
     ops: Mutex<HashMap<String, Arc<LiveOp>>>,
+    leaving: AtomicBool,
     changed: Event,
 }
 
@@ -31,6 +33,7 @@ pub(crate) struct LiveState {
     pub(crate) message: Option<String>,
     pub(crate) waiting: Option<Waiting>,
     pub(crate) cancel: Option<CancelMode>,
+    left: bool,
     deadline: Option<jiff::Timestamp>,
     log: VecDeque<LogLine>,
     redactor: crate::redact::Redactor,
@@ -43,7 +46,10 @@ impl Live {
     /// The entry of an operation that this process begins to drive.
     pub(crate) fn begin(&self, op_id: &str, clock: Arc<dyn Clock>) -> Arc<LiveOp> {
         let live = Arc::new(LiveOp {
-            state: Mutex::default(),
+            state: Mutex::new(LiveState {
+                left: self.leaving.load(Ordering::Acquire),
+                ..LiveState::default()
+            }),
             cancelled: Event::new(),
             changed: Event::new(),
             clock,
@@ -51,6 +57,15 @@ impl Live {
         lock(&self.ops).insert(op_id.to_owned(), live.clone());
         self.changed.notify(usize::MAX);
         live
+    }
+
+    /// This process stops: every operation is left where the journal has it.
+    pub(crate) fn leave(&self) {
+        self.leaving.store(true, Ordering::Release);
+        for live in lock(&self.ops).values() {
+            live.change(|state| state.left = true);
+            live.cancelled.notify(usize::MAX);
+        }
     }
 
     /// Forgets it.
@@ -113,11 +128,16 @@ impl LiveOp {
         lock(&self.state).cancel
     }
 
-    /// Completes once it is to be cancelled forcefully.
-    pub(crate) async fn dropped(&self) {
+    /// True once this process stops.
+    pub(crate) fn is_left(&self) -> bool {
+        lock(&self.state).left
+    }
+
+    /// Completes once the running step is to be dropped: by a forceful cancel, or because this process stops.
+    pub(crate) async fn told_to_go(&self) {
         loop {
             let listener = self.cancelled.listen();
-            if self.cancel_mode() == Some(CancelMode::Forceful) {
+            if self.is_left() || self.cancel_mode() == Some(CancelMode::Forceful) {
                 return;
             }
             listener.await;

@@ -12,7 +12,9 @@ use serde_json::Value;
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use vnfm_core::ports::{Clock, Declaration, Effects, HookHost, HookRequest, MgmtDriver, PortError};
+use vnfm_core::ports::{
+    Clock, Declaration, DriverId, Effects, HookHost, HookRequest, MgmtDriver, PortError,
+};
 use vnfm_plugin_abi::{
     Buf, Driver, FfiError, Host, PANICKED as STATUS_PANICKED, Plugin, READY_ERR, READY_OK, Slice,
 };
@@ -20,6 +22,8 @@ use vnfm_plugin_abi::{
 /// One plugin, loaded or linked into the program.
 pub struct PluginDriver {
     declaration: Declaration,
+    /// Of its library; nothing where it is linked into the program.
+    sha256: Option<String>,
     clock: Arc<dyn Clock>,
     threads: Arc<Threads>,
     maker: Arc<Maker>,
@@ -57,7 +61,13 @@ impl PluginDriver {
         check_config(&name, declaration.config_schema.as_ref(), &config)?;
         let config = config.to_string().into_bytes();
         let maker = Arc::new(Maker { name, plugin, config, made: Mutex::new(None) });
-        Ok(Self { declaration, clock, threads, maker })
+        Ok(Self { declaration, sha256: None, clock, threads, maker })
+    }
+
+    /// The same, out of a library.
+    pub(crate) fn of_library(mut self, sha256: &str) -> Self {
+        self.sha256 = Some(sha256.to_owned());
+        self
     }
 }
 
@@ -100,6 +110,11 @@ pub(crate) fn ready(
 impl MgmtDriver for PluginDriver {
     fn declaration(&self) -> &Declaration {
         &self.declaration
+    }
+
+    fn id(&self) -> DriverId {
+        let Declaration { name, version, .. } = self.declaration.clone();
+        DriverId { name, version, sha256: self.sha256.clone() }
     }
 
     async fn call(

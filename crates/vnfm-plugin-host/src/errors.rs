@@ -35,9 +35,6 @@ errors! {
     HASH "plugin.hash-mismatch" Refused,
         "the library is not the one that was allowed",
         "find out who changed it; allow it again if that was on purpose";
-    REPLACED "plugin.replaced" Refused,
-        "the operation began with a library that is no longer there",
-        "put the file with that SHA-256 back into the plugin folder and retry, or roll back or fail the operation";
     UNLOADABLE "plugin.unloadable" Refused,
         "the dynamic linker refuses the library",
         "build it for this machine, with all that it needs";

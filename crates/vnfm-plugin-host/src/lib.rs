@@ -39,7 +39,7 @@ pub use child::plugin_runner;
 pub use config::{Config, PluginConfig, ProcessConfig, ProcessLimits, Runner, Users};
 pub use driver::PluginDriver;
 pub use errors::codes;
-pub use library::{Inspection, inspect};
+pub use library::{Inspection, file_sha256, inspect};
 pub use lock::{LOCK_FILE, Lock, Pin};
 pub use registry::{PluginHost, PluginStatus};
 pub use vnfm_plugin_abi::Plugin;

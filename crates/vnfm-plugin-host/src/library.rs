@@ -50,6 +50,16 @@ pub fn inspect(path: &Path) -> Result<Inspection, PortError> {
     look(&Libraries::default(), &folder::read(dir, file)?)
 }
 
+/// The SHA-256 of the library at `path`, which is not loaded.
+///
+/// # Errors
+///
+/// `Refused` where it cannot be read, or somebody else could change it.
+pub fn file_sha256(path: &Path) -> Result<String, PortError> {
+    let (dir, file) = split(path)?;
+    Ok(folder::read(dir, file)?.sha256)
+}
+
 /// Looks into a library.
 ///
 /// # Errors

@@ -41,6 +41,17 @@ pub struct Pin {
     pub file: String,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,
+    /// True where another library of this name and version was allowed since: only operations that began with this
+    /// one end on it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub superseded: bool,
+}
+
+impl Pin {
+    /// True where it pins the file with this SHA-256.
+    pub(crate) fn is(&self, sha256: &str) -> bool {
+        self.sha256.eq_ignore_ascii_case(sha256)
+    }
 }
 
 impl std::fmt::Display for Pin {
@@ -72,9 +83,14 @@ impl Lock {
         }
     }
 
-    /// Adds `pin`, in place of one of the same name and version.
+    /// Adds `pin`. One of the same name and version is kept for the operations that began with it, unless its file
+    /// is the same.
     pub fn add(&mut self, pin: Pin) {
-        self.plugins.retain(|old| (&old.name, &old.version) != (&pin.name, &pin.version));
+        let same = |old: &Pin| (&old.name, &old.version) == (&pin.name, &pin.version);
+        let gone = |old: &Pin| same(old) && (old.file == pin.file || old.is(&pin.sha256));
+        self.plugins.retain(|old| !gone(old));
+        let elder = self.plugins.iter_mut().filter(|old| same(old));
+        elder.for_each(|old| old.superseded = true);
         self.plugins.push(pin);
         self.plugins.sort_by(|a, b| a.name.cmp(&b.name).then(newer(&a.version, &b.version)));
     }
@@ -120,7 +136,7 @@ mod tests {
 
     fn pin(version: &str, sha256: &str) -> Pin {
         let (name, file) = ("a".to_owned(), format!("a-{version}.so"));
-        Pin { name, version: version.into(), file, sha256: sha256.into() }
+        Pin { name, version: version.into(), file, sha256: sha256.into(), superseded: false }
     }
 
     #[test]

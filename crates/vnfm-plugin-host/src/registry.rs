@@ -11,7 +11,9 @@ use crate::runner::Threads;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vnfm_core::ports::{Clock, Declaration, MgmtDriver, MgmtDrivers, PortError};
+use vnfm_core::ports::{
+    Clock, Declaration, DriverId, MgmtDriver, MgmtDrivers, PortError, replaced,
+};
 use vnfm_plugin_abi::Plugin;
 
 /// All plugins of one engine.
@@ -85,7 +87,7 @@ impl PluginHost {
     pub fn register(&self, plugin: &'static Plugin) -> Result<(), PortError> {
         library::check(plugin, "register a driver of this program")?;
         let driver = self.driver(plugin)?;
-        self.state().linked.push(driver);
+        self.state().linked.push(Arc::new(driver));
         Ok(())
     }
 
@@ -102,6 +104,7 @@ impl PluginHost {
             version: seen.declaration.version,
             file: file.to_owned(),
             sha256: seen.sha256,
+            superseded: false,
         };
         let _one_at_a_time = self.state();
         let mut lock = Lock::read(&self.config.dir)?;
@@ -160,15 +163,16 @@ impl PluginHost {
         }
     }
 
-    fn driver(&self, plugin: &'static Plugin) -> Result<Arc<dyn MgmtDriver>, PortError> {
+    fn driver(&self, plugin: &'static Plugin) -> Result<PluginDriver, PortError> {
         let (clock, threads) = (self.clock.clone(), self.threads.clone());
-        Ok(Arc::new(PluginDriver::new(plugin, |name| self.config.of(name), clock, threads)?))
+        PluginDriver::new(plugin, |name| self.config.of(name), clock, threads)
     }
 
     /// The driver of a library, in this process or in others.
     fn open(&self, pin: &Pin, checked: &Checked) -> Result<Arc<dyn MgmtDriver>, PortError> {
         if self.config.runner(&pin.name) == Runner::InProcess {
-            return self.driver(self.libraries.open(checked)?);
+            let driver = self.driver(self.libraries.open(checked)?)?;
+            return Ok(Arc::new(driver.of_library(&checked.sha256)));
         }
         let Some(starter) = &self.starter else {
             let what =
@@ -186,7 +190,8 @@ impl PluginHost {
         };
         let linked = self.state().linked.clone().into_iter();
         let linked = linked.filter(|driver| driver.declaration().name == name).map(Found::Linked);
-        let pinned = lock.plugins.iter().filter(|pin| pin.name == name).cloned().map(Found::Pinned);
+        let current = |pin: &&Pin| pin.name == name && !pin.superseded;
+        let pinned = lock.plugins.iter().filter(current).cloned().map(Found::Pinned);
         linked
             .chain(pinned)
             .filter(|found| version.is_none_or(|version| version == found.version()))
@@ -247,6 +252,33 @@ impl MgmtDrivers for PluginHost {
         }
     }
 
+    fn again(
+        &self,
+        began: &DriverId,
+        implementation: &str,
+        plugin: Option<&str>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let now = self.find(implementation, plugin);
+        if let Ok(driver) = &now
+            && driver.id() == *began
+        {
+            return Ok(driver.clone());
+        }
+        let same = |pin: &Pin| began.sha256.as_deref().is_some_and(|sha256| pin.is(sha256));
+        let old = Lock::read(&self.config.dir)?.plugins.into_iter().find(same);
+        let gone = |why: Option<PortError>| match why {
+            Some(why) => replaced(began, Err(why)),
+            None => replaced(began, now.map(|driver| driver.id())),
+        };
+        match old {
+            Some(pin) => self.load(&pin).map_err(|why| {
+                tracing::warn!(plugin = %pin, error = %why, "an operation began with it");
+                gone(Some(why))
+            }),
+            None => Err(gone(None)),
+        }
+    }
+
     fn list(&self) -> Vec<Declaration> {
         let linked: Vec<_> =
             self.state().linked.iter().map(|driver| driver.declaration().clone()).collect();
@@ -256,6 +288,9 @@ impl MgmtDrivers for PluginHost {
         });
         let usable = pinned.into_iter().filter_map(|status| {
             let pin = status.pin;
+            if pin.superseded {
+                return None;
+            }
             status
                 .outcome
                 .inspect_err(|error| tracing::warn!(plugin = %pin, %error, "not usable"))

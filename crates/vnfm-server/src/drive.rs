@@ -21,8 +21,11 @@ impl Wake {
 /// How long after the last look the loop looks again for operations that another process left.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// Drives everything until `stop` completes; then what runs is dropped, which means what a crash means: the next
-/// start goes on with it.
+/// How long operations may take to be left in order.
+const LEAVE: Duration = Duration::from_secs(5);
+
+/// Drives everything until `stop` completes; then what runs is left in order, and the next start goes on with it.
+/// What takes too long to leave is dropped, which means what a crash means.
 pub async fn run(
     engine: Engine,
     clock: Arc<dyn Clock>,
@@ -44,6 +47,10 @@ pub async fn run(
             }
         }
     }
+    engine.leave();
+    let left = async { while driven.join_next().await.is_some() {} };
+    let left_in_time = tokio::time::timeout(LEAVE, left).await.is_ok();
+    tracing::info!(left_in_time, "operations are left for the next start");
     driven.shutdown().await;
 }
 

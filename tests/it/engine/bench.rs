@@ -37,6 +37,8 @@ pub(super) struct World {
     pub(super) after_effect: Mutex<bool>,
     /// The call of this name never answers.
     pub(super) hangs_at: Mutex<Option<&'static str>>,
+    /// The version of the plugin that serves new operations, where it is not 1.0.0.
+    pub(super) plugin: Mutex<Option<&'static str>>,
 }
 
 impl World {
@@ -216,7 +218,9 @@ struct OnePlugin(Arc<Hooks>);
 
 impl MgmtDrivers for OnePlugin {
     fn find(&self, _: &str, _: Option<&str>) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        Ok(self.0.clone())
+        let Hooks(world, says) = &*self.0;
+        let version = world.plugin.lock().unwrap().unwrap_or(&says.version).to_owned();
+        Ok(Arc::new(Hooks(world.clone(), Declaration { version, ..says.clone() })))
     }
     fn list(&self) -> Vec<Declaration> {
         vec![self.0.1.clone()]

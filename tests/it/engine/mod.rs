@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `bench.rs` | the ports: a VIM and hooks that keep books, calls that fail by number, a store that stops by number |
 //! | `faults.rs` | each call fails, each write is the last one: retry, rollback and resume bring every case to an end |
+//! | `plugins.rs` | a server that dies in a hook, one that stops in order, a plugin that is replaced meanwhile |
 //! | `races.rs` | many clients at once |
 //! | `stopping.rs` | a store whose process ends at a chosen write |
 //! | `ways_on.rs` | cancel, fail, deadlines, what is refused |
 
 mod bench;
 mod faults;
+mod plugins;
 mod races;
 mod stopping;
 mod tables;

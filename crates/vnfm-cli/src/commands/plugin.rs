@@ -6,7 +6,7 @@ use crate::output::{Column, Output};
 use serde_json::{Value, json};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use vnfm_plugin_host::{Lock, Pin, inspect};
+use vnfm_plugin_host::{Lock, Pin, file_sha256, inspect};
 
 const COLUMNS: &[Column] = &[
     ("name", "/name"),
@@ -87,16 +87,27 @@ fn allow(file: &Path, dir: &Path) -> Outcome<Pin> {
     let seen = hinted!(inspect(copy.path()));
     let says = seen.declaration;
     let pin = Pin {
-        file: file_name(&says.name, &says.version)?,
+        file: free_name(dir, &says.name, &says.version, &seen.sha256)?,
         name: says.name,
         version: says.version,
         sha256: seen.sha256,
+        superseded: false,
     };
     copy.persist(dir.join(&pin.file)).map_err(|error| failed(error.error))?;
     let mut lock = hinted!(Lock::read(dir));
     lock.add(pin.clone());
     hinted!(lock.write(dir));
     Ok(pin)
+}
+
+/// The file of a plugin, beside one of the same name and version that operations may have begun with.
+fn free_name(dir: &Path, name: &str, version: &str, sha256: &str) -> Outcome<String> {
+    let file = file_name(name, version)?;
+    if file_sha256(&dir.join(&file)).is_ok_and(|there| there != sha256) {
+        let begin = sha256.get(..12).unwrap_or(sha256);
+        return Ok(file.replace(".so", &format!("-{begin}.so")));
+    }
+    Ok(file)
 }
 
 /// The file of a plugin; its name and version come out of the library, so they are looked at first.
@@ -128,6 +139,17 @@ fn default_dir() -> Outcome<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::file_name;
+
+    #[test]
+    fn another_library_of_the_same_version_lies_beside_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let sha256 = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
+        let name = |sha256: &str| super::free_name(dir.path(), "a", "1.0.0", sha256).unwrap();
+        assert_eq!(name(sha256), "a-1.0.0.so");
+        std::fs::write(dir.path().join("a-1.0.0.so"), "foo").unwrap();
+        assert_eq!(name(sha256), "a-1.0.0.so");
+        assert_eq!(name("0123456789abcdef"), "a-1.0.0-0123456789ab.so");
+    }
 
     #[test]
     fn a_library_cannot_choose_where_it_is_copied_to() {

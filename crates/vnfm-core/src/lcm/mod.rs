@@ -5,12 +5,14 @@
 //! | [`instantiate`], [`heal`], [`terminate`] | one operation each, top to bottom |
 //! | [`runner`] | runs steps, keeps the journal, resumes, undoes |
 //! | `ways_on` | retry, rollback, fail, cancel |
+//! | `hook_row` | what the journal keeps of a hook: its plugin, deaths of the server |
 //! | `explain` | what it does, why it waits, what each way on would do |
 //! | `changes` | `resourceChanges` from inventories |
 
 mod changes;
 pub(crate) mod explain;
 pub mod heal;
+pub(crate) mod hook_row;
 pub mod instantiate;
 mod op;
 pub mod runner;

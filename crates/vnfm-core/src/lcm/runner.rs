@@ -10,6 +10,7 @@
 //! was running; each step makes it so, whether or not an interrupted attempt had begun to. Every write carries
 //! the lease's epoch: a process that lost its lease stops at the next one.
 
+use super::hook_row;
 use super::op::Op;
 use super::step::{Step, StepFn};
 use crate::engine::Engine;
@@ -115,6 +116,9 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         if matches!(known, Some(StepStatus::Done | StepStatus::Skipped)) {
             continue;
         }
+        if op.live.is_left() {
+            return Ok(());
+        }
         if op.live.cancel_mode().is_some() {
             return stop(op, step, cancelled(op)).await;
         }
@@ -128,6 +132,7 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         begin(op, step, StepStatus::Started).await?;
         match perform(op, step, step.run).await {
             Ok(output) => write(op, step, StepStatus::Done, output).await?,
+            Err(_) if op.live.is_left() => return leave(op, step).await,
             Err(error) => {
                 look(op, step).await?;
                 return stop(op, step, error).await;
@@ -141,23 +146,37 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
 async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> {
     for step in steps.iter().rev() {
         let Some(undo) = step.undo.filter(|_| op.has_begun(step.name)) else { continue };
+        if op.live.is_left() {
+            return Ok(());
+        }
         if op.live.cancel_mode().is_some() {
             return stop(op, step, cancelled(op)).await;
         }
         begin(op, step, StepStatus::Undoing).await?;
         match perform(op, step, undo).await {
             Ok(_) => write(op, step, StepStatus::Undone, Value::Null).await?,
+            Err(_) if op.live.is_left() => return leave(op, step).await,
             Err(error) => return stop(op, step, error).await,
         }
     }
     enter(op, RolledBack, None).await
 }
 
-/// Runs the work of a step within its time, unless it is dropped by a forceful cancel; a panic is an error.
+/// This process stops: the step is dropped, and begun again by the next one. Nobody is to blame for it.
+async fn leave(op: &Op, step: &Step) -> Result<(), StoreError> {
+    let Some(row) = hook_row::ended(op, step) else { return Ok(()) };
+    op.engine.store().write(Some(&op.fence), vec![Change::Journal(Box::new(row))]).await
+}
+
+/// Runs the work of a step within its time, unless it is dropped by a forceful cancel or because this process
+/// stops; a panic is an error.
 async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError> {
+    if let Some(refusal) = hook_row::refusal(op, step) {
+        return Err(refusal);
+    }
     let left = op.deadline.duration_since(op.clock().now()).unsigned_abs();
     let working = AssertUnwindSafe(work(op)).catch_unwind();
-    let ended = future::select(op.clock().sleep(left), Box::pin(op.live.dropped()));
+    let ended = future::select(op.clock().sleep(left), Box::pin(op.live.told_to_go()));
     match future::select(working, ended).await {
         Either::Left((Ok(outcome), _)) => outcome,
         Either::Left((Err(_), _)) => {
@@ -214,7 +233,11 @@ async fn begin(op: &mut Op, step: &Step, status: StepStatus) -> Result<(), Store
         step: step.name.to_owned(),
         status,
         attempt: before.map_or(0, |row| row.attempt) + 1,
-        output: before.map(|row| row.output.clone()).unwrap_or_default(),
+        output: if step.hook {
+            SecretJson(hook_row::begun(op, step))
+        } else {
+            before.map(|row| row.output.clone()).unwrap_or_default()
+        },
         started_at: op.clock().now(),
         ended_at: None,
     };
@@ -241,7 +264,7 @@ async fn write(
         step: step.name.to_owned(),
         status,
         attempt: op.rows.get(step.name).map_or(0, |row| row.attempt),
-        output: SecretJson(output),
+        output: SecretJson(hook_row::kept(op, step, output)),
         started_at: op.rows.get(step.name).map_or(now, |row| row.started_at),
         ended_at: Some(now),
     };
@@ -262,7 +285,9 @@ async fn stop(op: &mut Op, step: &Step, error: PortError) -> Result<(), StoreErr
     let problem = problem(op, step.name, &error);
     op.watcher().log("error", step.name, &problem.detail);
     let next = if op.record.op.operation_state == Starting { RolledBack } else { FailedTemp };
-    enter(op, next, Some(problem)).await
+    let ended = hook_row::ended(op, step);
+    let also = ended.iter().map(|row| Change::Journal(Box::new(row.clone()))).collect();
+    enter_with(op, next, Some(problem), also).await
 }
 
 /// What went wrong, for `VnfLcmOpOcc.error`.
@@ -294,8 +319,18 @@ pub(crate) async fn enter(
     next: LcmOperationState,
     error: Option<ProblemDetails>,
 ) -> Result<(), StoreError> {
+    enter_with(op, next, error, Vec::new()).await
+}
+
+async fn enter_with(
+    op: &mut Op,
+    next: LcmOperationState,
+    error: Option<ProblemDetails>,
+    also: Vec<Change>,
+) -> Result<(), StoreError> {
     let fence = op.fence.clone();
-    let (record, changes) = transition(op, next, error)?;
+    let (record, mut changes) = transition(op, next, error)?;
+    changes.splice(0..0, also);
     op.engine.store().write(Some(&fence), changes).await?;
     op.record = record;
     Ok(())

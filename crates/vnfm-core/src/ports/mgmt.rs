@@ -1,6 +1,6 @@
 //! The VNF vendor's hooks. The messages are the JSON that crosses the plugin boundary, `schemaVersion` 1.
 
-use super::{Inventory, PortError};
+use super::{Code, ErrorKind, Inventory, PortError};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -190,11 +190,39 @@ pub trait HookHost: Send + Sync {
     fn log(&self, level: &str, text: &str);
 }
 
+/// Which driver it is: what an operation that began with it asks for again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DriverId {
+    /// Name.
+    pub name: String,
+    /// Version.
+    pub version: String,
+    /// SHA-256 of its library, where it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+impl std::fmt::Display for DriverId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}@{}`", self.name, self.version)?;
+        match &self.sha256 {
+            Some(sha256) => write!(f, " with SHA-256 {sha256}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// One loaded MgmtDriver.
 #[async_trait]
 pub trait MgmtDriver: Send + Sync {
     /// What it says of itself.
     fn declaration(&self) -> &Declaration;
+    /// Which one it is.
+    fn id(&self) -> DriverId {
+        let says = self.declaration();
+        DriverId { name: says.name.clone(), version: says.version.clone(), sha256: None }
+    }
     /// Runs one hook; dropped at its deadline or by a forceful cancel.
     ///
     /// # Errors
@@ -220,6 +248,39 @@ pub trait MgmtDrivers: Send + Sync {
         implementation: &str,
         plugin: Option<&str>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError>;
+    /// The driver `began`, with which an operation began that asked for `implementation` and `plugin`: another
+    /// one may serve new operations by now.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where it is no longer there, naming it and what is.
+    fn again(
+        &self,
+        began: &DriverId,
+        implementation: &str,
+        plugin: Option<&str>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let driver = self.find(implementation, plugin)?;
+        if driver.id() == *began { Ok(driver) } else { Err(replaced(began, Ok(driver.id()))) }
+    }
     /// All of them.
     fn list(&self) -> Vec<Declaration>;
 }
+
+/// An operation began with `began`, which is not there any more; `now` is what serves new ones.
+pub fn replaced(began: &DriverId, now: Result<DriverId, PortError>) -> PortError {
+    let now = match now {
+        Ok(now) => format!("there is {now} now"),
+        Err(error) => format!("and there is no other: {error}"),
+    };
+    let what = format!("it began with {began}; {now}");
+    PortError::new(&REPLACED, "go on with the plugin of this operation", what)
+}
+
+/// The driver that an operation began with is gone.
+pub const REPLACED: Code = Code {
+    name: "plugin.replaced",
+    kind: ErrorKind::Refused,
+    means: "the operation began with a library that is no longer there",
+    next: "put the file with that SHA-256 back and allow it, then retry; or roll back or fail the operation",
+};

@@ -33,8 +33,8 @@ pub use infra::{
     SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
 };
 pub use mgmt::{
-    Declaration, Effects, HookDeclaration, HookDependent, HookHeal, HookHost, HookInstance,
-    HookRequest, HookVim, MgmtDriver, MgmtDrivers, NewVim,
+    Declaration, DriverId, Effects, HookDeclaration, HookDependent, HookHeal, HookHost,
+    HookInstance, HookRequest, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED, replaced,
 };
 pub use packages::Packages;
 pub use records::{

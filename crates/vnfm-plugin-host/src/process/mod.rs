@@ -29,7 +29,9 @@ use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use vnfm_core::ports::{Clock, Declaration, Effects, HookHost, HookRequest, MgmtDriver, PortError};
+use vnfm_core::ports::{
+    Clock, Declaration, DriverId, Effects, HookHost, HookRequest, MgmtDriver, PortError,
+};
 use wire::Frame;
 
 pub(crate) use launch::Starter;
@@ -91,6 +93,7 @@ pub(crate) fn look(starter: &Arc<Starter>, checked: &Checked) -> Result<Inspecti
 /// One plugin whose hooks run in processes.
 pub(crate) struct ProcessDriver {
     declaration: Declaration,
+    sha256: String,
     name: String,
     clock: Arc<dyn Clock>,
     nursery: Arc<Nursery>,
@@ -147,7 +150,8 @@ impl ProcessDriver {
         // If it is gone, the first hook finds that out.
         let _ = std::io::Write::write_all(&mut running.socket, &create);
         let nursery = Arc::new(Nursery { launcher, create, spare: Mutex::new(Some(running)) });
-        Ok(Self { declaration, name, clock, nursery })
+        let sha256 = checked.sha256.clone();
+        Ok(Self { declaration, sha256, name, clock, nursery })
     }
 
     /// A process that was started for this hook.
@@ -162,6 +166,11 @@ impl ProcessDriver {
 impl MgmtDriver for ProcessDriver {
     fn declaration(&self) -> &Declaration {
         &self.declaration
+    }
+
+    fn id(&self) -> DriverId {
+        let Declaration { name, version, .. } = self.declaration.clone();
+        DriverId { name, version, sha256: Some(self.sha256.clone()) }
     }
 
     async fn call(

@@ -1,7 +1,7 @@
 //! What is loaded and what is not; each refusal has its name.
 
 use crate::c;
-use crate::world::{AMPLE, Folder, RealClock, Remembering, built, request};
+use crate::world::{AMPLE, Folder, RUNNERS, RealClock, Remembering, built, request};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -22,6 +22,7 @@ fn pin(folder: &Folder, file: &str, name: &str, version: &str) {
         version: version.into(),
         file: file.into(),
         sha256: sha256(&folder.path().join(file)),
+        superseded: false,
     });
     lock.write(folder.path()).unwrap();
 }
@@ -230,4 +231,38 @@ async fn a_configuration_is_checked_by_the_plugins_schema_and_never_shown() {
     let error = refusal(driver.call(request("instantiate_end", AMPLE), remembering).await);
     assert_eq!(error.name(), "plugin.create-failed");
     assert!(error.to_string().contains("no absolute path"), "{error}");
+}
+
+#[test]
+fn an_operation_ends_on_the_library_that_it_began_with() {
+    for runner in RUNNERS {
+        let folder = Folder::new();
+        c::plugin(folder.path(), "old.so", &[]);
+        folder.host_of(runner).allow("old.so").unwrap();
+        let began = folder.host_of(runner).find("c-plugin", None).unwrap().id();
+        c::plugin(folder.path(), "new.so", &["WRONG_SHAPE"]);
+        folder.host_of(runner).allow("new.so").unwrap();
+        c::plugin(folder.path(), "newer.so", &["PLUGIN_VERSION=\"1.0.1\""]);
+        folder.host_of(runner).allow("newer.so").unwrap();
+
+        let host = folder.host_of(runner);
+        let now = host.find("c-plugin", None).unwrap().id();
+        assert_eq!((now.version.as_str(), began.version.as_str()), ("1.0.1", "1.0.0"));
+        assert_eq!(host.again(&began, "c-plugin", None).unwrap().id(), began);
+        assert_eq!(host.again(&now, "c-plugin", None).unwrap().id(), now);
+        let same_version = host.find("c-plugin@1.0.0", None).unwrap().id();
+        assert_ne!(same_version, began, "new operations get the new file");
+        assert_eq!(host.list().len(), 2);
+
+        std::fs::remove_file(folder.path().join("old.so")).unwrap();
+        let error = refusal(folder.host_of(runner).again(&began, "c-plugin", None));
+        assert_eq!(error.name(), "plugin.replaced");
+        assert!(error.to_string().contains(began.sha256.as_deref().unwrap()), "{error}");
+        let mut lock = Lock::read(folder.path()).unwrap();
+        lock.plugins.retain(|pin| pin.file != "old.so");
+        lock.write(folder.path()).unwrap();
+        let error = refusal(folder.host_of(runner).again(&began, "c-plugin", None)).to_string();
+        let both = ["`c-plugin@1.0.0`", "`c-plugin@1.0.1`", now.sha256.as_deref().unwrap()];
+        assert!(both.iter().all(|word| error.contains(word)), "{error}");
+    }
 }

@@ -1,0 +1,142 @@
+//! Hooks and what happens to them from outside: the server dies in one, or stops in order; the plugin is replaced
+//! by another one in the middle of an operation.
+
+use super::bench::*;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+use vnfm_core::ports::Store;
+use vnfm_core::{Engine, Limits};
+use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing};
+use vnfm_types::ProblemDetails;
+
+const HOOK: &str = "instantiate_end";
+
+fn limits() -> Limits {
+    Limits { lease: Duration::from_millis(50), ..Limits::default() }
+}
+
+/// How often the hook was called.
+fn calls(world: &World) -> usize {
+    world.calls().iter().filter(|call| *call == HOOK).count()
+}
+
+/// Drives the operation until the hook hangs for the `number`th time.
+async fn into_the_hook(engine: &Engine, op: &str, world: &World, number: usize) {
+    let driving = async {
+        let begun = Instant::now();
+        while state(engine, op).await.is_driven() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "nobody can take it over");
+            engine.resume_all().await.unwrap();
+            tokio::task::yield_now().await;
+        }
+    };
+    let called = async {
+        while calls(world) < number {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = driving => panic!("it ended: {:?}", error(engine, op).await),
+        () = called => {}
+    }
+}
+
+async fn error(engine: &Engine, op: &str) -> Option<ProblemDetails> {
+    engine.store().op(TENANT, op).await.unwrap().op.error
+}
+
+/// An operation whose hook hangs, accepted and not yet driven.
+async fn hanging() -> (Arc<World>, Arc<dyn Store>, String) {
+    let world = Arc::new(World::default());
+    *world.hangs_at.lock().unwrap() = Some(HOOK);
+    let store: Arc<dyn Store> = store().await;
+    let engine = engine_with(store.clone(), &world, limits());
+    let id = instance(&engine).await;
+    let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+    (world, store, op)
+}
+
+#[tokio::test]
+async fn a_hook_in_which_the_server_died_twice_running_is_not_begun_a_third_time() {
+    let (world, store, op) = hanging().await;
+    for number in 1..=2 {
+        into_the_hook(&engine_with(store.clone(), &world, limits()), &op, &world, number).await;
+    }
+    let third = engine_with(store, &world, limits());
+    let begun = Instant::now();
+    while state(&third, &op).await.is_driven() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it is begun again");
+        third.resume_all().await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((state(&third, &op).await, calls(&world)), (FailedTemp, 2));
+    let said = error(&third, &op).await.unwrap();
+    assert_eq!(said.code.as_deref(), Some("hook.server-died"));
+    assert_eq!((said.step.as_deref(), said.retryable), (Some(HOOK), Some(false)));
+    assert!(said.detail.contains("`fake@1.0.0`"), "{}", said.detail);
+
+    *world.hangs_at.lock().unwrap() = None;
+    third.retry(TENANT, &op).await.unwrap();
+    third.drive(&op).await.unwrap();
+    assert_eq!(
+        (state(&third, &op).await, calls(&world)),
+        (Completed, 3),
+        "an operator's word counts"
+    );
+    agrees(&third, &world, "died twice").await;
+}
+
+#[tokio::test]
+async fn a_server_that_stops_in_order_blames_no_hook_and_gives_its_lease_back() {
+    let (world, store, op) = hanging().await;
+    for number in 1..=3 {
+        let engine = engine_with(store.clone(), &world, Limits::default());
+        let leaving = async {
+            while calls(&world) < number {
+                tokio::task::yield_now().await;
+            }
+            engine.leave();
+        };
+        let (driven, ()) = tokio::join!(engine.drive(&op), leaving);
+        driven.unwrap();
+        assert_eq!(state(&engine, &op).await, Processing);
+    }
+    *world.hangs_at.lock().unwrap() = None;
+    let last = engine(store, &world);
+    last.drive(&op).await.unwrap();
+    assert_eq!((state(&last, &op).await, calls(&world)), (Completed, 4));
+    agrees(&last, &world, "left in order").await;
+}
+
+#[tokio::test]
+async fn an_operation_ends_on_the_plugin_that_it_began_with() {
+    let world = Arc::new(World::default());
+    let engine = engine(store().await, &world);
+    let id = instance(&engine).await;
+    let counting = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+    engine.drive(&counting).await.unwrap();
+    let at = world.calls().iter().position(|call| call == HOOK).unwrap() + 1;
+
+    world.calls.lock().unwrap().clear();
+    world.fails_at.store(at, SeqCst);
+    let id = instance(&engine).await;
+    let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, FailedTemp);
+
+    *world.plugin.lock().unwrap() = Some("2.0.0");
+    engine.retry(TENANT, &op).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, FailedTemp);
+    let said = error(&engine, &op).await.unwrap();
+    assert_eq!(said.code.as_deref(), Some("plugin.replaced"));
+    let both = ["`fake@1.0.0`", "`fake@2.0.0`"];
+    assert!(both.iter().all(|word| said.detail.contains(word)), "{}", said.detail);
+
+    *world.plugin.lock().unwrap() = None;
+    engine.retry(TENANT, &op).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+    agrees(&engine, &world, "replaced").await;
+}
