@@ -74,6 +74,10 @@ impl Call {
         Self::new(Method::POST, path.into(), Body::Json(body), doing.into())
     }
 
+    pub(crate) fn patch(path: impl Into<String>, body: Value, doing: impl Into<String>) -> Self {
+        Self::new(Method::PATCH, path.into(), Body::Json(body), doing.into())
+    }
+
     pub(crate) fn put_bytes(
         path: impl Into<String>,
         bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Heat, as far as stacks of ours need it: find, create, look, list resources, delete.
+//! Heat, as far as stacks of ours need it: find, create, look, list resources, mark them, update, delete.
 //!
 //! Two traps shape it: a list by `name` and `tags` together is a 500, and a lookup by name alone answers with
 //! a redirect. So a stack is found by listing its name and owned by reading its tags.
@@ -6,11 +6,14 @@
 use crate::call::{Call, Reply, encoded};
 use crate::errors::UNEXPECTED;
 use crate::session::{Cloud, Service};
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vnfm_core::ports::{Ownership, PortError};
 
+/// How long after its time limit a stack is taken for one that nobody works on.
+const GRACE: SignedDuration = SignedDuration::from_secs(15);
 /// How deep nested stacks are looked into.
 const DEPTH: u8 = 5;
 
@@ -26,6 +29,13 @@ pub(crate) struct Stack {
     reason: Option<String>,
     #[serde(default)]
     tags: Option<Value>,
+    #[serde(rename = "creation_time", default)]
+    created: Option<Timestamp>,
+    #[serde(rename = "updated_time", default)]
+    pub(crate) updated: Option<Timestamp>,
+    /// Only where one stack is shown.
+    #[serde(rename = "timeout_mins", default)]
+    minutes: Option<i64>,
 }
 
 /// Where a stack is in its life.
@@ -74,6 +84,13 @@ impl Stack {
         }
     }
 
+    /// Whether its creation goes on after the time limit at which Heat gives up.
+    pub(crate) fn is_overdue(&self, now: Timestamp) -> bool {
+        let (Some(created), Some(minutes)) = (self.created, self.minutes) else { return false };
+        let limit = SignedDuration::from_mins(minutes).saturating_add(GRACE);
+        self.status == "CREATE_IN_PROGRESS" && now.duration_since(created) > limit
+    }
+
     fn path(&self) -> String {
         format!("/stacks/{}/{}", encoded(&self.name), encoded(&self.id))
     }
@@ -115,8 +132,18 @@ impl Resource {
 
     /// The id of the stack that it lies in.
     pub(crate) fn stack_id(&self) -> Option<&str> {
+        self.stack_link()?.rsplit('/').next()
+    }
+
+    fn stack_link(&self) -> Option<&str> {
         let link = self.links.iter().find(|link| link.rel == "stack")?;
-        link.href.split('?').next()?.trim_end_matches('/').rsplit('/').next()
+        Some(link.href.split('?').next()?.trim_end_matches('/'))
+    }
+
+    /// Its path below the service: in the stack that holds it, which may be a nested one.
+    fn path(&self) -> Option<String> {
+        let (_, stack) = self.stack_link()?.rsplit_once("/stacks/")?;
+        Some(format!("/stacks/{stack}/resources/{}", encoded(&self.name)))
     }
 
     /// True once Heat is done with it.
@@ -199,19 +226,54 @@ pub(crate) async fn create(
     blueprint: &Blueprint,
 ) -> Result<Option<()>, PortError> {
     let name = stack_name(&ownership.instance_id);
-    let minutes = cloud.deadline.duration_since(cloud.clock.now()).as_mins().clamp(1, 1440);
     let body = json!({
         "stack_name": name,
         "template": blueprint.template,
         "files": blueprint.files,
         "parameters": blueprint.parameters,
         "disable_rollback": true,
-        "timeout_mins": minutes,
+        "timeout_mins": minutes_left(cloud),
         "tags": tags(ownership),
     });
     let call = Call::post("/stacks", body, format!("create stack `{name}`")).accepting(&[409]);
     let reply = cloud.send(Service::Orchestration, &call).await?;
     Ok((reply.status != 409).then_some(()))
+}
+
+/// The time limit that Heat is given.
+fn minutes_left(cloud: &Cloud<'_>) -> i64 {
+    cloud.deadline.duration_since(cloud.clock.now()).as_mins().clamp(1, 1440)
+}
+
+/// Says that a resource is to be replaced at the next update. False: Heat works on it just now.
+pub(crate) async fn mark_unhealthy(
+    cloud: &Cloud<'_>,
+    resource: &Resource,
+    why: &str,
+) -> Result<bool, PortError> {
+    let doing = format!("mark resource `{}` ({}) as unhealthy", resource.name, resource.id());
+    let path = resource.path().ok_or_else(|| {
+        PortError::new(&UNEXPECTED, doing.as_str(), "Heat gives it no link to its stack")
+    })?;
+    let body = json!({"mark_unhealthy": true, "resource_status_reason": why});
+    let call = Call::patch(path, body, doing).accepting(&[409]);
+    Ok(cloud.send(Service::Orchestration, &call).await?.status != 409)
+}
+
+/// Asks Heat to make the stack what it should be, with the template, files and parameters that it has: what is marked
+/// or missing is replaced, nothing else is touched.
+pub(crate) async fn update(
+    cloud: &Cloud<'_>,
+    ownership: &Ownership,
+    stack: &Stack,
+) -> Result<(), PortError> {
+    let body = json!({
+        "disable_rollback": true,
+        "timeout_mins": minutes_left(cloud),
+        "tags": tags(ownership),
+    });
+    let call = Call::patch(stack.path(), body, format!("update stack `{}`", stack.name));
+    cloud.send(Service::Orchestration, &call).await.map(drop)
 }
 
 /// Asks for a stack's end; one that is not there is a success.

@@ -27,11 +27,11 @@ use vnfm_types::{
 };
 
 /// Servers that are asked for at once.
-const AT_ONCE: usize = 8;
-const SERVER: &str = "OS::Nova::Server";
+pub(crate) const AT_ONCE: usize = 8;
+pub(crate) const SERVER: &str = "OS::Nova::Server";
 const NETWORK: &str = "OS::Neutron::Net";
-const PORT: &str = "OS::Neutron::Port";
-const VOLUME: &str = "OS::Cinder::Volume";
+pub(crate) const PORT: &str = "OS::Neutron::Port";
+pub(crate) const VOLUME: &str = "OS::Cinder::Volume";
 
 /// What the cloud shows of a stack.
 pub(crate) struct Seen {
@@ -148,6 +148,11 @@ impl Reader<'_> {
 
     fn resource(&self, id: &str) -> Option<&Resource> {
         self.seen.resources.iter().find(|one| one.id() == id)
+    }
+
+    /// Resources of a kind; those that Heat has not made yet, or gave up on before, have no id.
+    fn existing(&self, kind: &str) -> impl Iterator<Item = &Resource> {
+        self.seen.resources.iter().filter(move |one| one.kind == kind && !one.id().is_empty())
     }
 
     /// The resource's name and those of what it lies in, up to the top.
@@ -270,7 +275,7 @@ impl Reader<'_> {
 
     /// Internal links: the networks of the stack.
     fn links(&self) -> Vec<VnfVirtualLinkResourceInfo> {
-        let networks = self.seen.resources.iter().filter(|one| one.kind == NETWORK);
+        let networks = self.existing(NETWORK);
         networks
             .map(|network| VnfVirtualLinkResourceInfo {
                 id: network.id().to_owned(),
@@ -326,7 +331,7 @@ impl Reader<'_> {
             });
             known.map_or_else(|| resource.name.clone(), |name| (*name).to_owned())
         };
-        let volumes = self.seen.resources.iter().filter(|one| one.kind == VOLUME);
+        let volumes = self.existing(VOLUME);
         volumes
             .map(|volume| VirtualStorageResourceInfo {
                 id: volume.id().to_owned(),

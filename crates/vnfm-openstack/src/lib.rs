@@ -4,6 +4,8 @@
 //! driver ─┬─ plan ──────── what the request asks for, read against the VNFD
 //!         ├─ prepare ───── what only the cloud knows: flavor, image, network, quota
 //!         ├─ hot, base_hot ─ the template: made from the VNFD, or the package's own
+//!         ├─ stacks ────── a stack's life: made, waited for, deleted
+//!         ├─ repair ────── the servers of a stack that are replaced
 //!         ├─ inventory ─── what the stack holds, as SOL003 shows it
 //!         └─ patience ──── waiting, through lost answers and changed passwords
 //! heat, nova, neutron, glance ─ session (token, catalog) ─ call (one HTTP call) ─ errors
@@ -25,7 +27,9 @@ mod nova;
 mod patience;
 mod plan;
 mod prepare;
+mod repair;
 mod session;
+mod stacks;
 #[cfg(test)]
 mod testing;
 

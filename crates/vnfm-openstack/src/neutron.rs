@@ -4,7 +4,11 @@ use crate::call::{Call, encoded};
 use crate::heat::member;
 use crate::session::{Cloud, Service};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use vnfm_core::ports::PortError;
+
+/// Ids that are asked for in one call: an address must not grow too long.
+const AT_ONCE: usize = 40;
 
 /// A network.
 #[derive(Debug, Clone, Deserialize)]
@@ -63,6 +67,23 @@ pub(crate) async fn networks(
 pub(crate) async fn port(cloud: &Cloud<'_>, id: &str) -> Result<Option<Port>, PortError> {
     let found = ports(cloud, "id", id).await?;
     Ok(found.into_iter().find(|port| port.id == id))
+}
+
+/// Those of these ids that are a port.
+pub(crate) async fn existing(
+    cloud: &Cloud<'_>,
+    ids: &[&str],
+) -> Result<BTreeSet<String>, PortError> {
+    let doing = "look for the ports of the stack";
+    let mut found = BTreeSet::new();
+    for some in ids.chunks(AT_ONCE) {
+        let query: Vec<String> = some.iter().map(|id| format!("id={}", encoded(id))).collect();
+        let path = format!("/ports?fields=id&{}", query.join("&"));
+        let reply = cloud.send(Service::Network, &Call::get(path, doing)).await?;
+        let ports: Vec<Port> = member(reply, "ports", doing)?;
+        found.extend(ports.into_iter().map(|port| port.id));
+    }
+    Ok(found)
 }
 
 /// The ports of a server.

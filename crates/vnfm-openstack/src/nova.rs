@@ -18,6 +18,8 @@ pub(crate) struct Server {
     pub(crate) id: String,
     pub(crate) name: String,
     #[serde(default)]
+    status: String,
+    #[serde(default)]
     pub(crate) metadata: Map<String, Value>,
     #[serde(default)]
     flavor: Value,
@@ -36,6 +38,11 @@ impl Server {
     /// The name of its flavor, where Nova tells it.
     pub(crate) fn flavor(&self) -> Option<&str> {
         self.flavor.get("original_name").and_then(Value::as_str)
+    }
+
+    /// Whether Nova only remembers it.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.status.as_str(), "DELETED" | "SOFT_DELETED")
     }
 
     /// Ids of the volumes attached to it.
@@ -93,6 +100,13 @@ pub(crate) async fn server(cloud: &Cloud<'_>, id: &str) -> Result<Option<Server>
         .accepting(&[404]);
     let reply = cloud.send(Service::Compute, &call).await?;
     if reply.status == 404 { Ok(None) } else { member(reply, "server", &doing).map(Some) }
+}
+
+/// Asks for a server's end; one that is not there is a success.
+pub(crate) async fn delete(cloud: &Cloud<'_>, id: &str) -> Result<(), PortError> {
+    let path = format!("/servers/{}", encoded(id));
+    let call = Call::delete(path, format!("delete server `{id}`")).accepting(&[404]);
+    cloud.send(Service::Compute, &call).await.map(drop)
 }
 
 /// Every flavor that the project may use.

@@ -112,6 +112,20 @@ async fn networks(
     Ok(found)
 }
 
+/// The networks of the request as far as the cloud has them, and nothing else: what an inventory is read against.
+pub(crate) async fn networks_seen(
+    cloud: &Cloud<'_>,
+    what: &Allocation,
+) -> Result<Prepared, PortError> {
+    let mut prepared = Prepared::default();
+    for link in &what.request.ext_virtual_links {
+        if let [one] = neutron::networks(cloud, &link.resource_id).await?.as_slice() {
+            prepared.networks.insert(link.id.clone(), one.id.clone());
+        }
+    }
+    Ok(prepared)
+}
+
 /// Ports that the request brings must be there.
 async fn ports(cloud: &Cloud<'_>, what: &Allocation) -> Result<(), PortError> {
     for port in what.request.ext_virtual_links.iter().flat_map(|link| &link.ext_link_ports) {

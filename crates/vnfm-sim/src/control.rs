@@ -39,6 +39,8 @@ enum Action {
     DeleteServer { server: String },
     /// Sets a server to ERROR.
     BreakServer { server: String },
+    /// Deletes a stack (id or name).
+    DeleteStack { stack: String },
     /// Takes the power from a server's host.
     PowerOff { server: String },
     /// Changes a user's password, which ends the user's tokens.
@@ -152,6 +154,7 @@ impl Control {
         let done = match action {
             Action::DeleteServer { server } => self.cloud.delete_server(&server),
             Action::BreakServer { server } => self.cloud.break_server(&server),
+            Action::DeleteStack { stack } => self.cloud.delete_stack(&stack),
             Action::PowerOff { server } => self.cloud.power_off(&server),
             Action::SetPassword { user, password } => self.cloud.set_password(&user, &password),
             Action::SetLogin { password, authorized_key } => {

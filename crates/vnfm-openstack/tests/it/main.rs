@@ -4,6 +4,12 @@
 #[expect(dead_code, reason = "the rest of it is for the real cloud")]
 mod credential;
 #[cfg(test)]
+mod hands;
+#[cfg(test)]
+mod healing;
+#[cfg(test)]
+mod heals;
+#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod simulated;

@@ -11,17 +11,17 @@ use vnfm_sim::openstack::CloudOptions;
 use vnfm_sim::{Options, World};
 use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
-async fn world(server_build: Duration) -> World {
+pub(crate) async fn world(server_build: Duration) -> World {
     let cloud = CloudOptions { server_build, ..CloudOptions::default() };
     World::start(Options { cloud, ..Options::default() }).await.unwrap()
 }
 
 /// A cloud that takes its time, so that a test can come between.
-async fn slow_world() -> World {
+pub(crate) async fn slow_world() -> World {
     world(Duration::from_secs(2)).await
 }
 
-fn connection(world: &World) -> VimConnectionInfo {
+pub(crate) fn connection(world: &World) -> VimConnectionInfo {
     let info = json!({
         "vimType": OPENSTACK,
         "interfaceInfo": {"endpoint": world.endpoints().auth_url},
@@ -35,12 +35,12 @@ fn connection(world: &World) -> VimConnectionInfo {
     serde_json::from_value(info).unwrap()
 }
 
-fn place(world: &World) -> Place {
+pub(crate) fn place(world: &World) -> Place {
     Place::new(connection(world), "provider")
 }
 
 /// Nothing is left, and nothing was asked that a cloud does not have.
-fn is_clean(world: &World) {
+pub(crate) fn is_clean(world: &World) {
     assert_eq!(world.books().violations(), Vec::<String>::new());
     let left: Vec<String> = world
         .books()

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use vnfm_core::ports::{
-    Allocated, Allocation, Clock, InfraDriver, Ownership, PortError, Release, SecretConnection,
-    Vim, VimCall, VimLogin, Watcher,
+    Allocated, Allocation, Clock, InfraDriver, Ownership, PortError, Release, Repair,
+    SecretConnection, Vim, VimCall, VimLogin, Watcher,
 };
 use vnfm_descriptor::{Limits, Package};
 use vnfm_openstack::OpenStack;
@@ -85,6 +85,11 @@ impl Ear {
         heard.wait_for(|all| all.iter().any(|text| text.contains(part))).await.unwrap();
     }
 
+    /// Begins anew.
+    pub(crate) fn forget(&self) {
+        self.heard.send_modify(Vec::clear);
+    }
+
     fn hear(&self, text: String) {
         self.heard.send_modify(|all| all.push(text));
     }
@@ -128,6 +133,12 @@ impl Place {
             network: network.into(),
             seconds: 300,
         }
+    }
+
+    /// The same instance on the same cloud, to clean up behind this one.
+    pub(crate) fn twin(&self) -> Self {
+        let info = self.vim.login.lock().unwrap().info.0.clone();
+        Self { ownership: self.ownership.clone(), ..Self::new(info, &self.network) }
     }
 
     pub(crate) fn call(&self) -> VimCall<'_> {
@@ -175,6 +186,43 @@ impl Place {
         self.driver.validate_request(what)?;
         let prepared = self.prepare(what).await?;
         self.allocate(what, &prepared).await
+    }
+
+    /// Heals the VNFCs with these ids, as `made` shows the instance.
+    pub(crate) async fn heal(
+        &self,
+        what: &Allocation,
+        made: &Allocated,
+        vnfcs: &[String],
+    ) -> Result<Allocated, PortError> {
+        let how = Repair {
+            handle: made.handle.clone(),
+            inventory: made.inventory.clone(),
+            vnfcs: vnfcs.to_vec(),
+            with_storage: false,
+        };
+        self.driver.heal(&self.call(), what, &how).await
+    }
+
+    /// The same, with their volumes.
+    pub(crate) async fn heal_with_storage(
+        &self,
+        what: &Allocation,
+        made: &Allocated,
+        vnfcs: &[String],
+    ) -> Result<Allocated, PortError> {
+        let how = Repair {
+            handle: made.handle.clone(),
+            inventory: made.inventory.clone(),
+            vnfcs: vnfcs.to_vec(),
+            with_storage: true,
+        };
+        self.driver.heal(&self.call(), what, &how).await
+    }
+
+    /// What there is, without knowing anything of it.
+    pub(crate) async fn observe(&self, what: &Allocation) -> Allocated {
+        self.driver.observe(&self.call(), what, &Value::Null).await.unwrap()
     }
 
     pub(crate) async fn release(&self, what: &Allocation, handle: Value) -> Result<(), PortError> {
@@ -230,11 +278,20 @@ pub(crate) struct OneVdu {
     pub(crate) count: u32,
     pub(crate) apart: bool,
     pub(crate) brings_image: bool,
+    /// Boots from a volume `root`, and has another one, `data`.
+    pub(crate) volumes: bool,
 }
 
 impl Default for OneVdu {
     fn default() -> Self {
-        Self { image: "nfv-image", memory: "128 MiB", count: 1, apart: false, brings_image: false }
+        Self {
+            image: "nfv-image",
+            memory: "128 MiB",
+            count: 1,
+            apart: false,
+            brings_image: false,
+            volumes: false,
+        }
     }
 }
 
@@ -279,6 +336,22 @@ impl OneVdu {
         } else {
             ""
         };
+        let image = format!(
+            "sw_image_data: {{name: {}, version: '1', container_format: bare, disk_format: raw, min_disk: 1 GiB, size: 1 MiB}}",
+            self.image
+        );
+        let storage = |name: &str, image: &str| {
+            format!(
+                "    {name}:\n      type: tosca.nodes.nfv.Vdu.VirtualBlockStorage\n      properties:\n        virtual_block_storage_data: {{size_of_storage: 1 GiB}}\n{image}"
+            )
+        };
+        let (own_image, requirements, storages) = if self.volumes {
+            let root = storage("root", &format!("        {image}\n"));
+            let wanted = "\n      requirements: [{virtual_storage: root}, {virtual_storage: data}]";
+            (String::new(), wanted, root + &storage("data", ""))
+        } else {
+            (format!("\n        {image}{artifact}"), "", String::new())
+        };
         format!(
             "tosca_definitions_version: tosca_simple_yaml_1_3
 imports: [etsi_nfv_sol001_vnfd_types.yaml]
@@ -307,20 +380,18 @@ topology_template:
       properties:
         name: server
         description: one
-        vdu_profile: {{min_number_of_instances: {count}, max_number_of_instances: {count}}}
-        sw_image_data: {{name: {image}, version: '1', container_format: bare, disk_format: raw, min_disk: 1 GiB, size: 1 MiB}}{artifact}
+        vdu_profile: {{min_number_of_instances: {count}, max_number_of_instances: {count}}}{own_image}
       capabilities:
         virtual_compute:
           properties:
             virtual_cpu: {{num_virtual_cpu: 1}}
-            virtual_memory: {{virtual_mem_size: {memory}}}
-    out:
+            virtual_memory: {{virtual_mem_size: {memory}}}{requirements}
+{storages}    out:
       type: tosca.nodes.nfv.VduCp
       properties: {{layer_protocols: [ipv4], order: 0}}
       requirements: [{{virtual_binding: server}}]
 {policies}",
             count = self.count,
-            image = self.image,
             memory = self.memory,
         )
     }

@@ -5,6 +5,14 @@
 #[path = "../it/credential.rs"]
 mod credential;
 #[cfg(test)]
+#[path = "../it/hands.rs"]
+mod hands;
+#[cfg(test)]
+mod healing;
+#[cfg(test)]
+#[path = "../it/heals.rs"]
+mod heals;
+#[cfg(test)]
 #[path = "../it/proxy.rs"]
 mod proxy;
 #[cfg(test)]

@@ -10,15 +10,14 @@ use vnfm_core::ports::{ErrorKind, InfraDriver};
 use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
 /// The cloud's connection; none where the tier cannot run, which is said loudly.
-fn connection() -> Option<VimConnectionInfo> {
+pub(crate) fn connection() -> Option<VimConnectionInfo> {
     let Ok(path) = std::env::var("VNFM_LIVE_OPENSTACK") else {
         let why = "skipped: VNFM_LIVE_OPENSTACK names no clouds.yaml; `cargo xtask stack up openstack` starts a cloud";
         assert!(std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"), "{why}");
         eprintln!("{why}");
         return None;
     };
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("`{path}`: {error}"));
-    let clouds: Value = serde_yaml::from_str(&text).unwrap();
+    let clouds = clouds(&path);
     let cloud = &clouds["clouds"]["nfv"];
     let info = json!({
         "vimType": OPENSTACK,
@@ -35,7 +34,20 @@ fn connection() -> Option<VimConnectionInfo> {
     Some(serde_json::from_value(info).unwrap())
 }
 
-fn place() -> Option<Place> {
+fn clouds(path: &str) -> Value {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("`{path}`: {error}"));
+    serde_yaml::from_str(&text).unwrap()
+}
+
+/// Name and password of another user of the clouds.yaml.
+pub(crate) fn login(cloud: &str) -> (String, String) {
+    let clouds = clouds(&std::env::var("VNFM_LIVE_OPENSTACK").unwrap());
+    let auth = &clouds["clouds"][cloud]["auth"];
+    let text = |name: &str| auth[name].as_str().unwrap().to_owned();
+    (text("username"), text("password"))
+}
+
+pub(crate) fn place() -> Option<Place> {
     Some(Place::new(connection()?, "provider"))
 }
 

@@ -10,7 +10,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use serde_json::{Map, Value};
@@ -23,7 +22,7 @@ use super::scope::{Wanted, plan, want};
 use super::state::{State, new_id};
 use super::template::Surroundings;
 use crate::faults::Fault;
-use crate::time::{now, pause};
+use crate::time::now;
 
 /// What was asked of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +46,7 @@ impl Action {
 
 /// One request being worked on.
 #[derive(Clone)]
-struct Run {
+pub(super) struct Run {
     root: String,
     generation: u64,
     verb: &'static str,
@@ -205,10 +204,7 @@ impl Cloud {
             set_stack(&mut self.state(), &child, run.verb, status, &reason);
             ended.map_err(|failure| failure.within(name))?;
         } else if old.is_none() || changed == Changed::Replace {
-            if let Some(old) = old {
-                self.unmake(&wanted.kind, &old).await.map_err(|why| Failure::of(name, why))?;
-            }
-            self.make(run, (id, name), &wanted).await?;
+            self.replace(run, (id, name), &wanted, old).await?;
         } else if changed == Changed::InPlace {
             let mut state = self.state();
             resources::change(
@@ -229,6 +225,46 @@ impl Cloud {
             Some(Fault::ErrorAfterEffect { .. }) => Err(Failure::of(name, no_valid_host())),
             _ => Ok(()),
         }
+    }
+
+    /// Makes a resource, and unmakes what it was before only once its successor is there, as Heat does.
+    async fn replace(
+        self: &Arc<Self>,
+        run: &Run,
+        (id, name): (&str, &str),
+        wanted: &Wanted,
+        old: Option<String>,
+    ) -> Result<(), Failure> {
+        if let Some(old) = old {
+            if wanted.kind == "OS::Cinder::VolumeAttachment" {
+                self.unmake(&wanted.kind, &old).await.map_err(|why| Failure::of(name, why))?;
+            } else {
+                let mut state = self.state();
+                resources::prepare_for_replace(&mut state, &wanted.kind, &old);
+                let resource = state.stacks.get_mut(id).and_then(|s| s.resources.get_mut(name));
+                if let Some(resource) = resource {
+                    resource.replaced.push(old.clone());
+                }
+            }
+        }
+        self.make(run, (id, name), wanted).await?;
+        self.forget_replaced(&wanted.kind, (id, name)).await.map_err(|why| Failure::of(name, why))
+    }
+
+    async fn forget_replaced(
+        &self,
+        kind: &str,
+        (id, name): (&str, &str),
+    ) -> Result<(), (String, String)> {
+        let replaced = {
+            let mut state = self.state();
+            let resource = state.stacks.get_mut(id).and_then(|s| s.resources.get_mut(name));
+            resource.map(|resource| std::mem::take(&mut resource.replaced)).unwrap_or_default()
+        };
+        for old in replaced {
+            self.unmake(kind, &old).await?;
+        }
+        Ok(())
     }
 
     async fn make(
@@ -384,9 +420,12 @@ impl Cloud {
             }
             ended.map_err(|failure| failure.within(name))
         } else {
-            self.unmake(&resource.kind, &resource.physical)
-                .await
-                .map_err(|why| Failure::of(name, why))
+            let ended = self.forget_replaced(&resource.kind, (id, name)).await;
+            let ended = match ended {
+                Ok(()) => self.unmake(&resource.kind, &resource.physical).await,
+                failed => failed,
+            };
+            ended.map_err(|why| Failure::of(name, why))
         };
         let mut state = self.state();
         match &removed {
@@ -408,80 +447,7 @@ impl Cloud {
         resources::unmake(&mut self.state(), kind, physical)
     }
 
-    /// `check`: what Heat remembers, held against what there is.
-    fn verify(&self, id: &str) -> Result<(), Failure> {
-        let mut state = self.state();
-        let Some(stack) = state.stacks.get(id).cloned() else { return Ok(()) };
-        drop(state);
-        let mut first = Ok(());
-        for (name, resource) in &stack.resources {
-            let found = if resource.nested {
-                self.verify(&resource.physical).map_err(|failure| failure.within(name))
-            } else if resource.kind == "OS::Nova::Server"
-                && !self.state().servers.contains_key(&resource.physical)
-            {
-                let message =
-                    format!("Instance {} could not be found. (HTTP 404)", resource.physical);
-                Err(Failure { kind: "NotFound".into(), path: name.clone(), message })
-            } else {
-                Ok(())
-            };
-            state = self.state();
-            match &found {
-                Ok(()) => set_resource(&mut state, (id, name), "CHECK_COMPLETE", "state changed"),
-                Err(failure) => {
-                    set_resource(&mut state, (id, name), "CHECK_FAILED", &failure.reason());
-                }
-            }
-            drop(state);
-            if first.is_ok() {
-                first = found;
-            }
-        }
-        first
-    }
-
-    // --- waiting and faults ---
-
-    async fn suffer(&self, run: &Run, name: &str, fault: Option<&Fault>) -> Result<(), Failure> {
-        match fault {
-            None | Some(Fault::ErrorAfterEffect { .. } | Fault::Hang { hang: false }) => Ok(()),
-            Some(Fault::Delay { delay_ms }) => {
-                self.wait(run, name, Some(Duration::from_millis(*delay_ms))).await
-            }
-            Some(Fault::Hang { hang: true } | Fault::HangAfterEffect { .. }) => {
-                self.wait(run, name, None).await
-            }
-            Some(Fault::Status { .. } | Fault::Drop { .. } | Fault::Exit { .. }) => {
-                Err(Failure::of(name, no_valid_host()))
-            }
-        }
-    }
-
-    /// Waits (for ever without a time), but not longer than its run is the stack's newest.
-    async fn wait(&self, run: &Run, name: &str, time: Option<Duration>) -> Result<(), Failure> {
-        let mut changes = self.superseded.subscribe();
-        let old = async {
-            while !self.is_superseded(run) {
-                if changes.changed().await.is_err() {
-                    break;
-                }
-            }
-        };
-        let passed = async {
-            match time {
-                Some(time) => pause(time).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            () = passed => Ok(()),
-            () = old => Err(superseded(name)),
-        }
-    }
-
-    fn is_superseded(&self, run: &Run) -> bool {
+    pub(super) fn is_superseded(&self, run: &Run) -> bool {
         self_is_old(&self.state(), run)
     }
 }
@@ -497,6 +463,6 @@ fn self_is_old(state: &State, run: &Run) -> bool {
     state.stacks.get(&run.root).is_none_or(|stack| stack.generation != run.generation)
 }
 
-fn superseded(name: &str) -> Failure {
+pub(super) fn superseded(name: &str) -> Failure {
     Failure::of(name, ("StopIteration".into(), "superseded by a newer request".into()))
 }

@@ -24,6 +24,8 @@ pub(crate) struct Resource {
     pub(crate) kind: String,
     pub(crate) properties: Map<String, Value>,
     pub(crate) physical: String,
+    /// What it was before it was replaced; goes once its successor is there.
+    pub(crate) replaced: Vec<String>,
     pub(crate) status: String,
     pub(crate) reason: String,
     pub(crate) requires: BTreeSet<String>,

@@ -17,6 +17,7 @@ mod scope;
 mod stacks;
 mod state;
 mod template;
+mod trouble;
 mod types;
 
 use std::collections::BTreeMap;
@@ -173,6 +174,31 @@ impl Cloud {
             server.fault = Some("the hypervisor is gone".into());
         }
         true
+    }
+
+    /// Deletes a stack (id or name) behind everybody's back; whether there was one.
+    pub fn delete_stack(self: &Arc<Self>, stack: &str) -> bool {
+        let id = {
+            let state = self.state();
+            let fits = |s: &&heat::Stack| {
+                s.parent.is_none()
+                    && s.status != "DELETE_COMPLETE"
+                    && (s.id == stack || s.name == stack)
+            };
+            state.stacks.values().find(fits).map(|s| s.id.clone())
+        };
+        let Some(id) = id else { return false };
+        self.start(&id, engine::Action::Delete);
+        true
+    }
+
+    /// Deletes a port (id or name) behind Heat's back; whether there was one.
+    pub fn delete_port(&self, port: &str) -> bool {
+        let mut state = self.state();
+        let Some(id) = state.find("port", port).map(|body| text(body, "id").to_owned()) else {
+            return false;
+        };
+        state.take("port", &id).is_some()
     }
 
     /// Takes the power from a server's host (id or name); Nova goes on to call it what it called it.

@@ -118,6 +118,7 @@ fn make_server(
         );
         return Err(refusal("Forbidden", message));
     }
+    let volumes = boot_volumes(state, properties)?;
     let (ports, own_ports) = server_ports(state, order, properties)?;
     let id = new_id();
     for port in &ports {
@@ -154,7 +155,49 @@ fn make_server(
         host: None,
     };
     state.servers.insert(id.clone(), server);
+    for volume in volumes {
+        attach(state, &id, &volume)?;
+    }
     Ok(id)
+}
+
+/// The volumes that a server is made with; Nova takes none that is attached.
+fn boot_volumes(state: &State, properties: &Properties) -> Result<Vec<String>, Refusal> {
+    let devices = properties.get("block_device_mapping_v2").and_then(Value::as_array);
+    let mut volumes = Vec::new();
+    for id in devices.into_iter().flatten().filter_map(|one| one["volume_id"].as_str()) {
+        let volume = state.thing("volume", id);
+        let status = volume.map(|volume| text(volume, "status").to_owned());
+        let why = match status.as_deref() {
+            Some("available") => {
+                volumes.push(id.to_owned());
+                continue;
+            }
+            Some(other) => format!(
+                "Invalid volume: volume '{id}' status must be 'available'. Currently in '{other}' (HTTP 400)"
+            ),
+            None => {
+                format!("Block Device Mapping is Invalid: failed to get volume {id}. (HTTP 400)")
+            }
+        };
+        return Err(refusal("BadRequest", format!("{why} (Request-ID: req-{})", new_id())));
+    }
+    Ok(volumes)
+}
+
+/// What Heat does before it makes a server's successor: the ports leave it, but not where it is in ERROR.
+pub(crate) fn prepare_for_replace(state: &mut State, kind: &str, id: &str) {
+    let Some(server) = state.servers.get(id).filter(|_| kind == "OS::Nova::Server") else { return };
+    if server.status == "ERROR" {
+        return;
+    }
+    for port in server.ports.clone() {
+        state.change(
+            "port",
+            &port,
+            &json!({ "device_id": "", "device_owner": "", "status": "DOWN" }),
+        );
+    }
 }
 
 /// The ports of a new server, and which of them Nova made for it.
@@ -166,8 +209,16 @@ fn server_ports(
     let (mut ports, mut own_ports) = (Vec::new(), Vec::new());
     for network in properties.get("networks").and_then(Value::as_array).into_iter().flatten() {
         if let Some(port) = network.get("port").and_then(Value::as_str) {
-            let port = state.find("port", port).map(|p| text(p, "id").to_owned());
-            ports.push(port.ok_or_else(|| refusal("NotFound", "Port could not be found."))?);
+            let found = state.find("port", port);
+            let found = found.ok_or_else(|| refusal("NotFound", "Port could not be found."))?;
+            let (id, device) = (text(found, "id").to_owned(), text(found, "device_id"));
+            if !device.is_empty() {
+                let request = new_id();
+                let why =
+                    format!("Port {id} is still in use. (HTTP 409) (Request-ID: req-{request})");
+                return Err(refusal("Conflict", why));
+            }
+            ports.push(id);
             continue;
         }
         let target =
@@ -396,7 +447,7 @@ pub(crate) fn unmake_server(state: &mut State, id: &str) {
     for port in &server.ports {
         if server.own_ports.contains(port) {
             state.take("port", port);
-        } else {
+        } else if state.thing("port", port).is_some_and(|body| text(body, "device_id") == id) {
             state.change(
                 "port",
                 port,
@@ -405,6 +456,11 @@ pub(crate) fn unmake_server(state: &mut State, id: &str) {
         }
     }
     for volume in &server.volumes {
+        let holder =
+            state.thing("volume", volume).map(|body| body["attachments"][0]["server_id"].clone());
+        if holder != Some(json!(id)) {
+            continue;
+        }
         state.change("volume", volume, &json!({ "status": "available", "attachments": [] }));
     }
 }
