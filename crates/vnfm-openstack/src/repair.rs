@@ -150,10 +150,9 @@ impl Healing<'_> {
     /// Whether nothing has changed for so long that nobody seems to be at work.
     fn is_quiet(&self, stack: &Stack, resources: &[Resource]) -> bool {
         let now = self.cx.clock.now();
-        let mut seen = format!("{} {:?}", stack.status, stack.updated);
-        for one in resources {
-            seen.push_str(&format!("\n{} {} {}", one.name, one.id(), one.status));
-        }
+        let each = resources.iter().map(|one| format!("{} {} {}", one.name, one.id(), one.status));
+        let all: Vec<String> = each.collect();
+        let seen = format!("{} {:?} {}", stack.status, stack.updated, all.join("; "));
         let mut progress = self.progress();
         match &progress.last {
             Some((before, since)) if *before == seen => now.duration_since(*since) > self.patience,

@@ -60,7 +60,7 @@ impl Hands {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(std::time::Duration::from_secs(60), gone).await.unwrap();
+        tokio::time::timeout(std::time::Duration::from_mins(1), gone).await.unwrap();
     }
 
     /// Whether Nova has it.

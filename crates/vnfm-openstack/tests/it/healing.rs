@@ -2,11 +2,11 @@
 
 use crate::hands::Hands;
 use crate::heals::{self, nth, replaced_are};
-use crate::simulated::{connection, is_clean, place, slow_world, world};
+use crate::simulated::{connection, is_clean, place, world};
 use crate::support::{OneVdu, Place};
 use serde_json::Value;
 use std::time::Duration;
-use vnfm_core::ports::{Allocated, Allocation, ErrorKind};
+use vnfm_core::ports::{Allocated, Allocation, ErrorKind, InfraDriver, Repair};
 use vnfm_sim::World;
 use vnfm_sim::faults::{Fault, Rule, When};
 
@@ -34,6 +34,21 @@ async fn cluster(place: &Place) -> (Allocation, Allocated) {
     let what = place.cluster(SAMPLES[0]);
     let made = place.make(&what).await.unwrap();
     (what, made)
+}
+
+/// A heal of VNFCs with their volumes.
+async fn with_storage(
+    place: &Place,
+    what: &Allocation,
+    (made, vnfcs): (&Allocated, &[String]),
+) -> Allocated {
+    let how = Repair {
+        handle: made.handle.clone(),
+        inventory: made.inventory.clone(),
+        vnfcs: vnfcs.to_vec(),
+        with_storage: true,
+    };
+    place.driver.heal(&place.call(), what, &how).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,7 +79,7 @@ async fn what_is_gone_or_in_error_comes_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_heal_is_gone_on_with() {
     for sample in SAMPLES {
-        let world = slow_world().await;
+        let world = world(Duration::from_millis(600)).await;
         let place = place(&world);
         let (hands, _) = hands(&world).await;
         heals::interrupted_and_gone_on_with(&place, &hands, &place.cluster(sample)).await;
@@ -122,11 +137,11 @@ async fn volumes_stay_and_are_attached_again_unless_they_are_meant() {
         made.inventory.virtual_storage_resource_info
     );
     let meant = [nth(&healed, "server", 0).id.clone()];
-    let renewed = place.heal_with_storage(&what, &healed, &meant).await.unwrap();
+    let renewed = with_storage(&place, &what, (&healed, &meant)).await;
     let (old, new) = (volumes(&healed, 0), volumes(&renewed, 0));
     assert!(new.len() == 2 && new.iter().all(|id| !old.contains(id)), "{old:?} {new:?}");
     assert_eq!(nth(&renewed, "server", 1), nth(&made, "server", 1));
-    assert_eq!(place.heal_with_storage(&what, &healed, &meant).await.unwrap(), renewed);
+    assert_eq!(with_storage(&place, &what, (&healed, &meant)).await, renewed);
     place.release(&what, renewed.handle).await.unwrap();
     is_clean(&world);
 }
@@ -166,7 +181,7 @@ async fn a_stack_that_somebody_deleted_is_made_again() {
     is_clean(&world);
 }
 
-/// The engine of Heat dies: the stack stays UPDATE_IN_PROGRESS until somebody asks for an update again.
+/// The engine of Heat dies: the stack stays in progress until somebody asks for an update again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_that_nobody_works_on_is_asked_for_again() {
     let world = world(Duration::ZERO).await;

@@ -17,7 +17,7 @@ pub(crate) async fn world(server_build: Duration) -> World {
 }
 
 /// A cloud that takes its time, so that a test can come between.
-pub(crate) async fn slow_world() -> World {
+async fn slow_world() -> World {
     world(Duration::from_secs(2)).await
 }
 
@@ -243,6 +243,36 @@ async fn a_stack_that_is_not_ready_in_time_is_gone_on_with() {
     assert_eq!(creations(&world), 1);
     place.release(&what, made.handle).await.unwrap();
     is_clean(&world);
+}
+
+/// Heat's engine has died in the middle of a creation. Until its time limit the stack is waited for; then it is made again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_creation_that_nobody_works_on_is_made_again_once_its_time_is_over() {
+    for heals in [false, true] {
+        let world = world(Duration::ZERO).await;
+        let mut place = place(&world);
+        let what = OneVdu::default().on(&place);
+        let prepared = place.prepare(&what).await.unwrap();
+        world.faults().arm(Rule::new("heat.resource_create", Fault::Hang { hang: true }));
+        place.seconds = 1;
+        for _ in 0..2 {
+            let error = place.allocate(&what, &prepared).await.unwrap_err();
+            assert_eq!(error.name(), "heat.deadline", "{error}");
+        }
+        assert_eq!(creations(&world), 1, "it may still be worked on");
+        place.clock.ahead = jiff::SignedDuration::from_mins(3);
+        place.seconds = 60;
+        let made = if heals {
+            let seen = place.observe(&what).await;
+            place.heal(&what, &seen, &[]).await.unwrap()
+        } else {
+            place.allocate(&what, &prepared).await.unwrap()
+        };
+        assert_eq!(creations(&world), 2);
+        assert_eq!(place.owned().await, [place.stack_name()]);
+        place.release(&what, made.handle).await.unwrap();
+        is_clean(&world);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -17,12 +17,15 @@ use vnfm_descriptor::{Limits, Package};
 use vnfm_openstack::OpenStack;
 use vnfm_types::VimConnectionInfo;
 
-/// Real time.
-pub(crate) struct TokioClock;
+/// Real time, or so much later.
+#[derive(Default)]
+pub(crate) struct TokioClock {
+    pub(crate) ahead: SignedDuration,
+}
 
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
-        Timestamp::now()
+        Timestamp::now() + self.ahead
     }
 
     #[expect(
@@ -115,13 +118,14 @@ pub(crate) struct Place {
     pub(crate) ownership: Ownership,
     pub(crate) network: String,
     pub(crate) seconds: i64,
+    pub(crate) clock: TokioClock,
 }
 
 impl Place {
     pub(crate) fn new(info: VimConnectionInfo, network: &str) -> Self {
         let id = || uuid::Uuid::new_v4().to_string();
         Self {
-            driver: OpenStack::new(Arc::new(TokioClock)),
+            driver: OpenStack::new(Arc::new(TokioClock::default())),
             vim: TestVim::new(info),
             ear: Ear::new(),
             ownership: Ownership {
@@ -132,6 +136,7 @@ impl Place {
             },
             network: network.into(),
             seconds: 300,
+            clock: TokioClock::default(),
         }
     }
 
@@ -145,9 +150,9 @@ impl Place {
         VimCall {
             vim: &self.vim,
             ownership: &self.ownership,
-            clock: &TokioClock,
+            clock: &self.clock,
             watcher: &self.ear,
-            deadline: Timestamp::now() + SignedDuration::from_secs(self.seconds),
+            deadline: self.clock.now() + SignedDuration::from_secs(self.seconds),
         }
     }
 
@@ -200,22 +205,6 @@ impl Place {
             inventory: made.inventory.clone(),
             vnfcs: vnfcs.to_vec(),
             with_storage: false,
-        };
-        self.driver.heal(&self.call(), what, &how).await
-    }
-
-    /// The same, with their volumes.
-    pub(crate) async fn heal_with_storage(
-        &self,
-        what: &Allocation,
-        made: &Allocated,
-        vnfcs: &[String],
-    ) -> Result<Allocated, PortError> {
-        let how = Repair {
-            handle: made.handle.clone(),
-            inventory: made.inventory.clone(),
-            vnfcs: vnfcs.to_vec(),
-            with_storage: true,
         };
         self.driver.heal(&self.call(), what, &how).await
     }
@@ -325,6 +314,25 @@ impl OneVdu {
             .unwrap_or_else(|findings| panic!("{findings}"))
     }
 
+    /// The image of the VDU, its requirements, and the nodes of its volumes.
+    fn disks(&self, artifact: &str) -> (String, &'static str, String) {
+        let image = format!(
+            "sw_image_data: {{name: {}, version: '1', container_format: bare, disk_format: raw, min_disk: 1 GiB, size: 1 MiB}}",
+            self.image
+        );
+        if !self.volumes {
+            return (format!("\n        {image}{artifact}"), "", String::new());
+        }
+        let storage = |name: &str, image: &str| {
+            format!(
+                "    {name}:\n      type: tosca.nodes.nfv.Vdu.VirtualBlockStorage\n      properties:\n        virtual_block_storage_data: {{size_of_storage: 1 GiB}}\n{image}"
+            )
+        };
+        let root = storage("root", &format!("        {image}\n"));
+        let wanted = "\n      requirements: [{virtual_storage: root}, {virtual_storage: data}]";
+        (String::new(), wanted, root + &storage("data", ""))
+    }
+
     fn vnfd(&self) -> String {
         let artifact = if self.brings_image {
             "\n      artifacts: {sw_image: {type: tosca.artifacts.nfv.SwImage, file: Artifacts/small.img}}"
@@ -336,22 +344,7 @@ impl OneVdu {
         } else {
             ""
         };
-        let image = format!(
-            "sw_image_data: {{name: {}, version: '1', container_format: bare, disk_format: raw, min_disk: 1 GiB, size: 1 MiB}}",
-            self.image
-        );
-        let storage = |name: &str, image: &str| {
-            format!(
-                "    {name}:\n      type: tosca.nodes.nfv.Vdu.VirtualBlockStorage\n      properties:\n        virtual_block_storage_data: {{size_of_storage: 1 GiB}}\n{image}"
-            )
-        };
-        let (own_image, requirements, storages) = if self.volumes {
-            let root = storage("root", &format!("        {image}\n"));
-            let wanted = "\n      requirements: [{virtual_storage: root}, {virtual_storage: data}]";
-            (String::new(), wanted, root + &storage("data", ""))
-        } else {
-            (format!("\n        {image}{artifact}"), "", String::new())
-        };
+        let (own_image, requirements, storages) = self.disks(artifact);
         format!(
             "tosca_definitions_version: tosca_simple_yaml_1_3
 imports: [etsi_nfv_sol001_vnfd_types.yaml]
