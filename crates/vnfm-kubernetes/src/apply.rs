@@ -9,12 +9,13 @@ use crate::client::Session;
 use crate::errors::{self, FAILED, FOREIGN, KIND, NOT_READY, TERMINATING, VANISHED};
 use crate::labels::{self, MANAGER};
 use crate::manifests::{Item, Plan};
-use crate::ready::{Readiness, readiness};
+use crate::ready::{Readiness, gave_up, readiness};
 use crate::trouble;
 use crate::watch::{End, Feed, Scene, Verdict, until};
 use kube::api::{Patch, PatchParams};
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use vnfm_core::ports::{Ownership, PortError, VimCall, Waited, wait};
 
@@ -24,6 +25,22 @@ pub(crate) struct Placed {
     pub(crate) item: Item,
     pub(crate) target: Target,
     watchable: bool,
+}
+
+/// How an object of ours is brought about.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct How<'a> {
+    /// What others did to our fields is undone; what is being deleted is waited for and made anew.
+    pub(crate) heal: bool,
+    /// UIDs of what is known to be ours, whatever its labels say.
+    pub(crate) known: Option<&'a BTreeSet<String>>,
+}
+
+impl How<'_> {
+    fn knows(self, metadata: &ObjectMeta) -> bool {
+        let uid = metadata.uid.as_ref();
+        uid.is_some_and(|uid| self.known.is_some_and(|known| known.contains(uid)))
+    }
 }
 
 /// Whose the VNF's namespace is.
@@ -147,6 +164,7 @@ pub(crate) async fn make(
     session: &Session<'_>,
     namespace: &str,
     stages: &[Vec<Placed>],
+    how: How<'_>,
 ) -> Result<Vec<Vec<Option<String>>>, PortError> {
     let state = namespace_state(session, cx.ownership, namespace).await?;
     let needed =
@@ -162,7 +180,7 @@ pub(crate) async fn make(
             stage.iter().filter(|placed| !is_shared(placed, namespace, state)).collect();
         for placed in stage {
             let shared = is_shared(placed, namespace, state);
-            of_stage.push(if shared { None } else { Some(apply(cx, session, placed).await?) });
+            of_stage.push(if shared { None } else { Some(apply(cx, session, placed, how).await?) });
         }
         cx.watcher.progress(
             percent(done, total),
@@ -196,7 +214,8 @@ async fn make_namespace(
 ) -> Result<(), PortError> {
     let mut object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     labels::stamp(&mut object, owner);
-    patch(session, &Target::of_namespace(name), &object, "").await.map(drop)
+    let target = Target::of_namespace(name);
+    patch(session, &target, (&object, ""), false).await.map(drop)
 }
 
 /// Applies one object and returns its UID.
@@ -204,13 +223,10 @@ async fn apply(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     placed: &Placed,
+    how: How<'_>,
 ) -> Result<String, PortError> {
     let target = &placed.target;
-    let existing = look_for_ours(session, cx.ownership, target).await?;
-    if existing.is_some_and(|metadata| metadata.deletion_timestamp.is_some()) {
-        return Err(PortError::new(&VANISHED, format!("apply {target}"), "it is being deleted")
-            .on(target.to_string()));
-    }
+    free(cx, session, target, how).await?;
     let mut object = placed.item.object.clone();
     labels::stamp(&mut object, cx.ownership);
     if let Some(namespace) = &target.namespace {
@@ -218,7 +234,7 @@ async fn apply(
     }
     let place = format!(" ({})", placed.item.place);
     let defined = || async {
-        match patch(session, target, &object, &place).await {
+        match patch(session, target, (&object, &place), how.heal).await {
             Err(error) if is_not_served_yet(&error) => {
                 Ok(Waited::NotYet(format!("the cluster to serve {target}")))
             }
@@ -238,6 +254,43 @@ async fn apply(
     Ok(applied.uid.unwrap_or_default())
 }
 
+/// Looks whether the name is free or ours; a heal waits until what is being deleted is gone.
+async fn free(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    target: &Target,
+    how: How<'_>,
+) -> Result<(), PortError> {
+    let going = || {
+        let text = "it is being deleted";
+        PortError::new(&VANISHED, format!("apply {target}"), text).on(target.to_string())
+    };
+    let looked = || async {
+        let found = match look(session, target).await? {
+            Some(metadata) if how.knows(&metadata) => Some(metadata),
+            _ => look_for_ours(session, cx.ownership, target).await?,
+        };
+        match found {
+            Some(metadata) if metadata.deletion_timestamp.is_some() && how.heal => {
+                let held = held_by(&metadata);
+                Ok(Waited::NotYet(format!("{target} to go, which is made anew then{held}")))
+            }
+            Some(metadata) if metadata.deletion_timestamp.is_some() => Err(going()),
+            _ => Ok(Waited::Done(())),
+        }
+    };
+    let seen = |reason: &str| cx.watcher.waiting(reason);
+    let free = wait(cx.clock, cx.deadline, Duration::from_millis(100), seen, looked).await?;
+    free.ok_or_else(going)
+}
+
+fn held_by(metadata: &ObjectMeta) -> String {
+    match metadata.finalizers.as_deref().unwrap_or_default() {
+        [] => String::new(),
+        all => format!(": finalizer `{}` holds it", all.join("`, `")),
+    }
+}
+
 /// A definition that was just established is served a moment later.
 fn is_not_served_yet(error: &PortError) -> bool {
     error.code() == &errors::REJECTED
@@ -247,12 +300,12 @@ fn is_not_served_yet(error: &PortError) -> bool {
 async fn patch(
     session: &Session<'_>,
     target: &Target,
-    object: &Value,
-    place: &str,
+    (object, place): (&Value, &str),
+    force: bool,
 ) -> Result<ObjectMeta, PortError> {
     let doing = format!("apply {target}{place}");
     let how = PatchParams::apply(MANAGER).validation_strict();
-    let how = &how;
+    let how = &if force { how.force() } else { how };
     let applied = session
         .call(&doing, |client| async move {
             target.api(client).patch(&target.name, how, &Patch::Apply(object)).await
@@ -271,8 +324,12 @@ async fn wait_ready(
     if watched.is_empty() {
         return Ok(());
     }
-    match until(cx, session, &feeds(&watched, cx.ownership), |scene| judge(scene, &watched)).await?
-    {
+    let mut stale = None;
+    let ready = |scene: &Scene| {
+        let stale = stale.get_or_insert_with(|| given_up(scene, &watched));
+        judge(scene, &watched, stale)
+    };
+    match until(cx, session, &feeds(&watched, cx.ownership), ready).await? {
         End::Done(()) => Ok(()),
         End::Late { scene, reason } => {
             let late =
@@ -289,7 +346,7 @@ async fn wait_ready(
     }
 }
 
-fn feeds(watched: &[&Placed], owner: &Ownership) -> Vec<Feed> {
+pub(crate) fn feeds(watched: &[&Placed], owner: &Ownership) -> Vec<Feed> {
     let selector = labels::selector(owner);
     let mut feeds: Vec<Feed> = Vec::new();
     let mut add = |feed: Feed| {
@@ -314,12 +371,22 @@ fn feeds(watched: &[&Placed], owner: &Ownership) -> Vec<Feed> {
     feeds
 }
 
-fn makes_pods(target: &Target) -> bool {
+pub(crate) fn makes_pods(target: &Target) -> bool {
     matches!(target.resource.group.as_str(), "apps" | "batch")
         || matches!(target.resource.kind.as_str(), "Pod" | "PersistentVolumeClaim")
 }
 
-fn judge(scene: &Scene, watched: &[&Placed]) -> Verdict<()> {
+/// Deployments that gave up before we began to wait: what they wait for may come all the same after a retry.
+fn given_up(scene: &Scene, watched: &[&Placed]) -> BTreeSet<String> {
+    let objects = watched.iter().filter_map(|placed| {
+        let target = &placed.target;
+        scene.get(&target.resource, target.namespace.as_deref(), &target.name)
+    });
+    objects.filter_map(gave_up).collect()
+}
+
+/// Whether all of a stage is ready; a failure that is as old as one of `stale` is waited out.
+pub(crate) fn judge(scene: &Scene, watched: &[&Placed], stale: &BTreeSet<String>) -> Verdict<()> {
     let mut waiting = Vec::new();
     for placed in watched {
         let target = &placed.target;
@@ -331,7 +398,8 @@ fn judge(scene: &Scene, watched: &[&Placed]) -> Verdict<()> {
                     .on(target.to_string()),
             );
         };
-        if let Readiness::Failed(reason) = readiness(object) {
+        let stale = gave_up(object).is_some_and(|when| stale.contains(&when));
+        if let (Readiness::Failed(reason), false) = (readiness(object), stale) {
             let reason = with_trouble(scene, target, reason);
             return Verdict::Failed(
                 PortError::new(&FAILED, format!("wait until {target} is ready"), reason)
@@ -367,7 +435,7 @@ fn unready(scene: &Scene, placed: &Placed) -> Option<String> {
     }
 }
 
-fn with_trouble(scene: &Scene, target: &Target, reason: String) -> String {
+pub(crate) fn with_trouble(scene: &Scene, target: &Target, reason: String) -> String {
     let namespace = target.namespace.as_deref().unwrap_or_default();
     match trouble::of_workload(scene, &target.resource.kind, namespace, &target.name) {
         Some(more) if !more.contains(&reason) => format!("{reason} ({more})"),

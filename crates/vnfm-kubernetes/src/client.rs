@@ -7,24 +7,30 @@
 //! extra          namespace
 //! ```
 //! A [`Session`] asks the VIM for its connection at each call, so that an update reaches an operation in flight.
+//! Within an operation it bears an API server that is away or overloaded for [`PATIENCE`]: it says so, and asks again.
 
 use crate::errors::{self, CONNECTION, UNREACHABLE};
 use crate::{expiry, pem};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::{Either, select};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::{Client, Config};
 use serde_json::Value;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use vnfm_core::ports::{Clock, PortError, Vim, VimCall};
+use vnfm_core::ports::{Clock, PortError, Vim, VimCall, Watcher};
 use vnfm_types::{KeyValuePairs, Secret, VimConnectionInfo};
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// Longest silence of the API server; watches end before it ([`crate::watch`]).
 const SILENCE: Duration = Duration::from_secs(45);
+/// How long calls of an operation are repeated while nobody answers, or only 429 and 5xx come.
+const PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+/// Pauses between such tries grow from the first to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 const INTERFACE: &[&str] =
     &["endpoint", "ssl_ca_cert", "sslCaCert", "skipCertificateVerification", "tls_server_name"];
@@ -106,6 +112,8 @@ impl Connection {
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(SILENCE);
         config.reset_reader_on_write = true;
+        // Ours is said, and ends: the client's own goes on for minutes without a word.
+        config.default_retry = false;
         config.tls_server_name.clone_from(&self.server_name);
         match &self.trust {
             Trust::System => {}
@@ -272,8 +280,22 @@ fn wrong(member: &str, reason: impl Into<String>) -> PortError {
 /// Calls on one VIM, each with the connection that is valid at that moment.
 pub(crate) struct Session<'a> {
     vim: &'a dyn Vim,
-    limit: Option<(&'a dyn Clock, Timestamp)>,
+    limit: Option<Limit<'a>>,
     held: Mutex<Option<Held>>,
+}
+
+/// What the calls of an operation know of its time.
+#[derive(Clone, Copy)]
+struct Limit<'a> {
+    clock: &'a dyn Clock,
+    deadline: Timestamp,
+    watcher: &'a dyn Watcher,
+}
+
+impl Limit<'_> {
+    fn left(&self) -> Duration {
+        self.deadline.duration_since(self.clock.now()).try_into().unwrap_or(Duration::ZERO)
+    }
 }
 
 #[derive(Clone)]
@@ -290,9 +312,10 @@ impl<'a> Session<'a> {
         Self { vim, limit: None, held: Mutex::default() }
     }
 
-    /// Calls that end at the deadline of `cx`.
+    /// Calls that end at the deadline of `cx`, and are repeated while the API server is away for a moment.
     pub(crate) fn within(cx: &VimCall<'a>) -> Self {
-        Self { limit: Some((cx.clock, cx.deadline)), ..Self::new(cx.vim) }
+        let limit = Limit { clock: cx.clock, deadline: cx.deadline, watcher: cx.watcher };
+        Self { limit: Some(limit), ..Self::new(cx.vim) }
     }
 
     /// The VIM's name, for messages.
@@ -368,6 +391,31 @@ impl<'a> Session<'a> {
         F: Fn(Client) -> Fut,
         Fut: Future<Output = kube::Result<T>>,
     {
+        let Some(limit) = self.limit else { return self.once(doing, &run).await };
+        let patient_until = limit.clock.now() + PATIENCE;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let answer = self.once(doing, &run).await?;
+            let Err(error) = &answer else { return Ok(answer) };
+            let asked = errors::asked_to_wait(error);
+            let pause_now = asked.unwrap_or(pause).min(limit.left());
+            let impatient = limit.clock.now() + pause_now >= patient_until;
+            if !errors::may_pass(error) || impatient || limit.left().is_zero() {
+                return Ok(answer);
+            }
+            let told = errors::told(doing, error);
+            let reason = format!("VIM `{}` to answer: {}", self.vim(), told.detail());
+            limit.watcher.waiting(&reason);
+            limit.clock.sleep(pause_now).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn once<T, F, Fut>(&self, doing: &str, run: &F) -> Result<kube::Result<T>, PortError>
+    where
+        F: Fn(Client) -> Fut,
+        Fut: Future<Output = kube::Result<T>>,
+    {
         let answer = self.limited(doing, run(self.client().await?)).await?;
         match answer {
             Err(error) if errors::status(&error) == 401 && self.was_updated().await => {
@@ -378,9 +426,8 @@ impl<'a> Session<'a> {
     }
 
     async fn limited<T>(&self, doing: &str, call: impl Future<Output = T>) -> Result<T, PortError> {
-        let Some((clock, deadline)) = self.limit else { return Ok(call.await) };
-        let left = deadline.duration_since(clock.now()).try_into().unwrap_or(Duration::ZERO);
-        match select(pin!(call), clock.sleep(left)).await {
+        let Some(limit) = self.limit else { return Ok(call.await) };
+        match select(pin!(call), limit.clock.sleep(limit.left())).await {
             Either::Left((answer, _)) => Ok(answer),
             Either::Right(_) => Err(PortError::new(
                 &UNREACHABLE,

@@ -64,6 +64,20 @@ impl Handle {
         Self { namespace: namespace.to_owned(), objects }
     }
 
+    /// What an earlier handle holds beyond this one is kept, to be released last.
+    #[must_use]
+    pub(crate) fn with(self, before: Self) -> Self {
+        let now = &self.objects;
+        let is_same = |old: &Made, new: &Made| {
+            (&old.kind, &old.namespace, &old.name) == (&new.kind, &new.namespace, &new.name)
+                && group(&old.api_version) == group(&new.api_version)
+        };
+        let mut objects = before.objects;
+        objects.retain(|old| !now.iter().any(|new| is_same(old, new)));
+        objects.extend(self.objects);
+        Self { namespace: self.namespace, objects }
+    }
+
     /// The stages, last one first, each in reverse.
     pub(crate) fn reversed(&self) -> Vec<Vec<Target>> {
         let mut stages: Vec<Vec<Target>> = Vec::new();
@@ -77,6 +91,10 @@ impl Handle {
         }
         stages
     }
+}
+
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 fn made(target: &Target, stage: usize, uid: Option<String>) -> Made {

@@ -1,10 +1,11 @@
 //! [`KubernetesDriver`]: the port, one short function per method.
 
-use crate::apply::{self, NamespaceState, Placed, look_for_ours, namespace_state, place};
+use crate::apply::{self, How, NamespaceState, Placed, look_for_ours, namespace_state, place};
 use crate::catalog::{Catalog, Target};
 use crate::client::{Connection, Session, Trust};
 use crate::delete::{Handle, unmake};
 use crate::errors::{MANIFEST, UNEXPECTED};
+use crate::heal::heal;
 use crate::inventory::inventory;
 use crate::manifests::Plan;
 use crate::owned::owned;
@@ -12,7 +13,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use vnfm_core::ports::{
-    Allocated, Allocation, InfraDriver, OwnedResource, PortError, Release, Vim, VimCall, VimReport,
+    Allocated, Allocation, InfraDriver, OwnedResource, PortError, Release, Repair, Vim, VimCall,
+    VimReport,
 };
 use vnfm_types::{KeyValuePairs, VimConnectionInfo};
 
@@ -107,7 +109,8 @@ impl InfraDriver for KubernetesDriver {
         let plan = Plan::read(what, &cx.ownership.instance_id, wanted.as_deref())?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = place(&plan, &catalog).await?;
-        let uids = apply::make(cx, &session, &plan.namespace, &stages).await?;
+        let how = How::default();
+        let uids = apply::make(cx, &session, &plan.namespace, &stages, how).await?;
         let flavour = what.package.vnfd().flavour(&what.request.flavour_id);
         let inventory = inventory(cx, &session, &catalog, flavour, &namespaces(&stages)).await?;
         let handle = Handle::of(&plan.namespace, &stages, &uids);
@@ -129,6 +132,56 @@ impl InfraDriver for KubernetesDriver {
             Err(_) => recomputed(cx, &session, what).await?,
         };
         unmake(cx, &session, &namespace, &stages, how.grace_seconds).await
+    }
+
+    async fn heal(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        repair: &Repair,
+    ) -> Result<Allocated, PortError> {
+        let session = Session::within(cx);
+        let handle = serde_json::from_value::<Handle>(repair.handle.clone()).ok();
+        let wanted = match &handle {
+            Some(handle) => Some(handle.namespace.clone()),
+            None => session.namespace().await?,
+        };
+        let plan = Plan::read(what, &cx.ownership.instance_id, wanted.as_deref())?;
+        let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
+        let stages = place(&plan, &catalog).await?;
+        let before = handle.unwrap_or_default();
+        let uids = heal(cx, &session, (&plan.namespace, &stages), (&before, repair)).await?;
+        let flavour = what.package.vnfd().flavour(&what.request.flavour_id);
+        let inventory = inventory(cx, &session, &catalog, flavour, &namespaces(&stages)).await?;
+        let handle = Handle::of(&plan.namespace, &stages, &uids).with(before);
+        let handle = serde_json::to_value(handle).map_err(|error| unwritable(&error))?;
+        let mut metadata = KeyValuePairs::new();
+        metadata.insert("namespace".into(), plan.namespace.into());
+        Ok(Allocated { handle, inventory, metadata })
+    }
+
+    async fn observe(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        handle: &Value,
+    ) -> Result<Allocated, PortError> {
+        let session = Session::within(cx);
+        let (namespace, stages) = match serde_json::from_value::<Handle>(handle.clone()) {
+            Ok(handle) => (handle.namespace.clone(), handle.reversed()),
+            Err(_) => recomputed(cx, &session, what).await?,
+        };
+        let targets = stages.iter().flatten();
+        let mut places: BTreeSet<String> =
+            targets.filter_map(|target| target.namespace.clone()).collect();
+        places.insert(namespace.clone());
+        let catalog = Catalog::new(&session, std::iter::empty());
+        let flavour = what.package.vnfd().flavour(&what.request.flavour_id);
+        let inventory = inventory(cx, &session, &catalog, flavour, &places).await?;
+        let mut metadata = KeyValuePairs::new();
+        metadata.insert("namespace".into(), namespace.into());
+        // A handle that is lost stays so: release then looks for everything that the package describes.
+        Ok(Allocated { handle: handle.clone(), inventory, metadata })
     }
 
     async fn owned(

@@ -6,10 +6,12 @@
 //! | nothing | [`UNREACHABLE`], or [`CERTIFICATE`] where TLS failed | Unavailable, Refused |
 //! | 401 | [`LOGIN_REFUSED`] | Refused |
 //! | 403 | [`QUOTA`] where it speaks of one, else [`FORBIDDEN`] | Refused |
+//! | any, in a webhook's or a policy's words | [`DENIED`] | Refused |
 //! | 409 | [`CONFLICT`] | Refused |
 //! | 429, 5xx | [`SERVER`] (an unknown field: [`REJECTED`]) | Unavailable |
 //! | any other | [`REJECTED`] | Refused |
 
+use std::time::Duration;
 use vnfm_core::ports::{Code, ErrorKind, PortError};
 
 /// The connection data cannot be used.
@@ -54,7 +56,14 @@ pub const QUOTA: Code = Code {
     means: "a `ResourceQuota` or `LimitRange` of the namespace does not let it in",
     next: "raise the quota or ask for less, then retry",
 };
-/// 400, 422, a webhook.
+/// An admission webhook or policy.
+pub const DENIED: Code = Code {
+    name: "kubernetes.denied",
+    kind: ErrorKind::Refused,
+    means: "an admission webhook or policy of the cluster does not let it in",
+    next: "ask whoever runs the one that is named to let it in, or correct the manifest, then retry",
+};
+/// 400, 422.
 pub const REJECTED: Code = Code {
     name: "kubernetes.rejected",
     kind: ErrorKind::Refused,
@@ -117,6 +126,13 @@ pub const NOT_READY: Code = Code {
     means: "objects were applied but were not ready in time",
     next: "look at what the object or pod that is named waits for, then retry",
 };
+/// A pod hangs in Terminating.
+pub const HANGING: Code = Code {
+    name: "kubernetes.pod-hangs",
+    kind: ErrorKind::Refused,
+    means: "a pod was deleted, but the node that it is on does not answer, and whether it still runs there is not known",
+    next: "make sure that the node is off, then delete it or taint it `node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`, and retry",
+};
 /// An object says that it failed for good.
 pub const FAILED: Code = Code {
     name: "kubernetes.workload-failed",
@@ -161,6 +177,7 @@ pub const CODES: &[&Code] = &[
     &LOGIN_REFUSED,
     &FORBIDDEN,
     &QUOTA,
+    &DENIED,
     &REJECTED,
     &SERVER,
     &MANIFEST,
@@ -170,6 +187,7 @@ pub const CODES: &[&Code] = &[
     &CONFLICT,
     &TERMINATING,
     &NOT_READY,
+    &HANGING,
     &FAILED,
     &VANISHED,
     &FINALIZER,
@@ -183,6 +201,19 @@ pub(crate) fn status(error: &kube::Error) -> u16 {
         kube::Error::Api(status) => status.code,
         _ => 0,
     }
+}
+
+/// Whether the same call may succeed in a moment: nobody answered, or the API server is overloaded or in trouble.
+pub(crate) fn may_pass(error: &kube::Error) -> bool {
+    let told = told("", error);
+    told.code() == &UNREACHABLE || told.code() == &SERVER
+}
+
+/// How long the API server asks to wait before the next try.
+pub(crate) fn asked_to_wait(error: &kube::Error) -> Option<Duration> {
+    let kube::Error::Api(status) = error else { return None };
+    let seconds = status.details.as_ref()?.retry_after_seconds;
+    (seconds > 0).then(|| Duration::from_secs(seconds.into()))
 }
 
 /// Puts the client's error into the driver's words.
@@ -212,6 +243,7 @@ fn code_of(status: u16, text: &str) -> &'static Code {
     match status {
         401 => &LOGIN_REFUSED,
         403 if text.contains("exceeded quota") || text.contains("failed quota") => &QUOTA,
+        400..=499 if is_denied(text) => &DENIED,
         403 if text.contains("is being terminated") => &TERMINATING,
         403 => &FORBIDDEN,
         409 => &CONFLICT,
@@ -220,6 +252,11 @@ fn code_of(status: u16, text: &str) -> &'static Code {
         429 | 500..=599 => &SERVER,
         _ => &REJECTED,
     }
+}
+
+/// Whether a webhook (`admission webhook "x" denied the request: …`) or a policy said no.
+fn is_denied(text: &str) -> bool {
+    text.contains("denied the request") || text.contains("denied request: ")
 }
 
 /// The innermost cause, which is what says something: the layers above repeat it or add nothing.
@@ -249,6 +286,16 @@ mod tests {
                 403,
                 "configmaps \"x\" is forbidden: unable to create new content in namespace a because it is being terminated",
                 "kubernetes.namespace-terminating",
+            ),
+            (
+                403,
+                "admission webhook \"policy.example.com\" denied the request: no",
+                "kubernetes.denied",
+            ),
+            (
+                422,
+                "configmaps \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+                "kubernetes.denied",
             ),
             (403, "deployments.apps is forbidden: User \"x\" cannot list", "kubernetes.forbidden"),
             (409, "Apply failed with 1 conflict", "kubernetes.conflict"),

@@ -10,6 +10,7 @@ use crate::catalog::{Catalog, Target, core};
 use crate::client::Session;
 use crate::labels;
 use crate::ready::text;
+use crate::services::external_cps;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ use vnfm_types::{
 /// Owners of owners that are followed.
 const DEPTH: usize = 5;
 
-/// The VNFCs of an instance, by its pods in `namespaces`.
+/// The VNFCs of an instance by its pods in `namespaces`, the external CPs by its Services.
 ///
 /// # Errors
 ///
@@ -39,6 +40,7 @@ pub(crate) async fn inventory(
     let mut inventory = Inventory::default();
     let Some(flavour) = flavour else { return Ok(inventory) };
     let mut owners = Owners { session, catalog, known: BTreeMap::new() };
+    let mut of_vdus = Vec::new();
     for namespace in namespaces {
         for pod in pods(session, namespace, &labels::selector(cx.ownership)).await? {
             let workload = owners.workload(namespace, &pod.metadata).await?;
@@ -49,12 +51,15 @@ pub(crate) async fn inventory(
                 continue;
             };
             inventory.vnfc_resource_info.push(vnfc(cx, flavour, vdu, &pod));
+            of_vdus.push((vdu.name.clone(), pod));
         }
     }
     inventory.vnfc_resource_info.sort_by(|a, b| {
         (&a.vdu_id, &a.compute_resource.resource_id)
             .cmp(&(&b.vdu_id, &b.compute_resource.resource_id))
     });
+    let behind = (&inventory, of_vdus.as_slice());
+    inventory.ext_cp_info = external_cps(cx, session, flavour, namespaces, behind).await?;
     Ok(inventory)
 }
 
@@ -125,7 +130,7 @@ fn vnfc(cx: &VimCall<'_>, flavour: &Flavour, vdu: &Vdu, pod: &DynamicObject) -> 
     }
 }
 
-fn without_nulls(value: Value) -> vnfm_types::KeyValuePairs {
+pub(crate) fn without_nulls(value: Value) -> vnfm_types::KeyValuePairs {
     let Value::Object(members) = value else { return vnfm_types::KeyValuePairs::new() };
     members.into_iter().filter(|(_, member)| !member.is_null()).collect()
 }
@@ -138,7 +143,7 @@ fn addresses(pod: &Value) -> Vec<String> {
     if several.is_empty() && !one.is_empty() { vec![one.to_owned()] } else { several }
 }
 
-fn protocol(addresses: &[String]) -> CpProtocolInfo {
+pub(crate) fn protocol(addresses: &[String]) -> CpProtocolInfo {
     let of = |type_: &str, six: bool| {
         let addresses: Vec<String> =
             addresses.iter().filter(|address| address.contains(':') == six).cloned().collect();

@@ -6,7 +6,8 @@
 //!                      catalog     any kind, by discovery
 //!                      apply       ours by label, or refused untouched     labels
 //!                      watch ───── ready: does it work?  trouble: why not?
-//!                      inventory   pods as VNFCs
+//!                      inventory   pods as VNFCs, services as external CPs
+//!                      heal        pods replaced, what others deleted or edited brought back
 //!                      delete      in reverse, until gone
 //!                      owned       what carries our labels
 //! ```
@@ -19,12 +20,14 @@ mod delete;
 mod driver;
 pub mod errors;
 mod expiry;
+mod heal;
 mod inventory;
 mod labels;
 mod manifests;
 mod owned;
 mod pem;
 mod ready;
+mod services;
 mod trouble;
 mod watch;
 

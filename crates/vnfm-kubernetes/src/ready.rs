@@ -339,6 +339,20 @@ fn empty(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer).and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
+/// Whether an object's condition `name` has this status.
+pub(crate) fn condition_is(object: &Value, name: &str, status: &str) -> bool {
+    condition(object, name).is_some_and(|condition| condition.is(status))
+}
+
+/// When a Deployment gave up, if it did.
+pub(crate) fn gave_up(object: &Value) -> Option<String> {
+    let progressing = condition(object, "Progressing").filter(|c| c.is("False"))?;
+    let is_deployment = text(object, "/kind") == "Deployment";
+    (is_deployment && progressing.words().0 == "ProgressDeadlineExceeded").then(|| {
+        format!("{} {}", text(object, "/metadata/uid"), text(progressing.0, "/lastUpdateTime"))
+    })
+}
+
 /// The text at a place, or none.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()

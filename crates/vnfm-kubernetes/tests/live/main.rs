@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod deploy;
 #[cfg(test)]
+mod heal;
+#[cfg(test)]
 mod login;
 #[cfg(test)]
 mod real;

@@ -7,6 +7,9 @@ mod deploy;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+#[path = "../live/heal.rs"]
+mod heal;
+#[cfg(test)]
 #[path = "../live/remove.rs"]
 mod remove;
 #[cfg(test)]

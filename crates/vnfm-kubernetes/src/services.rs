@@ -1,0 +1,189 @@
+//! The Services of the VNF as SOL003's external connection points.
+//!
+//! A `VirtualCp` of the VNFD stands for the Services of ours that bear its name or, where none does, that select the
+//! pods of the VDU it targets. The address is the load balancer's where there is one, else the cluster's; type,
+//! ports and the other addresses are in the metadata. SOL003 V3.7.1 knows no virtual CP: the external CP is
+//! associated with the first VNFC CP behind it.
+
+use crate::catalog::{api, core};
+use crate::client::Session;
+use crate::inventory::{protocol, without_nulls};
+use crate::labels;
+use crate::ready::text;
+use kube::api::{DynamicObject, ListParams};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use vnfm_core::ports::{Inventory, PortError, VimCall};
+use vnfm_descriptor::{Cp, CpKind, Flavour};
+use vnfm_types::VnfExtCpInfo;
+
+/// A pod that is a VNFC, and of which VDU.
+pub(crate) type OfVdu = (String, DynamicObject);
+
+/// The external CPs, by the Services in `namespaces`.
+///
+/// # Errors
+///
+/// Where the API server cannot be asked.
+pub(crate) async fn external_cps(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    flavour: &Flavour,
+    namespaces: &BTreeSet<String>,
+    (inventory, pods): (&Inventory, &[OfVdu]),
+) -> Result<Vec<VnfExtCpInfo>, PortError> {
+    let virtual_cps: Vec<&Cp> =
+        flavour.cps.values().filter(|cp| cp.kind == CpKind::VirtualCp).collect();
+    let mut found = Vec::new();
+    if virtual_cps.is_empty() {
+        return Ok(found);
+    }
+    let mut services = Vec::new();
+    for namespace in namespaces {
+        services.extend(list(session, namespace, &labels::selector(cx.ownership)).await?);
+    }
+    for cp in virtual_cps {
+        let vdu = cp.vdu.as_deref().unwrap_or_default();
+        let behind: Vec<&DynamicObject> =
+            pods.iter().filter(|(of, _)| of == vdu).map(|(_, pod)| pod).collect();
+        let vnfcs = inventory.vnfc_resource_info.iter().filter(|vnfc| vnfc.vdu_id == vdu);
+        let vnfc_cp = vnfcs.flat_map(|vnfc| &vnfc.vnfc_cp_info).next();
+        for service in of_cp(&services, &cp.name, &behind) {
+            let mut info = external_cp(&cp.name, service);
+            info.associated_vnfc_cp_id = vnfc_cp.map(|cp| cp.id.clone());
+            found.push(info);
+        }
+    }
+    Ok(found)
+}
+
+async fn list(
+    session: &Session<'_>,
+    namespace: &str,
+    selector: &str,
+) -> Result<Vec<DynamicObject>, PortError> {
+    let (resource, params) =
+        (&core("Service", "services"), &ListParams::default().labels(selector));
+    let listed = session
+        .call(&format!("list the services in namespace `{namespace}`"), |client| {
+            let all = api::<DynamicObject>(client, resource, Some(namespace));
+            async move { all.list(params).await }
+        })
+        .await?;
+    let stays = |service: &DynamicObject| service.metadata.deletion_timestamp.is_none();
+    Ok(listed.items.into_iter().filter(stays).collect())
+}
+
+/// The Services that a virtual CP stands for.
+fn of_cp<'a>(
+    services: &'a [DynamicObject],
+    name: &str,
+    pods: &[&DynamicObject],
+) -> Vec<&'a DynamicObject> {
+    let is_named = |service: &&DynamicObject| service.metadata.name.as_deref() == Some(name);
+    if let Some(named) = services.iter().find(is_named) {
+        return vec![named];
+    }
+    let selects = |service: &&DynamicObject| pods.iter().any(|pod| selects(service, pod));
+    services.iter().filter(selects).collect()
+}
+
+fn selects(service: &DynamicObject, pod: &DynamicObject) -> bool {
+    let selector = service.data.pointer("/spec/selector").and_then(Value::as_object);
+    let label = |name: &str| pod.metadata.labels.as_ref()?.get(name);
+    service.metadata.namespace == pod.metadata.namespace
+        && selector.is_some_and(|selector| {
+            !selector.is_empty()
+                && selector.iter().all(|(name, value)| {
+                    label(name).is_some_and(|has| Some(has.as_str()) == value.as_str())
+                })
+        })
+}
+
+fn external_cp(cpd: &str, service: &DynamicObject) -> VnfExtCpInfo {
+    let data = &service.data;
+    let outside = texts(data, "/status/loadBalancer/ingress", "/ip");
+    let hosts = texts(data, "/status/loadBalancer/ingress", "/hostname");
+    let mut inside = texts(data, "/spec/clusterIPs", "");
+    inside.retain(|address| address != "None");
+    let metadata = json!({
+        "name": service.metadata.name,
+        "namespace": service.metadata.namespace,
+        "type": data.pointer("/spec/type"),
+        "ports": data.pointer("/spec/ports"),
+        "clusterIps": inside,
+        "hostnames": (!hosts.is_empty()).then_some(hosts),
+    });
+    let addresses = if outside.is_empty() { inside } else { outside };
+    VnfExtCpInfo {
+        id: service.metadata.uid.clone().unwrap_or_default(),
+        cpd_id: cpd.to_owned(),
+        cp_config_id: cpd.to_owned(),
+        cp_protocol_info: vec![protocol(&addresses)],
+        metadata: without_nulls(metadata),
+        ..VnfExtCpInfo::default()
+    }
+}
+
+fn texts(object: &Value, list: &str, member: &str) -> Vec<String> {
+    let all = object.pointer(list).and_then(Value::as_array).into_iter().flatten();
+    let texts = all.map(|one| text(one, member).to_owned());
+    texts.filter(|text| !text.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(value: Value) -> DynamicObject {
+        serde_json::from_value(value).expect("an object")
+    }
+
+    fn service(name: &str, selector: &Value) -> DynamicObject {
+        object(
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "a", "uid": format!("u-{name}")},
+            "spec": {"type": "ClusterIP", "selector": selector, "clusterIPs": ["10.96.0.7"], "ports": [{"port": 80}]}}),
+        )
+    }
+
+    #[test]
+    fn a_virtual_cp_stands_for_the_service_of_its_name_or_that_selects_its_pods() {
+        let services = [
+            service("front", &json!({"app": "web"})),
+            service("other", &json!({"app": "db"})),
+            service("none", &json!({})),
+        ];
+        let pod = object(
+            json!({"metadata": {"name": "p", "namespace": "a", "labels": {"app": "web", "x": "y"}}}),
+        );
+        let names = |cp: &str| -> Vec<String> {
+            let of = of_cp(&services, cp, &[&pod]);
+            of.into_iter().filter_map(|service| service.metadata.name.clone()).collect()
+        };
+        assert_eq!(names("webService"), ["front"]);
+        assert_eq!(names("other"), ["other"], "a name counts before a selector");
+    }
+
+    #[test]
+    fn the_address_is_the_one_from_outside_where_there_is_one() {
+        let mut service = service("front", &json!({}));
+        let shown = |service: &DynamicObject| {
+            let info = external_cp("webService", service);
+            let ethernet = info.cp_protocol_info[0].ip_over_ethernet.clone().unwrap();
+            (info.id, ethernet.ip_addresses[0].addresses.clone(), info.metadata)
+        };
+        let (id, addresses, metadata) = shown(&service);
+        assert_eq!((id.as_str(), addresses), ("u-front", vec!["10.96.0.7".to_owned()]));
+        assert_eq!(metadata["ports"], json!([{"port": 80}]));
+        service.data["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}});
+        let (_, addresses, metadata) = shown(&service);
+        assert_eq!(addresses, ["192.0.2.9"]);
+        assert_eq!(metadata["clusterIps"], json!(["10.96.0.7"]));
+        service.data["spec"]["clusterIPs"] = json!(["None"]);
+        service.data["status"] = json!({});
+        let info = external_cp("webService", &service);
+        assert!(
+            info.cp_protocol_info[0].ip_over_ethernet.as_ref().unwrap().ip_addresses.is_empty()
+        );
+    }
+}
