@@ -18,23 +18,29 @@
 //! | `read` | rows back into records |
 //! | `lease` | who drives an operation |
 //! | `keys`, `rotate` | what seals secrets; sealing happens here and nowhere else |
+//! | `backup` | a backup, and its way back |
+//! | `retention` | how long what is over is kept |
 //! | `packages` | the packages' files, on disk beside the database |
 //!
 //! Statements hold one SQL text that PostgreSQL takes as well; there, transactions are to be SERIALIZABLE. What
 //! differs between the two is in `schema` (the view `clock`) and in `sqlite` (how to connect).
 
+mod backup;
 mod fault;
 mod group;
 mod keys;
 mod lease;
 mod packages;
 mod read;
+mod retention;
 mod rotate;
 mod schema;
 mod sqlite;
 mod wal;
 mod write;
 
+pub use backup::{Recovery, Restored, restore};
 pub use keys::SecretKeys;
 pub use packages::{CODES as PACKAGE_CODES, PackageDir, PackageFailure};
+pub use retention::{Pruned, Retention};
 pub use sqlite::SqliteStore;

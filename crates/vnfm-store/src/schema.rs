@@ -16,6 +16,11 @@ pub(crate) struct Migration {
 pub(crate) const MIGRATIONS: &[Migration] =
     &[Migration { number: 1, sql: include_str!("../migrations/0001_first.sql") }];
 
+/// The newest schema that this binary knows.
+pub(crate) fn newest() -> i64 {
+    MIGRATIONS.last().map_or(0, |migration| migration.number)
+}
+
 /// The table of versions, and the time as the database tells it, in milliseconds since 1970; the view is what
 /// PostgreSQL defines otherwise.
 const GROUND: &str = "

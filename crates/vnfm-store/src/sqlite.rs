@@ -144,7 +144,7 @@ impl SqliteStore {
     }
 
     /// A connection that reads: one that is free, else the next in turn.
-    async fn reader(&self) -> MutexGuard<'_, SqliteConnection> {
+    pub(crate) async fn reader(&self) -> MutexGuard<'_, SqliteConnection> {
         if let Some(free) = self.readers.iter().find_map(|reader| reader.try_lock().ok()) {
             return free;
         }
@@ -153,6 +153,16 @@ impl SqliteStore {
         }
         let turn = self.next_reader.fetch_add(1, Ordering::Relaxed) % self.readers.len();
         self.readers[turn].lock().await
+    }
+
+    /// Where the file is; none in memory.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.writer.path.as_deref()
+    }
+
+    /// Which installation this is.
+    pub(crate) fn installation(&self) -> &str {
+        &self.installation_id
     }
 
     /// The keys as they are now; see [`Writer::keys`].
@@ -345,7 +355,7 @@ pub(crate) fn options() -> SqliteConnectOptions {
 }
 
 /// Takes the lock beside the database, and writes into it who has it.
-fn lock(path: &Path) -> Result<File, StoreError> {
+pub(crate) fn lock(path: &Path) -> Result<File, StoreError> {
     let beside = wal::beside(path, ".lock");
     let failed = |what: &str, why: String| {
         StoreError::Unavailable(format!("cannot {what} `{}`: {why}", beside.display()))

@@ -2,6 +2,8 @@
 //! kills, power loss, two processes, secrets at rest), then the packages' files.
 
 #[cfg(test)]
+mod backups;
+#[cfg(test)]
 mod conformance;
 #[cfg(test)]
 mod crash;
@@ -15,5 +17,7 @@ mod packages;
 mod power;
 #[cfg(test)]
 mod records;
+#[cfg(test)]
+mod retention;
 #[cfg(test)]
 mod sealed;

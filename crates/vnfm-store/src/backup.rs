@@ -1,0 +1,382 @@
+//! A backup is one file: the database as it was at one moment, and the packages that it names. The keys are not in
+//! it: who has a backup has no secret, and who restores one brings the key file along.
+//!
+//! ```text
+//! backup:   VACUUM INTO (writers go on) ─ packages ─ manifest with hashes ─ .zip
+//! restore:  lock ─ hashes, schema, keys fit? ─ mark "in recovery" ─ fold and keep the old database ─ rename
+//! ```
+//! Nothing that is there is touched before the last step, and that is one rename. What the mark means is the
+//! server's business: it takes no operation until somebody has seen how the VIMs differ.
+
+use crate::fault::Done;
+use crate::keys::{SecretKeys, sync_folder_of};
+use crate::packages::PackageDir;
+use crate::sqlite::{self, SqliteStore};
+use crate::{schema, wal, write};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Connection as _, query, query_scalar};
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use tokio::task::spawn_blocking;
+use vnfm_core::ports::StoreError;
+use zip::write::SimpleFileOptions;
+use zip::{ZipArchive, ZipWriter};
+
+const FORMAT: u64 = 1;
+const MANIFEST: &str = "manifest.json";
+const DATABASE: &str = "vnfm.db";
+const KEYS: &str = "secrets.key";
+/// Where the mark of a restored database is kept.
+const MARK: &str = "recovery";
+
+/// Since when a database is in recovery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovery {
+    /// When it was restored.
+    pub restored_at: Timestamp,
+    /// The moment that it shows.
+    pub backup_at: Timestamp,
+}
+
+/// What was restored.
+#[derive(Debug)]
+pub struct Restored {
+    /// Of which installation.
+    pub installation_id: String,
+    /// The moment that it shows.
+    pub backup_at: Timestamp,
+    /// How many packages came with it.
+    pub packages: usize,
+    /// Where the database that was there before is now.
+    pub before: Option<PathBuf>,
+}
+
+impl SqliteStore {
+    /// Writes a backup to `file`, which must not be there. Reads and writes go on meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the disk does not take it; `Broken` for a database in memory.
+    pub async fn backup(
+        &self,
+        packages: &PackageDir,
+        file: &Path,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let Some(database) = self.path() else {
+            return Err(StoreError::Broken("a database in memory has no backup".into()));
+        };
+        let snapshot = wal::beside(file, ".part");
+        let doing = format!("make the backup `{}`", file.display());
+        let ids = snapshot_of(database, &snapshot).await;
+        let packed = match ids {
+            Ok(ids) => {
+                let mut kept = Vec::new();
+                for id in ids {
+                    let path = packages.path(&id).map_err(|e| StoreError::Broken(e.to_string()))?;
+                    kept.push((id, path));
+                }
+                let of = json!({"format": FORMAT, "installationId": self.installation(), "madeAt": at,
+                    "schema": schema::newest()});
+                let (from, to) = (snapshot.clone(), file.to_owned());
+                joined(spawn_blocking(move || pack(&from, &kept, of, &to)).await, &doing)
+            }
+            Err(fault) => Err(fault.told(&doing)),
+        };
+        let _ = fs::remove_file(&snapshot); // it may never have been made
+        packed.inspect_err(|_| drop(fs::remove_file(file)))
+    }
+
+    /// Whether this database was restored and nobody has confirmed yet how the world differs from it.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn recovery(&self) -> Result<Option<Recovery>, StoreError> {
+        let mut connection = self.writer().await;
+        let read = async {
+            let mark: Option<String> = query_scalar("SELECT value FROM meta WHERE key = $1")
+                .bind(MARK)
+                .fetch_optional(&mut *connection)
+                .await?;
+            mark.map(|mark| Ok(recovery_of(&serde_json::from_str(&mark)?))).transpose()
+        };
+        let read: Done<Option<Option<Recovery>>> = read.await;
+        Ok(read.map_err(|e| e.told("read whether it is in recovery"))?.flatten())
+    }
+
+    /// Takes the mark away.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the disk does not take it.
+    pub async fn end_recovery(&self) -> Result<(), StoreError> {
+        let mut connection = self.writer().await;
+        let ended = query("DELETE FROM meta WHERE key = $1").bind(MARK).execute(&mut *connection);
+        let ended = ended.await.map(drop).map_err(Into::into);
+        self.ended(&mut connection, ended, "end the recovery").await
+    }
+}
+
+fn recovery_of(mark: &Value) -> Option<Recovery> {
+    let at = |name: &str| mark[name].as_str().and_then(|at| at.parse().ok());
+    Some(Recovery { restored_at: at("restoredAt")?, backup_at: at("backupAt")? })
+}
+
+/// Copies the database as it is at one moment; the ids of the packages that it names.
+async fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
+    let _ = fs::remove_file(to); // what a crash left of an earlier one
+    private(to).map_err(|e| said(&e, "make", to))?;
+    let mut source =
+        SqliteConnection::connect_with(&sqlite::options().filename(database).read_only(true))
+            .await?;
+    query("VACUUM INTO $1").bind(to.to_string_lossy().into_owned()).execute(&mut source).await?;
+    source.close().await?;
+    let plain = sqlx::sqlite::SqliteConnectOptions::new().filename(to).read_only(true);
+    let mut copy = SqliteConnection::connect_with(&plain).await?;
+    let infos: Vec<(String, String)> =
+        sqlx::query_as("SELECT id, info FROM packages ORDER BY id").fetch_all(&mut copy).await?;
+    copy.close().await?;
+    let onboarded = |info: &str| {
+        let info: Value = serde_json::from_str(info).unwrap_or_default();
+        info["onboardingState"] == "ONBOARDED"
+    };
+    Ok(infos.into_iter().filter(|(_, info)| onboarded(info)).map(|(id, _)| id).collect())
+}
+
+fn pack(
+    database: &Path,
+    packages: &[(String, PathBuf)],
+    mut manifest: Value,
+    to: &Path,
+) -> Result<(), StoreError> {
+    let file = private(to).map_err(|e| said(&e, "make", to))?;
+    let mut archive = ZipWriter::new(file);
+    let mut hashes = vec![(DATABASE.to_owned(), database.to_owned())];
+    hashes.extend(packages.iter().map(|(id, path)| (format!("packages/{id}.csar"), path.clone())));
+    let mut files = serde_json::Map::new();
+    for (name, path) in hashes {
+        let hash = add(&mut archive, &name, &path).map_err(|e| said(&e, "read", &path))?;
+        files.insert(name, json!({"sha256": hash}));
+    }
+    manifest["files"] = Value::Object(files);
+    let text = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
+    let written = archive
+        .start_file(MANIFEST, options())
+        .map_err(io::Error::other)
+        .and_then(|()| archive.write_all(&text));
+    let written = written.and_then(|()| archive.finish().map_err(io::Error::other));
+    written.and_then(|file| file.sync_all()).map_err(|e| said(&e, "write", to))
+}
+
+fn options() -> SimpleFileOptions {
+    SimpleFileOptions::default().large_file(true)
+}
+
+/// Adds a file; the hash of what was read.
+fn add(archive: &mut ZipWriter<File>, name: &str, path: &Path) -> io::Result<String> {
+    let mut from = File::open(path)?;
+    archive.start_file(name, options()).map_err(io::Error::other)?;
+    copy(&mut from, archive)
+}
+
+/// Copies all of it; its hash.
+fn copy(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<String> {
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 64 * 1024]);
+    loop {
+        let count = from.read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        hash.update(&buffer[..count]);
+        to.write_all(&buffer[..count])?;
+    }
+    let mut text = String::new();
+    for byte in hash.finalize() {
+        let _ = write!(text, "{byte:02x}"); // a String takes everything
+    }
+    Ok(text)
+}
+
+/// Brings the backup `file` into the data folder `data`, whose server must not run. The key file that belongs to it
+/// has to be there. A database that is there is kept beside it.
+///
+/// # Errors
+///
+/// `Unavailable` where a server has the folder or the disk does not take it; `Broken` where it is no backup, is
+/// damaged, is newer than this binary, or was sealed with other keys. Then nothing was changed.
+pub async fn restore(file: &Path, data: &Path, at: Timestamp) -> Result<Restored, StoreError> {
+    let database = data.join(DATABASE);
+    let _lock = sqlite::lock(&database)?;
+    let keys = data.join(KEYS);
+    if !keys.exists() {
+        return Err(StoreError::Broken(format!(
+            "cannot restore `{}`: there is no `{}`; hint: bring the key file that belongs to the backup there first",
+            file.display(),
+            keys.display()
+        )));
+    }
+    let keys = SecretKeys::open(&keys)?;
+    let new = data.join("vnfm.db.restoring");
+    let doing = format!("restore `{}`", file.display());
+    let (from, to, folder) = (file.to_owned(), new.clone(), data.join("packages"));
+    let unpacked = joined(spawn_blocking(move || unpack(&from, &to, &folder)).await, &doing);
+    let restored = match unpacked {
+        Ok(manifest) => exchange(&new, &database, (&keys, at), &manifest).await,
+        Err(error) => Err(error),
+    };
+    let _ = fs::remove_file(&new); // after a rename it is not there
+    restored.map_err(|error| match error {
+        StoreError::Broken(why) if !why.starts_with("cannot") => {
+            StoreError::Broken(format!("cannot {doing}: {why}"))
+        }
+        error => error,
+    })
+}
+
+async fn exchange(
+    new: &Path,
+    database: &Path,
+    (keys, at): (&SecretKeys, Timestamp),
+    manifest: &Value,
+) -> Result<Restored, StoreError> {
+    let made = manifest["madeAt"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+    let backup_at = made.ok_or_else(|| not_a_backup("its manifest has no `madeAt`"))?;
+    let mark = json!({"restoredAt": at, "backupAt": backup_at}).to_string();
+    let installation_id = prepared(new, keys, &mark).await.map_err(|e| e.told("prepare it"))?;
+    let before = set_aside(database, at).await?;
+    let moved = fs::rename(new, database).and_then(|()| sync_folder_of(database));
+    moved.map_err(|e| said(&e, "write", database))?;
+    let files = manifest["files"].as_object().map_or(0, serde_json::Map::len);
+    Ok(Restored { installation_id, backup_at, packages: files.saturating_sub(1), before })
+}
+
+/// Brings a restored database to this binary's schema, sees that the keys fit, and marks it.
+async fn prepared(new: &Path, keys: &SecretKeys, mark: &str) -> Done<String> {
+    let mut connection = SqliteConnection::connect_with(&sqlite::options().filename(new)).await?;
+    schema::migrate(&mut connection, schema::MIGRATIONS).await?;
+    let installation_id = write::prepare(&mut connection, keys).await?;
+    query("DELETE FROM meta WHERE key = $1").bind(MARK).execute(&mut connection).await?;
+    query("INSERT INTO meta (key, value) VALUES ($1, $2)")
+        .bind(MARK)
+        .bind(mark)
+        .execute(&mut connection)
+        .await?;
+    connection.close().await?;
+    Ok(installation_id)
+}
+
+/// Keeps the database that is there, with its log folded in, beside itself.
+async fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, StoreError> {
+    let has_any = database.metadata().is_ok_and(|meta| meta.len() > 0);
+    if !has_any {
+        return Ok(None);
+    }
+    let kept = wal::beside(database, &format!(".before-{}", at.strftime("%Y%m%dT%H%M%SZ")));
+    let folded = async {
+        wal::check(database)?;
+        let mut old = SqliteConnection::connect_with(&sqlite::options().filename(database)).await?;
+        query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut old).await?;
+        Ok(old.close().await?)
+    };
+    let folded: Done<()> = folded.await;
+    if let Err(fault) = folded {
+        let why = fault.told("fold its log");
+        tracing::warn!(%why, "the database that was there is kept as it is");
+    }
+    for end in ["-wal", "-shm", "-acked"] {
+        let companion = wal::beside(database, end);
+        if companion.exists() {
+            fs::rename(&companion, wal::beside(&kept, end))
+                .map_err(|e| said(&e, "keep", &companion))?;
+        }
+    }
+    fs::hard_link(database, &kept).map_err(|e| said(&e, "keep", database))?;
+    Ok(Some(kept))
+}
+
+/// Unpacks database and packages, each of them only as its hash says; the manifest.
+fn unpack(file: &Path, database: &Path, packages: &Path) -> Result<Value, StoreError> {
+    let opened = File::open(file).map_err(|e| said(&e, "read", file))?;
+    let mut archive = ZipArchive::new(opened).map_err(|e| not_a_backup(&e.to_string()))?;
+    let manifest = manifest(&mut archive)?;
+    fs::create_dir_all(packages).map_err(|e| said(&e, "make", packages))?;
+    let files = manifest["files"].as_object().cloned().unwrap_or_default();
+    if !files.contains_key(DATABASE) {
+        return Err(not_a_backup("it has no database"));
+    }
+    for (name, told) in &files {
+        let to = match name.strip_prefix("packages/") {
+            _ if name == DATABASE => database.to_owned(),
+            Some(package) if !package.contains('/') && !package.starts_with('.') => {
+                packages.join(package)
+            }
+            _ => return Err(not_a_backup(&format!("it names `{name}`"))),
+        };
+        let part = wal::beside(&to, ".part");
+        let hash = extract(&mut archive, name, &part)?;
+        if told["sha256"] != hash.as_str() {
+            let _ = fs::remove_file(&part); // it is of no use
+            return Err(not_a_backup(&format!("`{name}` in it is damaged")));
+        }
+        fs::rename(&part, &to).map_err(|e| said(&e, "write", &to))?;
+    }
+    Ok(manifest)
+}
+
+fn manifest(archive: &mut ZipArchive<File>) -> Result<Value, StoreError> {
+    let mut text = String::new();
+    let found = archive.by_name(MANIFEST).map_err(|e| not_a_backup(&e.to_string()))?;
+    found
+        .take(1 << 24)
+        .read_to_string(&mut text)
+        .map_err(|e| not_a_backup(&format!("`{MANIFEST}`: {e}")))?;
+    let manifest: Value =
+        serde_json::from_str(&text).map_err(|e| not_a_backup(&format!("`{MANIFEST}`: {e}")))?;
+    match (manifest["format"].as_u64(), manifest["schema"].as_i64()) {
+        (Some(FORMAT), Some(schema)) if schema <= schema::newest() => Ok(manifest),
+        (format, schema) => Err(not_a_backup(&format!(
+            "it has format {} and schema {}, and this binary knows format {FORMAT} and schemas up to {}; restore it \
+             with the newer binary that wrote it",
+            format.unwrap_or_default(),
+            schema.unwrap_or_default(),
+            schema::newest()
+        ))),
+    }
+}
+
+fn extract(archive: &mut ZipArchive<File>, name: &str, to: &Path) -> Result<String, StoreError> {
+    let mut from = archive.by_name(name).map_err(|e| not_a_backup(&format!("`{name}`: {e}")))?;
+    let _ = fs::remove_file(to); // what a crash left of an earlier one
+    let mut out = private(to).map_err(|e| said(&e, "make", to))?;
+    let hash = copy(&mut from, &mut out).and_then(|hash| out.rewind().map(|()| hash));
+    hash.and_then(|hash| out.sync_all().map(|()| hash)).map_err(|e| said(&e, "write", to))
+}
+
+/// A new file that only its owner reads.
+fn private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+fn said(error: &io::Error, doing: &str, path: &Path) -> StoreError {
+    StoreError::Unavailable(format!("cannot {doing} `{}`: {error}", path.display()))
+}
+
+fn not_a_backup(why: &str) -> StoreError {
+    StoreError::Broken(format!(
+        "it is no backup that can be used: {why}; hint: nothing was changed; use another one"
+    ))
+}
+
+fn joined<T>(
+    outcome: Result<Result<T, StoreError>, tokio::task::JoinError>,
+    doing: &str,
+) -> Result<T, StoreError> {
+    outcome.unwrap_or_else(|error| Err(StoreError::Broken(format!("cannot {doing}: {error}"))))
+}

@@ -1,0 +1,218 @@
+//! How long what is over is kept, and its removal.
+//!
+//! | kind | goes when it is older than | never |
+//! |---|---|---|
+//! | operation occurrences, with journal and log | `op_occs` | one that is not ended; the last of an instance |
+//! | journals and checkpoints of ended operations | `journal` | of an operation that is not ended |
+//! | logs of ended operations | `logs` | of an operation that is not ended |
+//! | notifications | `outbox` | |
+//!
+//! Age counts from when an operation began, or a notification was written. Rows go in small transactions between
+//! which others write. The file does not shrink: freed pages are used again, and a backup is compact.
+
+use crate::fault::Done;
+use crate::sqlite::SqliteStore;
+use crate::write::count;
+use jiff::Timestamp;
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Connection as _, query, query_scalar};
+use std::time::Duration;
+use vnfm_core::ports::StoreError;
+
+const DAY: Duration = Duration::from_hours(24);
+/// Operations, or notifications, that one transaction looks at.
+const BATCH: i64 = 500;
+
+/// How long each kind is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retention {
+    /// Operation occurrences that are ended. Default one year.
+    pub op_occs: Duration,
+    /// Journals and checkpoints of ended operations. Default 90 days.
+    pub journal: Duration,
+    /// Logs of ended operations. Default 30 days.
+    pub logs: Duration,
+    /// Notifications. Default 30 days.
+    pub outbox: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { op_occs: 365 * DAY, journal: 90 * DAY, logs: 30 * DAY, outbox: 30 * DAY }
+    }
+}
+
+/// How many rows went, or would go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Operation occurrences.
+    pub op_occs: u64,
+    /// Rows of journals and checkpoints.
+    pub journal: u64,
+    /// Lines of logs.
+    pub log_lines: u64,
+    /// Notifications.
+    pub notifications: u64,
+}
+
+/// One kind: how to count it, and how to remove what belongs to the operations after `$2` up to `$3`; `$1` is the time
+/// before which rows go.
+struct Kind {
+    count: &'static str,
+    remove: &'static str,
+}
+
+/// Operations that are ended, old, and not the last of an instance that is there.
+macro_rules! old_ops {
+    () => {
+        "ended = 1 AND started_at < $1 AND (
+            NOT EXISTS (SELECT 1 FROM instances AS i WHERE i.id = ops.instance_id)
+            OR EXISTS (SELECT 1 FROM ops AS later
+                       WHERE later.tenant = ops.tenant AND later.instance_id = ops.instance_id
+                         AND (later.started_at > ops.started_at
+                              OR (later.started_at = ops.started_at AND later.id > ops.id))))"
+    };
+}
+
+/// A kind of rows that belong to operations.
+macro_rules! of_ended_ops {
+    ($table:literal) => {
+        Kind {
+            count: concat!(
+                "SELECT COUNT(*) FROM ",
+                $table,
+                " WHERE op_id IN (SELECT id FROM ops WHERE ended = 1 AND started_at < $1)"
+            ),
+            remove: concat!(
+                "DELETE FROM ",
+                $table,
+                " WHERE op_id IN (
+                    SELECT id FROM ops WHERE id > $2 AND id <= $3 AND ended = 1 AND started_at < $1)"
+            ),
+        }
+    };
+}
+
+const JOURNAL: Kind = of_ended_ops!("journal");
+const CHECKPOINTS: Kind = of_ended_ops!("checkpoints");
+const LOG: Kind = of_ended_ops!("log");
+const OPS: Kind = Kind {
+    count: concat!("SELECT COUNT(*) FROM ops WHERE ", old_ops!()),
+    remove: concat!("DELETE FROM ops WHERE id > $2 AND id <= $3 AND ", old_ops!()),
+};
+
+/// The times before which rows go.
+struct Before {
+    op_occs: String,
+    journal: String,
+    logs: String,
+    outbox: String,
+}
+
+impl SqliteStore {
+    /// Removes what is older at `now` than `retention` keeps; with `dry_run` only counts it.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer; what went until then stays gone.
+    pub async fn prune(
+        &self,
+        retention: &Retention,
+        now: Timestamp,
+        dry_run: bool,
+    ) -> Result<Pruned, StoreError> {
+        let before = Before {
+            op_occs: before(now, retention.op_occs),
+            journal: before(now, retention.journal.min(retention.op_occs)),
+            logs: before(now, retention.logs.min(retention.op_occs)),
+            outbox: before(now, retention.outbox),
+        };
+        if dry_run {
+            let counted = counted(&mut *self.reader().await, &before).await;
+            return counted.map_err(|e| e.told("count what is older than it is kept"));
+        }
+        let mut gone = Pruned::default();
+        let mut after = Some(String::new());
+        while let Some(from) = after {
+            let mut connection = self.writer().await;
+            let outcome = remove_ops(&mut connection, &before, &from, &mut gone).await;
+            after = self.ended(&mut connection, outcome, REMOVING).await?;
+        }
+        loop {
+            let mut connection = self.writer().await;
+            let outcome = remove_notifications(&mut connection, &before.outbox).await;
+            match self.ended(&mut connection, outcome, REMOVING).await? {
+                0 => return Ok(gone),
+                some => gone.notifications += some,
+            }
+        }
+    }
+}
+
+const REMOVING: &str = "remove what is older than it is kept";
+
+async fn counted(connection: &mut SqliteConnection, before: &Before) -> Done<Pruned> {
+    let mut found = [0; 5];
+    let outbox = "SELECT COUNT(*) FROM outbox WHERE at < $1";
+    let kinds = [
+        (LOG.count, &before.logs),
+        (CHECKPOINTS.count, &before.journal),
+        (JOURNAL.count, &before.journal),
+        (OPS.count, &before.op_occs),
+        (outbox, &before.outbox),
+    ];
+    for (place, (sql, before)) in found.iter_mut().zip(kinds) {
+        let rows: i64 = query_scalar(sql).bind(before).fetch_one(&mut *connection).await?;
+        *place = count(rows);
+    }
+    let [log_lines, checkpoints, journal, op_occs, notifications] = found;
+    Ok(Pruned { op_occs, journal: checkpoints + journal, log_lines, notifications })
+}
+
+/// What belongs to the next operations after `from`, in order of id; where to go on, if there are more.
+async fn remove_ops(
+    connection: &mut SqliteConnection,
+    before: &Before,
+    from: &str,
+    gone: &mut Pruned,
+) -> Done<Option<String>> {
+    const NEXT: &str = "
+        SELECT MAX(id) FROM (SELECT id FROM ops WHERE id > $1 ORDER BY id LIMIT $2) AS batch";
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+    let until: Option<String> =
+        query_scalar(NEXT).bind(from).bind(BATCH).fetch_one(&mut *tx).await?;
+    let Some(until) = until else { return Ok(None) };
+    let range = |before| [before, from, until.as_str()];
+    gone.log_lines += remove(&mut tx, &LOG, range(&before.logs)).await?;
+    gone.journal += remove(&mut tx, &CHECKPOINTS, range(&before.journal)).await?;
+    gone.journal += remove(&mut tx, &JOURNAL, range(&before.journal)).await?;
+    gone.op_occs += remove(&mut tx, &OPS, range(&before.op_occs)).await?;
+    tx.commit().await?;
+    Ok(Some(until))
+}
+
+async fn remove(connection: &mut SqliteConnection, kind: &Kind, at: [&str; 3]) -> Done<u64> {
+    let removed = query(kind.remove).bind(at[0]).bind(at[1]).bind(at[2]).execute(connection);
+    Ok(removed.await?.rows_affected())
+}
+
+/// The oldest ones; the counter remembers the highest number that was ever given.
+async fn remove_notifications(connection: &mut SqliteConnection, before: &str) -> Done<u64> {
+    const REMEMBER: &str = "
+        UPDATE counters SET value = (SELECT MAX(seq) FROM outbox)
+        WHERE name = 'outbox' AND value < (SELECT MAX(seq) FROM outbox)";
+    const REMOVE: &str = "
+        DELETE FROM outbox WHERE at < $1 AND seq < (SELECT MIN(seq) FROM outbox) + $2";
+    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
+    query(REMEMBER).execute(&mut *tx).await?;
+    let gone = query(REMOVE).bind(before).bind(BATCH).execute(&mut *tx).await?.rows_affected();
+    if gone > 0 {
+        tx.commit().await?;
+    }
+    Ok(gone)
+}
+
+/// The time before which rows go; where that is before all time, none do.
+fn before(now: Timestamp, kept: Duration) -> String {
+    now.checked_sub(kept).map_or_else(|_| String::new(), |at| at.to_string())
+}

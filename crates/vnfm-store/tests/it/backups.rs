@@ -1,0 +1,168 @@
+//! A backup shows one moment, holds no key, and comes back; what is no backup changes nothing.
+
+use crate::records::{Home, TENANT, at, instance, op, seed, told};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use vnfm_core::ports::{Change, SecretJson, Store as _, StoreError};
+use vnfm_descriptor::Limits;
+use vnfm_store::{PackageDir, SqliteStore, restore};
+
+fn packages(home: &Home) -> PackageDir {
+    PackageDir::open(&home.folder.path().join("packages"), Limits::default()).unwrap()
+}
+
+async fn backed_up(home: &Home, store: &SqliteStore) -> PathBuf {
+    let package = packages(home).path("package").unwrap();
+    std::fs::write(package, "what was onboarded").unwrap();
+    let file = home.folder.path().join("a.backup");
+    store.backup(&packages(home), &file, at()).await.unwrap();
+    file
+}
+
+async fn names(store: &SqliteStore) -> Vec<String> {
+    let all = store.instances(TENANT, &<_>::default()).await.unwrap();
+    all.into_iter().map(|record| record.vnf.id).collect()
+}
+
+/// All files of a folder but the lock, with their bytes.
+fn all(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file() && path.extension().is_none_or(|end| end != "lock"))
+        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_made_while_others_write_shows_one_moment() {
+    let home = Home::new();
+    let store = home.open().await;
+    seed(&store, &[]).await;
+    let package = packages(&home).path("package").unwrap();
+    std::fs::write(package, "what was onboarded").unwrap();
+    let file = home.folder.path().join("a.backup");
+    let writes = async {
+        for n in 0..200 {
+            let id = format!("i{n:03}");
+            let changes = vec![
+                Change::AddInstance(instance(&id)),
+                Change::AddOp(op(&format!("o{n}"), &id)),
+                told(&id, json!(n)),
+            ];
+            store.write(None, changes).await.unwrap();
+        }
+    };
+    let packages = packages(&home);
+    let (made, ()) = futures::join!(store.backup(&packages, &file, at()), writes);
+    made.unwrap();
+    let id = store.installation_id().to_owned();
+    drop(store);
+    let restored = restore(&file, home.folder.path(), at()).await.unwrap();
+    assert_eq!((restored.installation_id.as_str(), restored.packages), (id.as_str(), 1));
+    let store = home.open().await;
+    let found = names(&store).await;
+    let told = store.outbox(0, 1_000).await.unwrap();
+    assert_eq!(found.len(), told.len(), "each with its notification");
+    for (n, name) in found.iter().enumerate() {
+        assert_eq!(*name, format!("i{n:03}"), "a prefix");
+        let record = store.instance(TENANT, name).await.unwrap();
+        assert_eq!(record.active_op, Some(format!("o{n}")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_backup_comes_back_in_recovery_and_what_was_there_is_kept() {
+    let home = Home::new();
+    let store = home.open().await;
+    seed(&store, &["early"]).await;
+    assert_eq!(store.recovery().await.unwrap(), None);
+    let file = backed_up(&home, &store).await;
+    store.write(None, vec![Change::AddInstance(instance("late"))]).await.unwrap();
+    drop(store);
+    std::fs::remove_file(home.folder.path().join("packages/package.csar")).unwrap();
+    let restored = restore(&file, home.folder.path(), at()).await.unwrap();
+    let store = home.open().await;
+    assert_eq!(names(&store).await, ["early"]);
+    let request = store.instance(TENANT, "early").await.unwrap().request;
+    assert_eq!(request, SecretJson(json!({"flavourId": "simple", "password": "hunter2"})));
+    let package = std::fs::read(home.folder.path().join("packages/package.csar")).unwrap();
+    assert_eq!(package, b"what was onboarded");
+    let recovery = store.recovery().await.unwrap().unwrap();
+    assert_eq!((recovery.backup_at, recovery.restored_at), (at(), at()));
+    drop(store);
+    let store = home.open().await;
+    assert!(store.recovery().await.unwrap().is_some(), "it stays until somebody confirms");
+    store.end_recovery().await.unwrap();
+    drop(store);
+    assert_eq!(home.open().await.recovery().await.unwrap(), None);
+    // What was there before can be brought back by its name.
+    std::fs::rename(restored.before.unwrap(), home.database()).unwrap();
+    for end in ["-wal", "-shm", "-acked"] {
+        let _ = std::fs::remove_file(home.folder.path().join(format!("vnfm.db{end}")));
+    }
+    assert_eq!(names(&home.open().await).await, ["early", "late"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_holds_no_key_and_no_secret() {
+    let home = Home::new();
+    let store = home.open().await;
+    seed(&store, &["i"]).await;
+    let file = backed_up(&home, &store).await;
+    let bytes = std::fs::read(file).unwrap();
+    let keys = std::fs::read_to_string(home.key_file()).unwrap();
+    let key = keys.lines().find(|line| !line.starts_with('#')).unwrap();
+    for secret in ["hunter2", key] {
+        let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        assert!(!found, "a secret is in it");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_restored_is_told_and_changes_nothing() {
+    let home = Home::new();
+    let store = home.open().await;
+    seed(&store, &["i"]).await;
+    let file = backed_up(&home, &store).await;
+    let folder = home.folder.path();
+    let running = restore(&file, folder, at()).await.unwrap_err();
+    assert!(running.to_string().contains("has it open"), "{running}");
+    store.close().await.unwrap();
+    let good = std::fs::read(&file).unwrap();
+    let text = folder.join("b.backup");
+    std::fs::write(&text, "no backup").unwrap();
+    let mut damaged = good.clone();
+    let middle = damaged.len() / 2;
+    damaged[middle] ^= 0x5a;
+    std::fs::write(folder.join("c.backup"), damaged).unwrap();
+    std::fs::write(folder.join("d.backup"), &good[..good.len() / 2]).unwrap();
+    let before = all(folder);
+    for name in ["b.backup", "c.backup", "d.backup", "nothing.backup"] {
+        let error = restore(&folder.join(name), folder, at()).await.unwrap_err();
+        let named = error.to_string();
+        assert!(named.contains("no backup") || named.contains("nothing.backup"), "{name}: {error}");
+        assert_eq!(all(folder), before, "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_needs_its_own_keys() {
+    let home = Home::new();
+    let store = home.open().await;
+    seed(&store, &["i"]).await;
+    let file = backed_up(&home, &store).await;
+    let other = Home::new();
+    let error = restore(&file, other.folder.path(), at()).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Broken(why) if why.contains("secrets.key")), "{error}");
+    drop(other.open().await);
+    let before = std::fs::read(other.database()).unwrap();
+    let error = restore(&file, other.folder.path(), at()).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Broken(why) if why.contains("cannot restore")), "{error}");
+    assert_eq!(std::fs::read(other.database()).unwrap(), before);
+    std::fs::copy(home.key_file(), other.key_file()).unwrap();
+    restore(&file, other.folder.path(), at()).await.unwrap();
+    assert_eq!(names(&other.open().await).await, ["i"]);
+}

@@ -1,0 +1,129 @@
+//! What is over goes when it is old, and nothing else.
+
+use crate::records::{Home, TENANT, at, becomes, instance, op, seed, step, told};
+use serde_json::json;
+use std::time::Duration;
+use vnfm_core::ports::{Change, StepStatus, Store as _};
+use vnfm_store::{Pruned, Retention, SqliteStore};
+use vnfm_types::LcmOperationState::{Completed, FailedTemp};
+use vnfm_types::{LcmOperationState, LogLine};
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// An operation with a row of each kind, begun so many days after the others' time, that ends as `end` says.
+async fn operation(store: &SqliteStore, instance_id: &str, days: u32, end: LcmOperationState) {
+    let id = format!("{instance_id}-{days:03}");
+    let mut record = op(&id, instance_id);
+    record.op.start_time += days * DAY;
+    let note = told(instance_id, json!(days));
+    let Change::Outbox(mut row) = note else { panic!("no row of the outbox") };
+    row.at += days * DAY;
+    let remembered = Change::Checkpoint {
+        op_id: id.clone(),
+        step: "allocate".into(),
+        key: "k".into(),
+        value: <_>::default(),
+    };
+    let changes = vec![
+        Change::AddOp(record.clone()),
+        step(&id, "allocate", StepStatus::Done, json!(1)),
+        remembered,
+        becomes(&record, end),
+        Change::Outbox(row),
+    ];
+    store.write(None, changes).await.unwrap();
+    let line =
+        LogLine { seq: 0, at: at(), level: "info".into(), source: "test".into(), text: "x".into() };
+    store.append_log(&id, vec![line.clone(), line]).await.unwrap();
+}
+
+async fn ids(store: &SqliteStore) -> Vec<String> {
+    store
+        .ops(TENANT, &<_>::default())
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|record| record.op.id)
+        .collect()
+}
+
+async fn rows_of(store: &SqliteStore, op_id: &str) -> (usize, usize, bool) {
+    let journal = store.journal(op_id).await.unwrap().len();
+    let log = store.log(op_id, 0).await.unwrap().len();
+    (journal, log, store.checkpoint(op_id, "allocate", "k").await.unwrap().is_some())
+}
+
+/// Three instances: `a` with three ended operations, `b` with one, `c` with one that waits for a decision; and `d`,
+/// which is gone.
+async fn history(store: &SqliteStore) {
+    seed(store, &["a", "b", "c", "d"]).await;
+    for days in [0, 100, 390] {
+        operation(store, "a", days, Completed).await;
+    }
+    operation(store, "b", 1, Completed).await;
+    operation(store, "c", 2, FailedTemp).await;
+    operation(store, "d", 3, Completed).await;
+    let gone = Change::RemoveInstance { tenant: TENANT.into(), id: "d".into() };
+    store.write(None, vec![gone]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_over_and_old_goes_and_nothing_else() {
+    let home = Home::new();
+    let store = home.open().await;
+    history(&store).await;
+    let now = at() + 400 * DAY;
+    let expected = Pruned { op_occs: 2, journal: 8, log_lines: 8, notifications: 5 };
+    let kept = Retention::default();
+    assert_eq!(store.prune(&kept, now, true).await.unwrap(), expected, "dry");
+    assert_eq!(ids(&store).await.len(), 6, "a dry run removes nothing");
+    assert_eq!(store.prune(&kept, now, false).await.unwrap(), expected);
+    assert_eq!(ids(&store).await, ["a-100", "a-390", "b-001", "c-002"]);
+    assert_eq!(rows_of(&store, "a-390").await, (1, 2, true), "it is young");
+    assert_eq!(rows_of(&store, "a-100").await, (0, 0, false), "its journal is old");
+    assert_eq!(rows_of(&store, "b-001").await, (0, 0, false), "the last one of its instance stays");
+    assert_eq!(rows_of(&store, "c-002").await, (1, 2, true), "it is not ended");
+    assert_eq!(store.prune(&kept, now, false).await.unwrap(), Pruned::default(), "again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_number_of_a_notification_is_given_twice() {
+    let home = Home::new();
+    let store = home.open().await;
+    for n in 0..1_200 {
+        store.write(None, vec![told("i", json!(n))]).await.unwrap();
+    }
+    let everything = Retention { outbox: Duration::ZERO, ..Retention::default() };
+    let gone = store.prune(&everything, at() + DAY, false).await.unwrap();
+    assert_eq!(gone.notifications, 1_200);
+    assert_eq!(store.outbox(0, 10).await.unwrap(), []);
+    drop(store);
+    let store = home.open().await;
+    store.write(None, vec![told("i", json!("next")), told("i", json!("one more"))]).await.unwrap();
+    let numbers: Vec<_> = store.outbox(0, 10).await.unwrap().iter().map(|row| row.seq).collect();
+    assert_eq!(numbers, [1_201, 1_202]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_go_in_batches_while_others_write() {
+    let home = Home::new();
+    let store = home.open().await;
+    seed(&store, &["i"]).await;
+    for n in 0..1_100 {
+        let record = op(&format!("o{n:05}"), "i");
+        let changes = vec![Change::AddOp(record.clone()), becomes(&record, Completed)];
+        store.write(None, changes).await.unwrap();
+    }
+    let kept = Retention::default();
+    let writes = async {
+        for n in 0..20 {
+            store
+                .write(None, vec![Change::AddInstance(instance(&format!("new{n}")))])
+                .await
+                .unwrap();
+        }
+    };
+    let (pruned, ()) = futures::join!(store.prune(&kept, at() + 400 * DAY, false), writes);
+    assert_eq!(pruned.unwrap().op_occs, 1_099);
+    assert_eq!(ids(&store).await, ["o01099"], "the last by its id, where all began at once");
+}
