@@ -75,6 +75,20 @@ pub enum Command {
     Secrets(Secrets),
     /// What carries our mark on a VIM and no instance explains
     Orphans,
+    /// Write database and packages, as they are at one moment, to a file; keys are not in it
+    Backup {
+        /// Where to; it must not be there
+        file: PathBuf,
+    },
+    /// Remove what is older than the server keeps it
+    Prune {
+        /// Only say how much that is
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// After `vnfm-server restore`: how the VIMs differ from the database
+    #[command(subcommand)]
+    Recovery(Recovery),
     /// Print the completion script of a shell
     Completion {
         /// Which shell
@@ -320,6 +334,19 @@ pub enum Plugin {
     Inspect {
         /// The library, `lib….so`
         file: PathBuf,
+    },
+}
+
+/// After a restore.
+#[derive(Debug, Subcommand)]
+pub enum Recovery {
+    /// Compare every instance with its VIMs
+    Show,
+    /// Take operations again, and go on with those that were not ended
+    Confirm {
+        /// Although a VIM could not be asked
+        #[arg(long)]
+        force: bool,
     },
 }
 

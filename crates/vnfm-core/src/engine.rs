@@ -127,6 +127,12 @@ impl Engine {
         Ok(())
     }
 
+    /// Begins no further step: each operation that is driven stops once its running step is in the journal, and is
+    /// given back, for whoever drives it next. For a process that is about to end.
+    pub fn rest(&self) {
+        self.live.rest();
+    }
+
     /// How many operations this process drives.
     pub fn driven(&self) -> usize {
         self.live.count()

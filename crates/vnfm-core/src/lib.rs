@@ -13,6 +13,7 @@ pub mod lcm;
 mod live;
 mod orphans;
 pub mod ports;
+mod recovery;
 mod redact;
 mod refusal;
 mod vims;

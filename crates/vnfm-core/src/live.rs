@@ -14,6 +14,7 @@ pub(crate) struct Live {
     ops: Mutex<HashMap<String, Arc<LiveOp>>>,
     leaving: AtomicBool,
     changed: Event,
+    resting: AtomicBool,
 }
 
 /// One of them.
@@ -79,6 +80,16 @@ impl Live {
     /// The entry, if this process drives it.
     pub(crate) fn of(&self, op_id: &str) -> Option<Arc<LiveOp>> {
         lock(&self.ops).get(op_id).cloned()
+    }
+
+    /// From now on no step begins.
+    pub(crate) fn rest(&self) {
+        self.resting.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether no step is to begin.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.resting.load(Ordering::SeqCst)
     }
 
     /// How many there are.

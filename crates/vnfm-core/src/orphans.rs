@@ -2,10 +2,11 @@
 
 use crate::engine::Engine;
 use crate::ports::{InstanceFilter, VimRecord};
+use crate::recovery::is_explained;
 use crate::refusal::Refusal;
 use crate::vims::AnyVim;
 use std::collections::BTreeSet;
-use vnfm_types::{InstantiationState, Orphan};
+use vnfm_types::Orphan;
 
 impl Engine {
     /// Asks every VIM of the registry for what is ours, and returns what no instance explains, with the VIMs that
@@ -19,14 +20,8 @@ impl Engine {
         tenant: &str,
     ) -> Result<(Vec<Orphan>, Vec<(String, String)>), Refusal> {
         let instances = self.store().instances(tenant, &InstanceFilter::default()).await?;
-        let explained: BTreeSet<_> = instances
-            .into_iter()
-            .filter(|record| {
-                record.active_op.is_some()
-                    || record.vnf.instantiation_state == InstantiationState::Instantiated
-            })
-            .map(|record| record.vnf.id)
-            .collect();
+        let explained: BTreeSet<_> =
+            instances.into_iter().filter(is_explained).map(|record| record.vnf.id).collect();
         let (mut orphans, mut silent) = (Vec::new(), Vec::new());
         for record in self.store().vims(tenant).await? {
             match self.ours_on(&record).await {
@@ -39,7 +34,11 @@ impl Engine {
         Ok((orphans, silent))
     }
 
-    async fn ours_on(&self, record: &VimRecord) -> Result<Vec<Orphan>, crate::ports::PortError> {
+    /// What is ours on a VIM, explained or not.
+    pub(crate) async fn ours_on(
+        &self,
+        record: &VimRecord,
+    ) -> Result<Vec<Orphan>, crate::ports::PortError> {
         let driver = self.parts.drivers.driver(&record.vim.vim_type)?;
         let vim = AnyVim::registered(self, record, &record.vim.id);
         let owned = driver.owned(&vim, self.store().installation_id()).await?;

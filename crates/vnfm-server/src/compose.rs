@@ -14,6 +14,7 @@ use crate::drive::{self, Wake};
 use crate::onboarding::Onboarding;
 use crate::routes;
 use crate::state::{App, AppState, Rotate};
+use crate::upkeep::{self, Upkeep};
 use anyhow::Context as _;
 use axum_server::Handle;
 use axum_server::tls_rustls::RustlsConfig;
@@ -43,6 +44,8 @@ pub struct Server {
 
 /// How long a stop waits for answers that are on their way.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
+/// Hours between two prunings where nothing else is configured.
+const PRUNE_HOURS: u32 = 24;
 /// The largest package where nothing else is configured.
 const LARGEST_PACKAGE: u64 = 512 * 1024 * 1024;
 
@@ -68,6 +71,10 @@ impl Server {
         let packages = Arc::new(PackageDir::open(&data.join("packages"), descriptor_limits)?);
         let plugins = Arc::new(plugins(&config, &clock)?);
         let engine = engine(&config.limits, (&store, &packages), &plugins, &clock);
+        let kept = (upkeep::retention(&config.retention), config.limits.free_bytes);
+        let upkeep =
+            Upkeep::new((store.clone(), packages.clone()), data, kept, clock.clone()).await;
+        let upkeep = Arc::new(upkeep.context("cannot use the database")?);
         let largest = config.limits.package_bytes.unwrap_or(LARGEST_PACKAGE);
         let wake = Wake::default();
         let app: App = Arc::new(AppState {
@@ -79,11 +86,12 @@ impl Server {
             token: config.token.clone(),
             plugins: Some(plugins),
             rotation: Arc::new(Rotation(store)),
+            upkeep: Some(upkeep.clone()),
         });
         let stop = Arc::new(Notify::new());
-        let stopped = stop.clone();
-        let driving =
-            tokio::spawn(async move { drive::run(engine, clock, wake, stopped.notified()).await });
+        let every = config.retention.every_hours.unwrap_or(PRUNE_HOURS);
+        let pruning = Duration::from_hours(every.into());
+        let driving = tokio::spawn(work(engine, (clock, wake), (upkeep, pruning), stop.clone()));
         let tls = config.tls.is_some();
         let (address, handle, serving) = serve(listener, config.tls.as_ref(), app).await?;
         Ok(Self { address, tls, handle, serving, driving, stop })
@@ -101,6 +109,33 @@ impl Server {
         for outcome in [self.driving.await.err(), self.serving.await.err()].into_iter().flatten() {
             tracing::error!(error = %outcome, "a task of the server ended badly");
         }
+    }
+}
+
+/// Drives operations, unless the database was restored and nobody has looked at it yet, and prunes.
+async fn work(
+    engine: Engine,
+    (clock, wake): (Arc<dyn Clock>, Wake),
+    (upkeep, pruning): (Arc<Upkeep>, Duration),
+    stop: Arc<Notify>,
+) {
+    let stopped = stop.notified();
+    tokio::pin!(stopped);
+    if let Some(recovery) = upkeep.recovery() {
+        tracing::warn!(
+            ?recovery,
+            "in recovery: `vnfmctl recovery show`, then `vnfmctl recovery confirm`"
+        );
+        tokio::select! {
+            () = upkeep.is_confirmed() => {}
+            () = &mut stopped => return,
+        }
+    }
+    let driving = drive::run(engine, clock, wake, stopped);
+    tokio::pin!(driving);
+    tokio::select! {
+        () = &mut driving => {}
+        () = upkeep.prune_every(pruning) => driving.await,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the server is configured with: flag > `VNFM_*` > YAML file > default.
 
 use anyhow::{Context as _, bail};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,10 +18,10 @@ pub struct Flags {
     #[arg(long, env = "VNFM_LISTEN", value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
     /// Folder of the database, packages, plugins and the key file
-    #[arg(long, env = "VNFM_DATA", value_name = "DIR")]
+    #[arg(long, global = true, env = "VNFM_DATA", value_name = "DIR")]
     pub data: Option<PathBuf>,
     /// Configuration file, YAML
-    #[arg(long, env = "VNFM_CONFIG", value_name = "FILE")]
+    #[arg(long, global = true, env = "VNFM_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Folder of MgmtDriver plugins; `plugins` in the data folder where absent
     #[arg(long, env = "VNFM_PLUGINS", value_name = "DIR")]
@@ -41,6 +41,19 @@ pub struct Flags {
     /// Log lines as JSON
     #[arg(long, env = "VNFM_LOG_JSON")]
     pub log_json: bool,
+    /// Instead of serving
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do instead of serving.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Bring a backup into the data folder; the key file that belongs to it has to be there
+    Restore {
+        /// What `vnfmctl backup` wrote
+        file: PathBuf,
+    },
 }
 
 const AFTER_HELP: &str = "\
@@ -60,6 +73,7 @@ struct Written {
     tls: Option<Tls>,
     plugins: Plugins,
     limits: Limits,
+    retention: Retention,
 }
 
 /// Where the certificate is.
@@ -114,6 +128,24 @@ pub struct Limits {
     pub lease_seconds: Option<u64>,
     /// Bytes of the largest package; 512 MiB where absent.
     pub package_bytes: Option<u64>,
+    /// Bytes that have to be free on the disk of the data folder before anything new is begun; 128 MiB where absent.
+    pub free_bytes: Option<u64>,
+}
+
+/// How long what is over is kept.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// Days for operation occurrences that are ended; the last of an instance stays. 365 where absent.
+    pub op_occ_days: Option<u32>,
+    /// Days for journals of ended operations; 90 where absent.
+    pub journal_days: Option<u32>,
+    /// Days for logs of ended operations; 30 where absent.
+    pub log_days: Option<u32>,
+    /// Days for notifications; 30 where absent.
+    pub outbox_days: Option<u32>,
+    /// Hours between two prunings; 0 for none, 24 where absent.
+    pub every_hours: Option<u32>,
 }
 
 /// The whole configuration.
@@ -133,6 +165,8 @@ pub struct Config {
     pub plugins: Plugins,
     /// Limits.
     pub limits: Limits,
+    /// Retention.
+    pub retention: Retention,
 }
 
 /// The port that nobody else has registered.
@@ -203,6 +237,7 @@ impl Config {
             tls,
             plugins,
             limits: file.limits,
+            retention: file.retention,
         };
         config.guarded()?;
         Ok(config)

@@ -21,11 +21,14 @@ impl Wake {
 /// How long after the last look the loop looks again for operations that another process left.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-/// How long operations may take to be left in order.
-const LEAVE: Duration = Duration::from_secs(5);
+/// How long running steps may take to reach the journal, once everything is to stop.
+const TO_THE_JOURNAL: Duration = Duration::from_secs(4);
+/// How long operations may take after that to be left in order.
+const LEAVE: Duration = Duration::from_secs(3);
 
-/// Drives everything until `stop` completes; then what runs is left in order, and the next start goes on with it.
-/// What takes too long to leave is dropped, which means what a crash means.
+/// Drives everything until `stop` completes. Then no step begins any more, and those that run may end; what has not
+/// ended within some seconds is left in order, and what takes too long to leave is dropped, which means what a crash
+/// means. The next start goes on with all of it.
 pub async fn run(
     engine: Engine,
     clock: Arc<dyn Clock>,
@@ -47,11 +50,19 @@ pub async fn run(
             }
         }
     }
-    engine.leave();
-    let left = async { while driven.join_next().await.is_some() {} };
-    let left_in_time = tokio::time::timeout(LEAVE, left).await.is_ok();
-    tracing::info!(left_in_time, "operations are left for the next start");
+    engine.rest();
+    if !ended_within(TO_THE_JOURNAL, &mut driven).await {
+        engine.leave();
+        let left_in_time = ended_within(LEAVE, &mut driven).await;
+        tracing::info!(left_in_time, "operations are left for the next start");
+    }
     driven.shutdown().await;
+}
+
+/// Whether all of them ended in time.
+async fn ended_within(time: Duration, driven: &mut JoinSet<()>) -> bool {
+    let ended = async { while driven.join_next().await.is_some() {} };
+    tokio::time::timeout(time, ended).await.is_ok()
 }
 
 async fn take_all(engine: &Engine, driven: &mut JoinSet<()>) {

@@ -8,6 +8,7 @@
 //! | [`view`] | records as the standard shows them |
 //! | [`drive`] | drives accepted operations on this process's runtime |
 //! | [`onboarding`] | uploaded packages: checked, kept, or refused with every finding |
+//! | [`upkeep`] | backup, pruning, room on the disk, recovery after a restore |
 //! | [`config`] | flag > `VNFM_*` > YAML file > default |
 
 pub mod body;
@@ -21,4 +22,5 @@ pub mod problem;
 pub mod query;
 pub mod routes;
 pub mod state;
+pub mod upkeep;
 pub mod view;

@@ -3,11 +3,14 @@
 
 use anyhow::Context as _;
 use clap::Parser as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use tracing_subscriber::EnvFilter;
+use vnfm::SystemClock;
+use vnfm_core::ports::Clock as _;
 use vnfm_server::compose::Server;
-use vnfm_server::config::{Config, Flags, RUNNER_MODE};
+use vnfm_server::config::{Command, Config, Flags, RUNNER_MODE};
 
 fn main() -> ExitCode {
     // Hidden from `--help`: nobody starts it by hand.
@@ -32,8 +35,9 @@ fn report(error: &anyhow::Error) {
 const LAST_THREADS: Duration = Duration::from_secs(2);
 
 fn run() -> anyhow::Result<()> {
-    let flags = Flags::parse();
+    let mut flags = Flags::parse();
     log(flags.log_json);
+    let command = flags.command.take();
     let config = Config::load(flags)?;
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         anyhow::bail!("another TLS provider is installed already");
@@ -44,7 +48,10 @@ fn run() -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    let outcome = runtime.block_on(serve(config));
+    let outcome = match command {
+        Some(Command::Restore { file }) => runtime.block_on(bring_back(&config, &file)),
+        None => runtime.block_on(serve(config)),
+    };
     runtime.shutdown_timeout(LAST_THREADS);
     outcome
 }
@@ -62,6 +69,26 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         _ = tokio::signal::ctrl_c() => tracing::info!("interrupted"),
     }
     server.stop().await;
+    Ok(())
+}
+
+/// `vnfm-server restore FILE`.
+async fn bring_back(config: &Config, file: &Path) -> anyhow::Result<()> {
+    let restored = vnfm_store::restore(file, &config.data, SystemClock.now()).await?;
+    let before = restored.before.map_or_else(String::new, |before| {
+        format!("\nthe database that was there is kept as `{}`", before.display())
+    });
+    #[expect(clippy::print_stdout, reason = "what was done is for whoever did it")]
+    {
+        println!(
+            "restored installation {} as of {}, with {} packages, into `{}`{before}\nnext: start the server, look at \
+             `vnfmctl recovery show`, then `vnfmctl recovery confirm`",
+            restored.installation_id,
+            restored.backup_at,
+            restored.packages,
+            config.data.display()
+        );
+    }
     Ok(())
 }
 

@@ -100,6 +100,16 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "mend the findings and upload again",
     ),
     ("package.not-written", "the upload cannot be written", "look at the disk of the server"),
+    (
+        "server.recovery",
+        "the database was restored from a backup, and how the VIMs differ is not confirmed yet",
+        "`vnfmctl recovery show`, then `vnfmctl recovery confirm`",
+    ),
+    (
+        "server.low-disk",
+        "the disk of the server is low: nothing new is begun, what is in flight goes on",
+        "make room: `vnfmctl prune`, older backups, packages that are not in use",
+    ),
     ("server.bug", "the server met a bug in itself", "report it with the server's log"),
 ];
 

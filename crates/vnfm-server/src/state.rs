@@ -2,6 +2,7 @@
 
 use crate::drive::Wake;
 use crate::onboarding::Onboarding;
+use crate::upkeep::Upkeep;
 use crate::view::Root;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -29,6 +30,8 @@ pub struct AppState {
     pub plugins: Option<Arc<PluginHost>>,
     /// Replaces the key that seals secrets; see `secrets rotate`.
     pub rotation: Arc<dyn Rotate>,
+    /// Backup, pruning and recovery; none where an embedder brings a database of its own.
+    pub upkeep: Option<Arc<Upkeep>>,
 }
 
 /// Replaces the key that seals secrets.

@@ -20,7 +20,7 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, query, query_scalar};
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use tokio::task::spawn_blocking;
@@ -355,8 +355,11 @@ fn extract(archive: &mut ZipArchive<File>, name: &str, to: &Path) -> Result<Stri
     let mut from = archive.by_name(name).map_err(|e| not_a_backup(&format!("`{name}`: {e}")))?;
     let _ = fs::remove_file(to); // what a crash left of an earlier one
     let mut out = private(to).map_err(|e| said(&e, "make", to))?;
-    let hash = copy(&mut from, &mut out).and_then(|hash| out.rewind().map(|()| hash));
-    hash.and_then(|hash| out.sync_all().map(|()| hash)).map_err(|e| said(&e, "write", to))
+    let hash = copy(&mut from, &mut out).and_then(|hash| out.sync_all().map(|()| hash));
+    hash.map_err(|error| match error.raw_os_error() {
+        Some(_) => said(&error, "write", to),
+        None => not_a_backup(&format!("`{name}` in it is damaged: {error}")),
+    })
 }
 
 /// A new file that only its owner reads.

@@ -152,6 +152,21 @@ impl PackageDir {
         .await?
     }
 
+    /// Forgets parsed packages that nobody uses at the moment; they are read again when they are needed. Returns how
+    /// many that are, and only counts them with `dry_run`.
+    pub fn forget_idle(&self, dry_run: bool) -> usize {
+        let mut known = self.known();
+        let idle = |cell: &Arc<OnceCell<Arc<Package>>>| {
+            Arc::strong_count(cell) == 1
+                && cell.get().is_some_and(|package| Arc::strong_count(package) == 1)
+        };
+        let count = known.values().filter(|cell| idle(cell)).count();
+        if !dry_run {
+            known.retain(|_, cell| !idle(cell));
+        }
+        count
+    }
+
     fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<OnceCell<Arc<Package>>>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,6 +3,7 @@
 mod op;
 mod package;
 mod plugin;
+mod upkeep;
 mod vim;
 mod vnf;
 
@@ -29,6 +30,9 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Plugin(command) => plugin::run(&client, output, command).await,
         Command::Secrets(Secrets::Rotate) => rotate(&client, output).await,
         Command::Orphans => orphans(&client, output).await,
+        Command::Backup { file } => upkeep::backup(&client, output, &file).await,
+        Command::Prune { dry_run } => upkeep::prune(&client, output, dry_run).await,
+        Command::Recovery(command) => upkeep::recovery(&client, output, command).await,
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "vnfmctl", &mut script);

@@ -116,7 +116,7 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         if matches!(known, Some(StepStatus::Done | StepStatus::Skipped)) {
             continue;
         }
-        if op.live.is_left() {
+        if op.live.is_left() || op.engine.live.is_resting() {
             return Ok(());
         }
         if op.live.cancel_mode().is_some() {
@@ -146,7 +146,7 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
 async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> {
     for step in steps.iter().rev() {
         let Some(undo) = step.undo.filter(|_| op.has_begun(step.name)) else { continue };
-        if op.live.is_left() {
+        if op.live.is_left() || op.engine.live.is_resting() {
             return Ok(());
         }
         if op.live.cancel_mode().is_some() {

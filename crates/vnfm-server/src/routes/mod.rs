@@ -5,6 +5,7 @@ mod orphans;
 mod own_op_occs;
 mod plugins;
 mod secrets;
+mod upkeep;
 mod vims;
 mod vnf_instances;
 mod vnf_lcm_op_occs;
@@ -52,6 +53,10 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnfm/v1/orphans", &["get"]),
     ("/vnfm/v1/plugins", &["get"]),
     ("/vnfm/v1/secrets/rotate", &["post"]),
+    ("/vnfm/v1/backup", &["post"]),
+    ("/vnfm/v1/prune", &["post"]),
+    ("/vnfm/v1/recovery", &["get"]),
+    ("/vnfm/v1/recovery/confirm", &["post"]),
     ("/vnfm/v1/health", &["get"]),
     ("/openapi.yaml", &["get"]),
     ("/", &["get"]),
@@ -68,6 +73,7 @@ pub fn router(app: App) -> Router {
         .layer(from_fn(gate::problems))
         .layer(from_fn(gate::accept))
         .layer(from_fn(gate::version))
+        .layer(from_fn_with_state(app.clone(), crate::upkeep::guard))
         .layer(from_fn_with_state(app.clone(), gate::credential))
         .layer(CatchPanicLayer::custom(gate::panicked))
         .layer(PropagateRequestIdLayer::x_request_id())
@@ -123,7 +129,11 @@ fn own() -> Router<App> {
         .route("/vnfm/v1/orphans", get(orphans::list))
         .route("/vnfm/v1/plugins", get(plugins::list))
         .route("/vnfm/v1/secrets/rotate", post(secrets::rotate))
-        .route("/vnfm/v1/health", get(|| async { axum::Json(serde_json::json!({"status": "ok"})) }))
+        .route("/vnfm/v1/backup", post(upkeep::backup))
+        .route("/vnfm/v1/prune", post(upkeep::prune))
+        .route("/vnfm/v1/recovery", get(upkeep::recovery))
+        .route("/vnfm/v1/recovery/confirm", post(upkeep::confirm))
+        .route("/vnfm/v1/health", get(upkeep::health))
         .route("/openapi.yaml", get(openapi))
         .route("/", get(page::show))
 }

@@ -116,6 +116,7 @@ impl Bench {
             token: setup.token.map(Secret::new),
             plugins: None,
             rotation: Arc::new(NoRotation),
+            upkeep: None,
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

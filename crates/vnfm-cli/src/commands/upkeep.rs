@@ -1,0 +1,107 @@
+//! `vnfmctl backup`, `prune` and `recovery …`.
+
+use crate::args::{Format, Recovery};
+use crate::client::{Client, Outcome, local, lost};
+use crate::output::{Column, Output, cell, tell};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::Path;
+
+const INSTANCES: &[Column] = &[
+    ("vnf", "/vnfInstanceId"),
+    ("name", "/vnfInstanceName"),
+    ("recorded", "/instantiationState"),
+    ("found", "/found"),
+];
+
+/// Writes the backup beside `file` first, so that no half one has its name.
+pub(super) async fn backup(client: &Client, output: Output, file: &Path) -> Outcome<()> {
+    let failed =
+        |error: std::io::Error| local(format!("cannot write `{}`: {error}", file.display()));
+    if file.exists() {
+        return Err(local(format!("`{}` is there already; give another name", file.display())));
+    }
+    let folder =
+        file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut part = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    let mut answer = client.send(client.request(Method::POST, "/vnfm/v1/backup")).await?;
+    let mut size = 0_u64;
+    while let Some(chunk) = answer.chunk().await.map_err(|error| lost(client, &error))? {
+        part.write_all(&chunk).map_err(failed)?;
+        size += chunk.len() as u64;
+    }
+    part.as_file().sync_all().map_err(failed)?;
+    part.persist_noclobber(file).map_err(|error| failed(error.error))?;
+    tell("it holds no key: keep a copy of the server's `secrets.key` apart from it");
+    let sentence = format!("wrote a backup of {size} bytes to `{}`", file.display());
+    output.done(&sentence, &json!({"file": file.display().to_string(), "bytes": size}))
+}
+
+pub(super) async fn prune(client: &Client, output: Output, dry_run: bool) -> Outcome<()> {
+    let request = client.request(Method::POST, "/vnfm/v1/prune").json(&json!({"dryRun": dry_run}));
+    let done: Value = client.json(request).await?;
+    let sentence = format!(
+        "{} {} operation occurrences, {} rows of journals, {} lines of logs, {} notifications, {} parsed packages",
+        if dry_run { "would remove" } else { "removed" },
+        done["opOccs"],
+        done["journalRows"],
+        done["logLines"],
+        done["notifications"],
+        done["parsedPackages"]
+    );
+    output.done(&sentence, &done)
+}
+
+pub(super) async fn recovery(client: &Client, output: Output, command: Recovery) -> Outcome<()> {
+    match command {
+        Recovery::Show => {
+            let found: Value = client.get("/vnfm/v1/recovery").await?;
+            if output.0 != Format::Table {
+                return output.done("", &found);
+            }
+            differences(&found);
+            output.list(&list(&found, "instances"), INSTANCES)
+        }
+        Recovery::Confirm { force } => {
+            let request = client.request(Method::POST, "/vnfm/v1/recovery/confirm");
+            let found: Value = client.json(request.json(&json!({"force": force}))).await?;
+            differences(&found);
+            output.done("confirmed: operations are taken again", &found)
+        }
+    }
+}
+
+/// What is not as the database says, a line each.
+fn differences(found: &Value) {
+    if found["recovering"] == true {
+        let (at, of) = (cell(found.get("restoredAt")), cell(found.get("backupAt")));
+        tell(&format!("in recovery: restored at {at}, shows {of}"));
+    }
+    for silent in list(found, "notAsked") {
+        tell(&format!(
+            "VIM {} was not asked: {}",
+            cell(silent.get("vim")),
+            cell(silent.get("why"))
+        ));
+    }
+    for orphan in list(found, "orphans") {
+        let (kind, name) = (cell(orphan.get("kind")), cell(orphan.get("name")));
+        let (id, vim) = (cell(orphan.get("id")), cell(orphan.get("vimId")));
+        tell(&format!("orphan: {kind} {name} ({id}) on VIM {vim}"));
+    }
+    for instance in
+        list(found, "instances").iter().filter(|instance| instance["found"] == "MISSING")
+    {
+        tell(&format!("missing: nothing is left of VNF {}", cell(instance.get("vnfInstanceId"))));
+    }
+    for op in list(found, "inFlight") {
+        let (id, what) = (cell(op.get("vnfLcmOpOccId")), cell(op.get("operation")));
+        let (state, vnf) = (cell(op.get("operationState")), cell(op.get("vnfInstanceId")));
+        tell(&format!("not ended: {what} {id} of VNF {vnf} is {state}"));
+    }
+}
+
+fn list(found: &Value, member: &str) -> Vec<Value> {
+    found[member].as_array().cloned().unwrap_or_default()
+}
