@@ -9,6 +9,7 @@
 //! | `passwords` | the VIM's password changes in the middle |
 //! | `processes` | the plugin's hooks in processes of their own |
 //! | `refusals` | what is wrong from the beginning |
+//! | `upkeep` | SIGTERM, an older backup, a full disk |
 //! | `secrets` | what was planted is nowhere to be found |
 
 mod clients;
@@ -19,6 +20,7 @@ mod passwords;
 mod processes;
 mod refusals;
 mod secrets;
+mod upkeep;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -127,6 +127,24 @@ impl Server {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    /// SIGTERM; how it ended, and how long that took.
+    pub fn terminate(&mut self) -> (ExitStatus, Duration) {
+        let mut child = self.child.take().unwrap();
+        let (told, id) = (Instant::now(), child.id().to_string());
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        (child.wait().unwrap(), told.elapsed())
+    }
+
+    /// Runs the server's program for something else than serving, on the same data folder.
+    pub fn instead(&self, words: &[&str]) -> Said {
+        let mut command = Command::new(program("vnfm-server"));
+        command.arg("--data").arg(self.folder.join("data")).args(words);
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let code = output.status.code().unwrap_or(-1);
+        Said { code, data: text(&output.stdout), words: text(&output.stderr) }
     }
 
     /// What it has logged, over all its lives.

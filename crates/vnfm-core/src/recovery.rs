@@ -14,6 +14,8 @@ struct Seen {
     of_instances: BTreeSet<String>,
     silent: BTreeMap<String, NotAsked>,
     asked: BTreeSet<String>,
+    /// VIMs that an instance is itself: that they do not answer says nothing about where it lives.
+    made_by: BTreeMap<String, String>,
     orphans: Vec<Orphan>,
 }
 
@@ -46,9 +48,13 @@ impl Engine {
             of_instances: BTreeSet::new(),
             silent: BTreeMap::new(),
             asked: BTreeSet::new(),
+            made_by: BTreeMap::new(),
             orphans: Vec::new(),
         };
         for vim in self.store().vims(tenant).await? {
+            if let Some(maker) = &vim.vim.registered_by {
+                seen.made_by.insert(vim.vim.id.clone(), maker.clone());
+            }
             match self.ours_on(&vim).await {
                 Ok(found) => {
                     seen.asked.insert(vim.vim.id);
@@ -97,10 +103,9 @@ fn compared(record: &InstanceRecord, seen: &Seen) -> ComparedInstance {
     let vnf = &record.vnf;
     let is_there = seen.of_instances.contains(&vnf.id);
     let instantiated = vnf.instantiation_state == InstantiationState::Instantiated;
-    let vims = vnf.vim_connection_info.values();
-    let all_asked = vims
-        .map(|vim| vim.vim_id.as_deref())
-        .all(|id| id.is_some_and(|id| seen.asked.contains(id)));
+    let answers = |id: &str| seen.asked.contains(id) || seen.made_by.get(id) == Some(&vnf.id);
+    let mut vims = vnf.vim_connection_info.values();
+    let all_asked = vims.all(|vim| vim.vim_id.as_deref().is_some_and(answers));
     let found = match (instantiated, is_there) {
         (true, true) => Found::AsRecorded,
         (true, false) if !all_asked => Found::NotAsked,

@@ -320,11 +320,12 @@ fn unpack(file: &Path, database: &Path, packages: &Path) -> Result<Value, StoreE
             _ => return Err(not_a_backup(&format!("it names `{name}`"))),
         };
         let part = wal::beside(&to, ".part");
-        let hash = extract(&mut archive, name, &part)?;
-        if told["sha256"] != hash.as_str() {
-            let _ = fs::remove_file(&part); // it is of no use
-            return Err(not_a_backup(&format!("`{name}` in it is damaged")));
-        }
+        let whole =
+            extract(&mut archive, name, &part).and_then(|hash| match told["sha256"].as_str() {
+                Some(told) if told == hash => Ok(()),
+                _ => Err(not_a_backup(&format!("`{name}` in it is damaged"))),
+            });
+        whole.inspect_err(|_| drop(fs::remove_file(&part)))?;
         fs::rename(&part, &to).map_err(|e| said(&e, "write", &to))?;
     }
     Ok(manifest)

@@ -24,13 +24,17 @@ async fn names(store: &SqliteStore) -> Vec<String> {
     all.into_iter().map(|record| record.vnf.id).collect()
 }
 
-/// All files of a folder but the lock, with their bytes.
-fn all(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+/// All files of a folder but the lock, each with a sum of its bytes.
+fn all(folder: &Path) -> Vec<(PathBuf, u64)> {
+    let sum = |path: &Path| {
+        let bytes = std::fs::read(path).unwrap();
+        bytes.iter().fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)))
+    };
     let mut files: Vec<_> = std::fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.is_file() && path.extension().is_none_or(|end| end != "lock"))
-        .map(|path| (path.clone(), std::fs::read(path).unwrap()))
+        .map(|path| (path.clone(), sum(&path)))
         .collect();
     files.sort();
     files

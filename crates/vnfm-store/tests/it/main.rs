@@ -8,6 +8,8 @@ mod conformance;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod disk;
+#[cfg(test)]
 mod group;
 #[cfg(test)]
 mod log;

@@ -1,0 +1,145 @@
+//! A disk that is full, and one that is read-only: told clearly, nothing lost, and the next write works once there
+//! is room. The disk is a real small filesystem; mounting it needs root, and without root this cannot be shown.
+
+use crate::records::{Home, told};
+use futures::future::join_all;
+use serde_json::json;
+use std::path::Path;
+use std::process::Command;
+use vnfm_core::ports::{Store as _, StoreError};
+use vnfm_store::{SecretKeys, SqliteStore};
+
+/// A filesystem of some megabytes, mounted for as long as this lives.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        if mount(folder.path(), &["-t", "tmpfs", "-o", "size=4m", "tmpfs"]) {
+            return Some(Self(folder));
+        }
+        let why = "cannot mount a small disk: this needs root";
+        assert!(std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"), "{why}");
+        eprintln!("skipped: {why}");
+        None
+    }
+
+    async fn open(&self) -> Result<SqliteStore, StoreError> {
+        let keys = SecretKeys::open(&self.0.path().join("secrets.key"))?;
+        SqliteStore::open(&self.0.path().join("vnfm.db"), keys).await
+    }
+
+    fn fill(&self) {
+        let filler = std::fs::File::create(self.0.path().join("filler")).unwrap();
+        let mut whole = &filler;
+        while std::io::Write::write_all(&mut whole, &[0; 512]).is_ok() {}
+    }
+
+    fn make_room(&self) {
+        std::fs::remove_file(self.0.path().join("filler")).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status(); // nothing can be done about it here
+    }
+}
+
+fn mount(at: &Path, arguments: &[&str]) -> bool {
+    let mounted = Command::new("mount").args(arguments).arg(at).output();
+    mounted.is_ok_and(|output| output.status.success())
+}
+
+async fn numbers(store: &SqliteStore) -> Vec<u64> {
+    store.outbox(0, 10_000).await.unwrap().iter().map(|row| row.seq).collect()
+}
+
+/// Writes until one does not fit; how many did.
+async fn write_until_full(store: &SqliteStore) -> (u64, StoreError) {
+    let mut written = 0;
+    loop {
+        let write = store.write(None, vec![told("i", json!("x".repeat(3_000)))]);
+        match write.await {
+            Ok(()) => written += 1,
+            Err(error) => return (written, error),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_loses_nothing_and_works_again_once_there_is_room() {
+    let Some(disk) = Disk::mount() else { return };
+    let store = disk.open().await.unwrap();
+    store.write(None, vec![told("i", json!("first"))]).await.unwrap();
+    disk.fill();
+    let (written, error) = write_until_full(&store).await;
+    assert!(
+        matches!(&error, StoreError::Unavailable(why) if why.contains("disk is full")),
+        "it can be tried again: {error}"
+    );
+    let writes = (0..8).map(|_| store.write(None, vec![told("i", json!("x".repeat(30_000)))]));
+    let all = join_all(writes).await;
+    assert!(all.iter().all(Result::is_err), "each hears of it: {all:?}");
+    assert_eq!(numbers(&store).await.len() as u64, written + 1, "reads go on");
+    disk.make_room();
+    store.write(None, vec![told("i", json!("x".repeat(30_000)))]).await.unwrap();
+    let expected: Vec<_> = (1..=written + 2).collect();
+    assert_eq!(numbers(&store).await, expected);
+    drop(store);
+    assert_eq!(numbers(&disk.open().await.unwrap()).await, expected, "after a restart");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_ends_on_a_full_disk_is_started_again_with_all_of_it() {
+    let Some(disk) = Disk::mount() else { return };
+    let store = disk.open().await.unwrap();
+    let (written, _) = write_until_full(&store).await;
+    drop(store);
+    disk.fill();
+    match disk.open().await {
+        Ok(store) => assert_eq!(numbers(&store).await.len() as u64, written),
+        Err(error) => assert!(matches!(&error, StoreError::Unavailable(_)), "{error}"),
+    }
+    disk.make_room();
+    // What filled it is ours: the log is folded when there is room for it.
+    let grown = format!("remount,size={}m", 16);
+    assert!(mount(disk.0.path(), &["-o", &grown]));
+    let store = disk.open().await.unwrap();
+    assert_eq!(numbers(&store).await, (1..=written).collect::<Vec<_>>());
+    store.write(None, vec![told("i", json!("after"))]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_turns_read_only_is_told_and_works_again() {
+    let Some(disk) = Disk::mount() else { return };
+    let store = disk.open().await.unwrap();
+    store.write(None, vec![told("i", json!(1))]).await.unwrap();
+    store.close().await.unwrap();
+    assert!(mount(disk.0.path(), &["-o", "remount,ro"]));
+    let error = disk.open().await.unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Unavailable(why) if why.contains("vnfm.db") && why.contains("ead-only")),
+        "{error}"
+    );
+    assert!(mount(disk.0.path(), &["-o", "remount,rw"]));
+    let store = disk.open().await.unwrap();
+    assert_eq!(numbers(&store).await, [1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_may_not_be_written_is_told_by_name() {
+    let home = Home::new();
+    home.open().await.close().await.unwrap();
+    let mut mode = std::fs::metadata(home.database()).unwrap().permissions();
+    mode.set_readonly(true);
+    std::fs::set_permissions(home.database(), mode).unwrap();
+    match home.try_open().await {
+        // Root may write everything.
+        Ok(store) => store.write(None, vec![told("i", json!(1))]).await.unwrap(),
+        Err(error) => assert!(
+            matches!(&error, StoreError::Unavailable(why) if why.contains("vnfm.db")),
+            "{error}"
+        ),
+    }
+}
