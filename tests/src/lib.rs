@@ -8,6 +8,7 @@
 //! ```
 
 pub mod cloud;
+pub mod faulty;
 pub mod live;
 pub mod planted;
 pub mod programs;

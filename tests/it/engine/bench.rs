@@ -326,6 +326,12 @@ pub(super) fn engine_with(store: Arc<dyn Store>, world: &Arc<World>, limits: Lim
 /// A store with the package and a VIM in it.
 pub(super) async fn store() -> Arc<SqliteStore> {
     let store = Arc::new(SqliteStore::in_memory().await.unwrap());
+    furnish(&*store).await;
+    store
+}
+
+/// Puts them there.
+pub(super) async fn furnish(store: &dyn Store) {
     let package = package();
     let info: VnfPkgInfo = serde_json::from_value(json!({
         "id": "p1", "vnfdId": package.vnfd().descriptor_id, "onboardingState": "ONBOARDED",
@@ -353,7 +359,6 @@ pub(super) async fn store() -> Arc<SqliteStore> {
     };
     let changes = vec![Change::AddPackage(Box::new(record)), Change::AddVim(Box::new(vim))];
     store.write(None, changes).await.unwrap();
-    store
 }
 
 /// An instance that is not instantiated.

@@ -32,7 +32,7 @@ async fn terminate(engine: &Engine, id: &str) -> String {
 }
 
 /// Begins an operation of a kind, on an instance that is ready for it.
-async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> String {
+pub(super) async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> String {
     match kind {
         LcmOperationType::Instantiate => engine.instantiate(TENANT, id, on("cloud")).await.unwrap(),
         LcmOperationType::Terminate => {

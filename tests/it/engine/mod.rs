@@ -7,6 +7,8 @@
 //! | `plugins.rs` | a server that dies in a hook, one that stops in order, a plugin that is replaced meanwhile |
 //! | `races.rs` | many clients at once |
 //! | `stopping.rs` | a store whose process ends at a chosen write |
+//! | `store_faults.rs` | a database that fails once, at every write |
+//! | `upgrade.rs` | databases of released versions, resumed |
 //! | `ways_on.rs` | cancel, fail, deadlines, what is refused |
 
 mod bench;
@@ -14,5 +16,7 @@ mod faults;
 mod plugins;
 mod races;
 mod stopping;
+mod store_faults;
 mod tables;
+mod upgrade;
 mod ways_on;

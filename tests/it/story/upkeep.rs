@@ -1,5 +1,7 @@
 //! The server looked after: told to stop in the middle, restored from an older backup, run into a full disk.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -181,16 +183,16 @@ impl Disk {
         }
     }
 
-    /// Leaves so much room, and no more.
+    /// Leaves so much room, and no more; others may write meanwhile.
     fn leave(&self, kilobytes: u64) {
-        let filler = self.0.join("filler");
-        let _ = std::fs::remove_file(&filler);
         let df = Command::new("df").args(["-k", "--output=avail"]).arg(&self.0).output().unwrap();
         let free = String::from_utf8(df.stdout).unwrap();
         let free: u64 = free.lines().last().unwrap().trim().parse().unwrap();
-        let size = format!("{}K", free - kilobytes);
-        let filled = Command::new("fallocate").args(["-l", &size]).arg(&filler).status().unwrap();
-        assert!(filled.success());
+        let wanted = if kilobytes == 0 { u64::MAX } else { (free - kilobytes) * 1_024 };
+        let filler = self.0.join("filler");
+        let mut filler = File::options().create(true).append(true).open(filler).unwrap();
+        // It ends with an error where the disk is full: that is what is wanted.
+        let _ = std::io::copy(&mut std::io::repeat(0).take(wanted), &mut filler);
     }
 
     fn make_room(&self) {
@@ -212,7 +214,7 @@ fn a_full_disk_refuses_what_is_new_and_what_is_in_flight_goes_on_once_there_is_r
     let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), "info");
     let (_, request) = stage.create_a(SAMPLE);
     let slow =
-        json!({"call": "host.exec", "subject": ": kubeadm init", "fault": {"delayMs": 2_500}});
+        json!({"call": "host.exec", "subject": ": kubeadm init", "fault": {"delayMs": 15_000}});
     sim.arm(&slow);
     let op = stage.instantiate(VNF_A, &request);
     until("the init", LONG, || (sim.seen() > 0).then_some(()));

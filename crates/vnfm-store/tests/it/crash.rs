@@ -155,6 +155,24 @@ async fn a_folder_that_is_not_there_is_told() {
 }
 
 #[tokio::test]
+async fn a_database_of_a_newer_binary_is_refused_before_anything_is_written() {
+    let home = Home::new();
+    home.open().await.close().await.unwrap();
+    let url = format!("sqlite:{}", home.database().display());
+    let mut newer = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap();
+    let sql = "INSERT INTO schema_version (version, applied_at) VALUES (999, 'tomorrow')";
+    sqlx::query(sql).execute(&mut newer).await.unwrap();
+    sqlx::Connection::close(newer).await.unwrap();
+    let before = std::fs::read(home.database()).unwrap();
+    let error = home.try_open().await.unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Broken(why) if why.contains("schema 999") && why.contains("newer binary")),
+        "{error}"
+    );
+    assert!(std::fs::read(home.database()).unwrap() == before, "not one byte was written");
+}
+
+#[tokio::test]
 async fn a_file_that_is_no_database_is_told_and_stays_as_it_is() {
     let home = Home::new();
     let content = format!("not a database, {}", at()).repeat(100);

@@ -1,0 +1,74 @@
+//! The database fails once, at every write of every operation: before it, after its commit, or by being slow. The
+//! operation is then driven again, and books and records agree.
+
+use super::bench::*;
+use super::faults::begin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use vnfm_core::{Engine, Limits};
+use vnfm_tests::faulty::{Faulty, StoreFault};
+use vnfm_types::LcmOperationState::{Completed, FailedTemp};
+use vnfm_types::LcmOperationType;
+
+const LEASE: Duration = Duration::from_millis(50);
+/// Longer than the lease: another process could have taken the operation over.
+const SLOW: StoreFault = StoreFault::Slow(Duration::from_millis(70));
+
+#[tokio::test]
+async fn a_database_that_fails_once_costs_no_operation() {
+    let mut cases = 0;
+    for operation in vnfm_core::lcm::OPERATIONS {
+        for fault in [StoreFault::Before, StoreFault::AfterCommit, SLOW] {
+            for number in 1.. {
+                let world = Arc::new(World::default());
+                let clock = Arc::new(vnfm::SystemClock);
+                let store = Arc::new(Faulty::new(store().await, clock));
+                let engine = engine_with(
+                    store.clone(),
+                    &world,
+                    Limits { lease: LEASE, ..Limits::default() },
+                );
+                let id = instance(&engine).await;
+                if operation.kind != LcmOperationType::Instantiate {
+                    let op = begin(&engine, LcmOperationType::Instantiate, &id).await;
+                    driven_to_its_end(&engine, &op).await;
+                }
+                let op = begin(&engine, operation.kind, &id).await;
+                let before = store.writes();
+                store.fails_at(number, fault);
+                driven_to_its_end(&engine, &op).await;
+                if store.writes() - before < number {
+                    break;
+                }
+                let case = format!("{} write {number} {fault:?}", operation.kind);
+                if state(&engine, &op).await == FailedTemp {
+                    // A hook was told that what it wants to remember is not kept, and may well give up.
+                    let error = engine.store().op(TENANT, &op).await.unwrap().op.error.unwrap();
+                    assert_eq!(
+                        error.code.as_deref(),
+                        Some("store.unavailable"),
+                        "{case}: {error:?}"
+                    );
+                    assert_eq!(error.retryable, Some(true), "{case}");
+                    engine.retry(TENANT, &op).await.unwrap();
+                    driven_to_its_end(&engine, &op).await;
+                }
+                assert_eq!(state(&engine, &op).await, Completed, "{case}");
+                agrees(&engine, &world, &case).await;
+                cases += 1;
+            }
+        }
+    }
+    assert!(cases >= 60, "only {cases} cases");
+}
+
+/// Drives it again and again, as a server does, until nobody has to.
+async fn driven_to_its_end(engine: &Engine, op: &str) {
+    let begun = Instant::now();
+    while state(engine, op).await.is_driven() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "nobody brings `{op}` to its end");
+        // An error means: not driven any further for now.
+        let _ = engine.drive(op).await;
+        tokio::task::yield_now().await;
+    }
+}

@@ -1,0 +1,166 @@
+//! Databases of released versions, each with an operation stopped at every write: this build resumes all of them.
+//!
+//! `tests/upgrade/<version>/` holds a database with its keys (`state.zip`) and what the world held then
+//! (`world.json`). The one of the version that is being made is written anew by `VNFM_BLESS=1`; those of released
+//! versions are never touched again.
+
+use super::bench::*;
+use super::stopping::Stopping;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use vnfm_core::Engine;
+use vnfm_core::ports::InstanceFilter;
+use vnfm_store::{SecretKeys, SqliteStore};
+use vnfm_tests::sources;
+use vnfm_types::LcmOperationState::Completed;
+use vnfm_types::LcmOperationType;
+use zip::write::SimpleFileOptions;
+
+const FILES: [&str; 2] = ["vnfm.db", "secrets.key"];
+
+fn kept() -> PathBuf {
+    sources::root().join("tests/upgrade")
+}
+
+async fn open(folder: &Path) -> Arc<SqliteStore> {
+    let keys = SecretKeys::open(&folder.join("secrets.key")).unwrap();
+    Arc::new(SqliteStore::open(&folder.join("vnfm.db"), keys).await.unwrap())
+}
+
+/// Begins every operation as often as it writes, and stops it before or after that write; how many there are.
+async fn stop_everywhere(store: &Arc<SqliteStore>, world: &Arc<World>) -> usize {
+    let mut cases = 0;
+    for operation in vnfm_core::lcm::OPERATIONS {
+        for after_effect in [false, true] {
+            for number in 1.. {
+                let engine = engine(store.clone(), world);
+                let id = instance(&engine).await;
+                if operation.kind != LcmOperationType::Instantiate {
+                    let op =
+                        super::faults::begin(&engine, LcmOperationType::Instantiate, &id).await;
+                    engine.drive(&op).await.unwrap();
+                }
+                let op = super::faults::begin(&engine, operation.kind, &id).await;
+                let stopping = Arc::new(Stopping::new(store.clone(), number, after_effect));
+                let first = super::bench::engine(stopping.clone(), world);
+                tokio::select! {
+                    biased;
+                    () = stopping.stopped() => cases += 1,
+                    ended = first.drive(&op) => {
+                        ended.unwrap();
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// Writes what a release keeps.
+async fn keep(to: &Path) {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let store = open(folder.path()).await;
+    furnish(&*store).await;
+    stop_everywhere(&store, &world).await;
+    Arc::into_inner(store).unwrap().close().await.unwrap();
+    fs::create_dir_all(to).unwrap();
+    let mut archive = zip::ZipWriter::new(File::create(to.join("state.zip")).unwrap());
+    for name in FILES {
+        archive.start_file(name, SimpleFileOptions::default()).unwrap();
+        archive.write_all(&fs::read(folder.path().join(name)).unwrap()).unwrap();
+    }
+    archive.finish().unwrap();
+    let books = serde_json::json!({
+        "resources": *world.resources.lock().unwrap(),
+        "drained": *world.drained.lock().unwrap(),
+    });
+    fs::write(to.join("world.json"), format!("{books:#}\n")).unwrap();
+}
+
+/// The database and the world that a release kept.
+async fn unpacked(from: &Path, to: &Path) -> (Arc<SqliteStore>, Arc<World>) {
+    let mut archive = zip::ZipArchive::new(File::open(from.join("state.zip")).unwrap()).unwrap();
+    for name in FILES {
+        let mut bytes = Vec::new();
+        archive.by_name(name).unwrap().read_to_end(&mut bytes).unwrap();
+        fs::write(to.join(name), bytes).unwrap();
+        fs::set_permissions(to.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let books = fs::read_to_string(from.join("world.json")).unwrap();
+    let books: serde_json::Value = serde_json::from_str(&books).unwrap();
+    let of =
+        |name: &str| -> BTreeSet<String> { serde_json::from_value(books[name].clone()).unwrap() };
+    let world = World::default();
+    *world.resources.lock().unwrap() = of("resources");
+    *world.drained.lock().unwrap() = of("drained");
+    (open(to).await, Arc::new(world))
+}
+
+/// The operations that are not ended, by kind.
+async fn in_flight(engine: &Engine) -> Vec<(LcmOperationType, String)> {
+    let all = engine.store().ops(TENANT, &InstanceFilter::default()).await.unwrap();
+    let driven = all.into_iter().filter(|record| record.op.operation_state.is_driven());
+    driven.map(|record| (record.op.operation, record.op.id)).collect()
+}
+
+#[tokio::test]
+async fn every_operation_that_a_released_version_left_is_resumed() {
+    let own = kept().join(env!("CARGO_PKG_VERSION"));
+    if std::env::var("VNFM_BLESS").as_deref() == Ok("1") {
+        keep(&own).await;
+    }
+    assert!(own.is_dir(), "no database of this version: run this test with VNFM_BLESS=1");
+    for version in fs::read_dir(kept()).unwrap().map(|entry| entry.unwrap().path()) {
+        if !version.is_dir() {
+            continue;
+        }
+        let name = version.display().to_string();
+        let folder = tempfile::tempdir().unwrap();
+        let (store, world) = unpacked(&version, folder.path()).await;
+        let engine = engine(store, &world);
+        let left = in_flight(&engine).await;
+        for kind in [LcmOperationType::Instantiate, LcmOperationType::Terminate] {
+            let of_kind = left.iter().filter(|(other, _)| *other == kind).count();
+            assert!(of_kind >= 10, "{name}: {of_kind} times {kind}");
+        }
+        engine.resume_all().await.unwrap();
+        for (kind, op) in &left {
+            assert_eq!(state(&engine, op).await, Completed, "{name}: {kind} {op}");
+        }
+        agrees(&engine, &world, &name).await;
+        for id in world.left() {
+            let op = super::faults::begin(&engine, LcmOperationType::Terminate, &id).await;
+            engine.drive(&op).await.unwrap();
+        }
+        assert_eq!(world.left(), Vec::<String>::new(), "{name}: each can go");
+    }
+}
+
+#[tokio::test]
+async fn what_this_build_leaves_has_every_step_of_every_operation() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let store = open(folder.path()).await;
+    furnish(&*store).await;
+    let cases = stop_everywhere(&store, &world).await;
+    let engine = engine(store.clone(), &world);
+    let left = in_flight(&engine).await;
+    for operation in vnfm_core::lcm::OPERATIONS {
+        for step in operation.steps {
+            let mut seen = BTreeSet::new();
+            for (_, op) in left.iter().filter(|(kind, _)| *kind == operation.kind) {
+                let journal = engine.store().journal(op).await.unwrap();
+                let last = journal.last().filter(|row| row.step == step.name);
+                seen.extend(last.map(|row| format!("{:?}", row.status)));
+            }
+            assert!(seen.contains("Started"), "{} never stops in `{}`", operation.kind, step.name);
+        }
+    }
+    assert!(cases >= left.len() && left.len() >= 40, "{cases} cases, {} in flight", left.len());
+}
