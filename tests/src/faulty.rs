@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use vnfm_core::ports::*;
+use vnfm_core::ports::{
+    Change, Claim, Clock, Fence, InstanceFilter, InstanceRecord, JournalRow, OpRecord, OutboxRow,
+    PackageRecord, SecretJson, Store, StoreError, Use, VimRecord,
+};
 use vnfm_types::{CancelMode, LogLine};
 
 /// How a write goes wrong.
