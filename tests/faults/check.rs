@@ -95,16 +95,25 @@ pub(crate) fn one_at_a_time(instance: &InstanceRecord, ops: &[OpRecord]) -> Resu
     Ok(())
 }
 
-/// I4: for each operation its states, from STARTING to the last, each a legal move from the one before.
-async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Result<()> {
+/// I4: for each operation its states, from STARTING to the last, each a legal move from the one before. I8: those of
+/// one instance do not overlap.
+pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Result<()> {
     let rows = engine.store().outbox(mark.0, MANY).await?;
     let mut told: BTreeMap<String, Vec<LcmOperationState>> = BTreeMap::new();
+    let mut open: BTreeMap<String, String> = BTreeMap::new();
     let mut last = mark.0;
     for row in rows {
         ensure!(row.seq > last, "I4: number {} after {last}", row.seq);
         last = row.seq;
         let Some(op) = row.body["vnfLcmOpOccId"].as_str() else { continue };
-        let state = serde_json::from_value(row.body["operationState"].clone())?;
+        let state: LcmOperationState = serde_json::from_value(row.body["operationState"].clone())?;
+        let other = open.get(&row.instance_id).filter(|other| *other != op);
+        ensure!(other.is_none(), "I8: `{op}` is {state} while {other:?} is not ended");
+        if state.is_final() {
+            open.remove(&row.instance_id);
+        } else {
+            open.insert(row.instance_id.clone(), op.to_owned());
+        }
         told.entry(op.to_owned()).or_default().push(state);
     }
     for (op, states) in &told {

@@ -14,6 +14,9 @@ use vnfm_core::ports::Clock;
 /// Shorter sleeps are pauses between two looks; longer ones are limits that something else has to beat.
 const PAUSE: Duration = Duration::from_secs(30);
 
+/// The latest time that any clock has shown: a process that comes after another does not live before it.
+static LATEST: Mutex<Option<Timestamp>> = Mutex::new(None);
+
 /// The clock; clones are the same clock.
 #[derive(Clone)]
 pub(crate) struct JumpingClock(Arc<Mutex<State>>);
@@ -31,10 +34,12 @@ struct Sleeper {
 }
 
 impl JumpingClock {
-    /// A clock that shows the time of this machine until it jumps.
+    /// A clock that shows the time of this machine until it jumps, or what an earlier one has reached.
     pub(crate) fn new() -> Self {
+        let latest = *LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Timestamp::now();
         Self(Arc::new(Mutex::new(State {
-            began: Timestamp::now(),
+            began: latest.map_or(now, |latest| latest.max(now)),
             elapsed: Duration::ZERO,
             sleepers: BTreeMap::new(),
             number: 0,
@@ -47,6 +52,8 @@ impl JumpingClock {
         state.forget_the_gone();
         let Some((&(at, _), _)) = state.sleepers.first_key_value() else { return false };
         state.elapsed = at;
+        let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+        *latest = (*latest).max(Some(state.now()));
         while let Some(first) = state.sleepers.first_entry().filter(|first| first.key().0 <= at) {
             // It may have gone in this very moment.
             let _ = first.remove().wake.send(());
@@ -67,6 +74,11 @@ impl JumpingClock {
 }
 
 impl State {
+    fn now(&self) -> Timestamp {
+        let elapsed = SignedDuration::try_from(self.elapsed).unwrap_or(SignedDuration::MAX);
+        self.began.saturating_add(elapsed).unwrap_or(Timestamp::MAX)
+    }
+
     fn forget_the_gone(&mut self) {
         self.sleepers.retain(|_, sleeper| !sleeper.wake.is_closed());
     }
@@ -74,9 +86,7 @@ impl State {
 
 impl Clock for JumpingClock {
     fn now(&self) -> Timestamp {
-        let state = self.state();
-        let elapsed = SignedDuration::try_from(state.elapsed).unwrap_or(SignedDuration::MAX);
-        state.began.saturating_add(elapsed).unwrap_or(Timestamp::MAX)
+        self.state().now()
     }
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {

@@ -173,6 +173,7 @@ struct Crowd<'a> {
     process: Option<Process>,
     members: Vec<Target>,
     seed: u64,
+    mark: check::Mark,
     did: Vec<String>,
 }
 
@@ -182,8 +183,9 @@ impl<'a> Crowd<'a> {
         let members = [Vnf::A, Vnf::B, Vnf::B, Vnf::B];
         let members: Result<Vec<_>> =
             members.into_iter().map(|vnf| create(&process, site.facts(), vnf)).collect();
+        let mark = check::mark(&process)?;
         let (process, did) = (Some(process), Vec::new());
-        Ok(Self { site, process, members: members?, seed, did })
+        Ok(Self { site, process, members: members?, seed, mark, did })
     }
 
     fn process(&mut self) -> Result<&Process> {
@@ -255,11 +257,11 @@ impl<'a> Crowd<'a> {
     fn settle(&mut self) -> Result<()> {
         self.site.control().disarm()?;
         self.process = None;
-        let (site, members) = (self.site, self.members.clone());
+        let (site, members, mark) = (self.site, self.members.clone(), self.mark);
         let process = self.process()?;
         let engine = process.engine()?;
         let instances = process.finish(async {
-            let mut instances = Vec::new();
+            let (mut instances, mut all) = (Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
                 engine.resume_all().await?;
                 for target in &members {
@@ -277,7 +279,9 @@ impl<'a> Crowd<'a> {
                 let last = ops.iter().max_by_key(|record| record.op.start_time);
                 let is_whole = last.is_none_or(|last| last.op.operation_state != Failed);
                 instances.push((target.vnf, instance, is_whole));
+                all.extend(ops);
             }
+            check::outbox(&engine, &all, mark).await?;
             let (orphans, silent) = engine.orphans(TENANT).await?;
             ensure!(orphans.is_empty() && silent.is_empty(), "I2: {orphans:?} {silent:?}");
             Ok(instances)
