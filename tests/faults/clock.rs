@@ -24,6 +24,7 @@ pub(crate) struct JumpingClock(Arc<Mutex<State>>);
 struct State {
     began: Timestamp,
     elapsed: Duration,
+    offset: SignedDuration,
     sleepers: BTreeMap<(Duration, u64), Sleeper>,
     number: u64,
 }
@@ -41,6 +42,7 @@ impl JumpingClock {
         Self(Arc::new(Mutex::new(State {
             began: latest.map_or(now, |latest| latest.max(now)),
             elapsed: Duration::ZERO,
+            offset: SignedDuration::ZERO,
             sleepers: BTreeMap::new(),
             number: 0,
         })))
@@ -53,12 +55,17 @@ impl JumpingClock {
         let Some((&(at, _), _)) = state.sleepers.first_key_value() else { return false };
         state.elapsed = at;
         let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
-        *latest = (*latest).max(Some(state.now()));
+        *latest = (*latest).max(Some(state.true_now()));
         while let Some(first) = state.sleepers.first_entry().filter(|first| first.key().0 <= at) {
             // It may have gone in this very moment.
             let _ = first.remove().wake.send(());
         }
         true
+    }
+
+    /// Shows another time from now on; who sleeps does not notice.
+    pub(crate) fn off_by(&self, offset: SignedDuration) {
+        self.state().offset = offset;
     }
 
     /// Whether somebody pauses between two looks.
@@ -75,6 +82,10 @@ impl JumpingClock {
 
 impl State {
     fn now(&self) -> Timestamp {
+        self.true_now().saturating_add(self.offset).unwrap_or(Timestamp::MAX)
+    }
+
+    fn true_now(&self) -> Timestamp {
         let elapsed = SignedDuration::try_from(self.elapsed).unwrap_or(SignedDuration::MAX);
         self.began.saturating_add(elapsed).unwrap_or(Timestamp::MAX)
     }

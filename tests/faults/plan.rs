@@ -39,6 +39,8 @@ pub(crate) enum Fault {
     ErrorAfter,
     /// No answer until the deadline.
     NoAnswer,
+    /// Done and answered, and meanwhile the clock jumps an hour, ahead or back.
+    ClockJumps,
     /// The future that drives the operation is dropped; its process lives on.
     Dropped,
     /// The process is killed just before.
@@ -49,10 +51,11 @@ pub(crate) enum Fault {
 
 impl Fault {
     /// All of them.
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::ErrorBefore,
         Self::ErrorAfter,
         Self::NoAnswer,
+        Self::ClockJumps,
         Self::Dropped,
         Self::KilledBefore,
         Self::KilledAfter,

@@ -4,6 +4,7 @@
 //! send are counted by the simulated world, which plays their faults as well: the probe tells it so when the step
 //! begins, because an address counts within its step.
 
+use jiff::SignedDuration;
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -151,6 +152,10 @@ impl Probe {
         };
         if waits && self.control.has_struck().unwrap_or(false) {
             self.inner().struck = true;
+            let jumps = self.inner().plan.clone().filter(|plan| plan.fault == Fault::ClockJumps);
+            if let Some(plan) = jumps {
+                self.clock.off_by(an_hour(plan.address.nth.is_multiple_of(2)));
+            }
             if self.inner().plan.as_ref().is_some_and(|plan| plan.fault.ends_the_drive()) {
                 self.fired.notify_one();
             }
@@ -202,6 +207,10 @@ impl Probe {
                 self.clock.sleep(limit).await;
                 Err(error("told not to answer"))
             }
+            Fault::ClockJumps => {
+                self.clock.off_by(an_hour(after));
+                work.await
+            }
             Fault::Dropped | Fault::KilledBefore | Fault::KilledAfter => {
                 if after {
                     // What it says nobody hears.
@@ -226,7 +235,7 @@ impl Probe {
         inner.met.push(address);
         let after = match fault? {
             Fault::KilledAfter => true,
-            Fault::Dropped => nth.is_multiple_of(2),
+            Fault::Dropped | Fault::ClockJumps => nth.is_multiple_of(2),
             _ => false,
         };
         Some((fault?, after))
@@ -291,6 +300,11 @@ impl Probe {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Ahead, or back.
+fn an_hour(back: bool) -> SignedDuration {
+    SignedDuration::from_hours(if back { -1 } else { 1 })
 }
 
 /// The next number of a call in a step.

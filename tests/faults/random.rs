@@ -232,16 +232,20 @@ impl<'a> Crowd<'a> {
         process.probe().begin("", None);
         process.probe().by_chance(chance);
         let engine = process.engine()?;
-        let mut did = Vec::new();
+        let (mut did, mut broken) = (Vec::new(), None);
         let ran = process.run(async {
             for target in &mut members {
                 match move_on(&engine, facts, target, dice).await {
                     Ok(what) => did.push(what),
+                    Err(error) if error.is::<Doubled>() => broken = Some(error),
                     Err(error) => did.push(format!("{error:#}")),
                 }
             }
             engine.resume_all().await
         })?;
+        if let Some(broken) = broken {
+            return Err(broken);
+        }
         // What an error leaves is taken up by the next process, as after a crash.
         let is_well = matches!(ran, Ran::Through(Ok(())));
         self.members = members;
@@ -325,6 +329,11 @@ impl<'a> Crowd<'a> {
     }
 }
 
+/// Two operations of one instance were accepted.
+#[derive(Debug, thiserror::Error)]
+#[error("I8: `{0}` and `{1}` were accepted for one instance")]
+struct Doubled(String, String);
+
 /// What one instance does next, in a word; chance decides.
 async fn move_on(
     engine: &Engine,
@@ -356,7 +365,10 @@ async fn move_on(
         target.vim = somewhere(engine, facts, dice).await?;
     }
     match begin(engine, facts, target, kind).await {
-        Ok(_) => Ok(format!("{name} {kind}")),
+        Ok(first) => match begin(engine, facts, target, kind).await {
+            Ok(second) => Err(Doubled(first, second).into()),
+            Err(_) => Ok(format!("{name} {kind}")),
+        },
         // Something lives on it, or it is going away.
         Err(refusal) if matches!(refusal.why, Why::Conflict | Why::Unprocessable) => {
             Ok(format!("{name} {kind} refused"))

@@ -67,6 +67,7 @@ impl Control {
             Fault::ErrorAfter if odd => json!({"errorAfterEffect": 500}),
             Fault::ErrorAfter => json!({"drop": "after"}),
             Fault::NoAnswer | Fault::KilledBefore => json!({"hang": true}),
+            Fault::ClockJumps => json!({"delayMs": 30}),
             Fault::Dropped | Fault::KilledAfter => json!({"hangAfterEffect": true}),
         };
         let mut rule = json!({"call": address.call, "nth": address.nth, "fault": fault});

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock, Mutex};
+use tokio::sync::Notify;
 use vnfm_core::ports::*;
 use vnfm_core::{Drivers, Engine, EngineParts, Limits};
 use vnfm_descriptor::Package;
@@ -39,6 +40,8 @@ pub(super) struct World {
     pub(super) hangs_at: Mutex<Option<&'static str>>,
     /// The version of the plugin that serves new operations, where it is not 1.0.0.
     pub(super) plugin: Mutex<Option<&'static str>>,
+    /// The next call of this name waits before its effect until somebody opens the gate.
+    pub(super) gate: Mutex<Option<(&'static str, Arc<Notify>)>>,
 }
 
 impl World {
@@ -55,6 +58,10 @@ impl World {
         let hangs = self.hangs_at.lock().unwrap().is_some_and(|at| at == name);
         if hangs {
             pending::<()>().await;
+        }
+        let gate = self.gate.lock().unwrap().take_if(|(at, _)| *at == name);
+        if let Some((_, opened)) = gate {
+            opened.notified().await;
         }
         let fails = self.fails_at.load(SeqCst) == number;
         let after = *self.after_effect.lock().unwrap();
@@ -301,6 +308,16 @@ pub(super) fn engine(store: Arc<dyn Store>, world: &Arc<World>) -> Engine {
 }
 
 pub(super) fn engine_with(store: Arc<dyn Store>, world: &Arc<World>, limits: Limits) -> Engine {
+    // Real time, so that leases of the database's clock agree with it.
+    engine_at(store, world, limits, Arc::new(vnfm::SystemClock))
+}
+
+pub(super) fn engine_at(
+    store: Arc<dyn Store>,
+    world: &Arc<World>,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+) -> Engine {
     let undo = |name: &str| name.starts_with("heal") || name.ends_with("_start");
     let hook = |name: &str| {
         (name.to_owned(), HookDeclaration { undo: undo(name), ..HookDeclaration::default() })
@@ -317,8 +334,7 @@ pub(super) fn engine_with(store: Arc<dyn Store>, world: &Arc<World>, limits: Lim
         drivers: Drivers::default().with(Vim(world.clone())),
         mgmt: Arc::new(OnePlugin(Arc::new(Hooks(world.clone(), declaration)))),
         host: Arc::new(NoHosts),
-        // Real time, so that leases of the database's clock agree with it.
-        clock: Arc::new(vnfm::SystemClock),
+        clock,
         limits,
     })
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `bench.rs` | the ports: a VIM and hooks that keep books, calls that fail by number, a store that stops by number |
 //! | `faults.rs` | each call fails, each write is the last one: retry, rollback and resume bring every case to an end |
+//! | `order.rs` | clocks that jump, two engines on one database, one that sleeps through its lease |
 //! | `plugins.rs` | a server that dies in a hook, one that stops in order, a plugin that is replaced meanwhile |
 //! | `races.rs` | many clients at once |
 //! | `stopping.rs` | a store whose process ends at a chosen write |
@@ -13,6 +14,7 @@
 
 mod bench;
 mod faults;
+mod order;
 mod plugins;
 mod races;
 mod stopping;
