@@ -287,7 +287,10 @@ impl<'a> Crowd<'a> {
             }
             check::outbox(&engine, &all, mark).await?;
             let (orphans, silent) = engine.orphans(TENANT).await?;
-            ensure!(orphans.is_empty() && silent.is_empty(), "I2: {orphans:?} {silent:?}");
+            ensure!(orphans.is_empty(), "I2: {orphans:?}");
+            // A termination that was failed half-way leaves a VIM behind that nobody is at any more.
+            let all_whole = instances.iter().all(|(_, _, is_whole)| *is_whole);
+            ensure!(silent.is_empty() || !all_whole, "I5: {silent:?}");
             Ok(instances)
         })?;
         // What VNF-B has lies on what VNF-A has.
