@@ -151,7 +151,9 @@ fn damage(bytes: &[u8], noted: Option<Mark>) -> Option<Damage> {
     let lost = acknowledged.is_some_and(|frames| (frames as usize) > whole);
     let offset = HEADER + whole * (FRAME_HEADER + header.page);
     let found = Damage { offset, frame: whole + 1, acknowledged: acknowledged.filter(|_| lost) };
-    (lost || behind > 1).then_some(found)
+    // Commits that failed, as on a disk that gives errors, leave whole transactions behind the end; the note knows.
+    let all_noted = acknowledged.is_some_and(|frames| frames as usize == whole);
+    (lost || (behind > 1 && !all_noted)).then_some(found)
 }
 
 /// The log's header, whole.

@@ -28,6 +28,16 @@ impl Crashed {
         self
     }
 
+    /// With a note that so many frames are acknowledged.
+    pub(crate) fn noting(mut self, frames: usize) -> Self {
+        for (name, bytes) in &mut self.files {
+            if name == "vnfm.db-acked" {
+                bytes[8..12].copy_from_slice(&u32::try_from(frames).unwrap().to_be_bytes());
+            }
+        }
+        self
+    }
+
     /// Lays all of it into a folder, with this log.
     pub(crate) fn lay(&self, folder: &Path, log: &[u8]) -> PathBuf {
         for (name, bytes) in &self.files {

@@ -115,6 +115,19 @@ async fn a_flipped_byte_hides_nothing_that_was_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_failed_commits_left_behind_the_end_is_no_damage() {
+    let (crashed, ends) = acknowledged(5).await;
+    let mut log = crashed.log.clone();
+    log[ends[1] + 100] ^= 0x5a;
+    // Three transactions end behind it, and none of them was acknowledged.
+    let frames = (ends[1] - HEADER) / crashed.frame();
+    let crashed = crashed.noting(frames);
+    assert_eq!(reopened(&crashed, &log).await, Ok(2));
+    let why = reopened(&crashed.noting(frames + 1), &log).await.unwrap_err();
+    assert!(why.contains("were acknowledged"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_refusal_says_to_do_works() {
     let (crashed, ends) = acknowledged(4).await;
     let home = Home::new();
