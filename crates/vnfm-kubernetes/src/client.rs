@@ -398,15 +398,15 @@ impl<'a> Session<'a> {
             let answer = self.once(doing, &run).await?;
             let Err(error) = &answer else { return Ok(answer) };
             let asked = errors::asked_to_wait(error);
-            let pause_now = asked.unwrap_or(pause).min(limit.left());
-            let impatient = limit.clock.now() + pause_now >= patient_until;
-            if !errors::may_pass(error) || impatient || limit.left().is_zero() {
+            let next = asked.unwrap_or(pause);
+            let too_late = limit.clock.now() + next >= patient_until || next >= limit.left();
+            if !errors::may_pass(error) || too_late {
                 return Ok(answer);
             }
             let told = errors::told(doing, error);
             let reason = format!("VIM `{}` to answer: {}", self.vim(), told.detail());
             limit.watcher.waiting(&reason);
-            limit.clock.sleep(pause_now).await;
+            limit.clock.sleep(next).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }

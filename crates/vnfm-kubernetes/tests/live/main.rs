@@ -8,6 +8,8 @@ mod heal;
 #[cfg(test)]
 mod login;
 #[cfg(test)]
+mod outage;
+#[cfg(test)]
 mod real;
 #[cfg(test)]
 mod remove;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use vnfm_core::ports::{ErrorKind, InfraDriver as _};
 use vnfm_sim::books::Books;
 use vnfm_sim::faults::{Fault, Faults, Rule, When};
-use vnfm_sim::kubernetes::{ClusterSpec, Clusters};
+use vnfm_sim::kubernetes::{Cluster, ClusterSpec, Clusters};
 
 pub(crate) async fn cluster() -> Option<(Kubeconfig, Keep)> {
     Some(start(Faults::new()).await)
@@ -20,6 +20,15 @@ async fn start(faults: Arc<Faults>) -> (Kubeconfig, Keep) {
     cluster.furnish("node-1", [127, 0, 0, 1].into());
     let file = Kubeconfig::from_yaml(&cluster.kubeconfig()).expect("its kubeconfig is one");
     (file, Arc::new(clusters))
+}
+
+/// A world on a cluster that the test holds in its hands.
+pub(crate) async fn faulty_cluster() -> (World, Arc<Cluster>, Arc<Faults>) {
+    let faults = Faults::new();
+    let (file, keep) = start(faults.clone()).await;
+    let clusters = Arc::clone(&keep).downcast::<Clusters>().expect("they are clusters");
+    let cluster = clusters.get("one").expect("it was started");
+    (World::on(file, keep).await, cluster, faults)
 }
 
 async fn faulty() -> (World, Arc<Faults>) {

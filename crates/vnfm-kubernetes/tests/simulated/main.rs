@@ -10,6 +10,8 @@ mod faults;
 #[path = "../live/heal.rs"]
 mod heal;
 #[cfg(test)]
+mod named;
+#[cfg(test)]
 #[path = "../live/remove.rs"]
 mod remove;
 #[cfg(test)]

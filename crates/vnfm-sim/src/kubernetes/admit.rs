@@ -36,12 +36,36 @@ pub(crate) fn admit(
             );
         }
     }
+    ask_webhooks(store, kind)?;
     body["apiVersion"] = json!(kind.api_version());
     body["kind"] = json!(kind.kind);
     check(kind, &key.name, body)?;
     default(store, kind, body);
     if !body["spec"].is_null() {
         body["metadata"]["generation"] = json!(1);
+    }
+    Ok(())
+}
+
+/// A webhook whose rules name the resource says no, in the words of its configuration's annotation `denies`.
+fn ask_webhooks(store: &Store, kind: &Kind) -> Result<(), Reply> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    for (_, configuration) in
+        store.list("validatingwebhookconfigurations.admissionregistration.k8s.io", "")
+    {
+        for webhook in list(&configuration["webhooks"]) {
+            let mut resources =
+                list(&webhook["rules"]).into_iter().flat_map(|r| list(&r["resources"]));
+            if resources.any(|resource| resource == kind.plural.as_str()) {
+                let name = webhook["name"].as_str().unwrap_or_default();
+                let why = configuration["metadata"]["annotations"]["denies"].as_str();
+                let message = format!(
+                    "admission webhook \"{name}\" denied the request: {}",
+                    why.unwrap_or("no reason given")
+                );
+                return Err(error(403, "Forbidden", &message));
+            }
+        }
     }
     Ok(())
 }

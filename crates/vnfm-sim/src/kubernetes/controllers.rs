@@ -54,9 +54,9 @@ impl Controllers {
             }
         }
         self.due.retain(|uid, _| {
-            store.list("pods", "").any(|(_, pod)| {
-                pod["metadata"]["uid"] == uid.as_str() && pod["status"]["phase"] == "Pending"
-            })
+            store
+                .list("pods", "")
+                .any(|(_, pod)| pod["metadata"]["uid"] == uid.as_str() && starts(pod))
         });
         self.due.values().min().copied()
     }
@@ -73,7 +73,7 @@ impl Controllers {
                 }
             } else if pod["spec"]["nodeName"].is_null() {
                 schedule(store, &key, &pod);
-            } else if pod["status"]["phase"] == "Pending" && served {
+            } else if starts(&pod) && served {
                 self.start(store, &key, &pod);
             }
         }
@@ -88,10 +88,12 @@ impl Controllers {
                 .map(|c| c["image"].as_str().unwrap_or_default().to_owned())
                 .collect::<Vec<_>>()
         };
-        if let Some(image) =
-            images(&pod["spec"]).into_iter().find(|image| image.contains("no-such"))
-        {
+        let named = |part: &str| images(&pod["spec"]).into_iter().find(|one| one.contains(part));
+        if let Some(image) = named("no-such").filter(|_| !store.mended) {
             return fail_to_pull(store, key, pod, &image);
+        }
+        if named("crash-loop").is_some() && !store.mended {
+            return crash(store, key, pod);
         }
         let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         let due = *self.due.entry(uid.clone()).or_insert_with(|| Instant::now() + self.pod_start);
@@ -193,6 +195,38 @@ fn schedule(store: &mut Store, key: &Key, pod: &Value) {
         }
         None => {}
     }
+}
+
+/// Whether it is still to be brought up: it is new, or it crashes.
+fn starts(pod: &Value) -> bool {
+    pod["status"]["phase"] == "Pending"
+        || pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+}
+
+fn crash(store: &mut Store, key: &Key, pod: &Value) {
+    if !pod["status"]["containerStatuses"].is_null() {
+        return;
+    }
+    let container = pod["spec"]["containers"][0]["name"].as_str().unwrap_or_default();
+    let message = format!(
+        "back-off 10s restarting failed container={container} pod={}_{}({})",
+        key.name,
+        key.namespace,
+        pod["metadata"]["uid"].as_str().unwrap_or_default()
+    );
+    store.update(key, |pod| {
+        let waiting = |container: &Value| {
+            json!({ "name": container["name"], "image": container["image"], "imageID": "", "ready": false, "started": false, "restartCount": 1,
+                "lastState": { "terminated": { "exitCode": 1, "reason": "Error", "message": "cannot open the page" } },
+                "state": { "waiting": { "reason": "CrashLoopBackOff", "message": message } } })
+        };
+        let statuses: Vec<Value> =
+            pod["spec"]["containers"].as_array().into_iter().flatten().map(waiting).collect();
+        pod["status"]["phase"] = json!("Running");
+        pod["status"]["containerStatuses"] = json!(statuses);
+        pod["status"]["conditions"] = json!([condition("PodScheduled", true, ""), condition("ContainersReady", false, "ContainersNotReady"), condition("Ready", false, "ContainersNotReady")]);
+    });
+    event(store, key, pod, ("BackOff", "Back-off restarting failed container"));
 }
 
 fn fail_to_pull(store: &mut Store, key: &Key, pod: &Value, image: &str) {

@@ -10,7 +10,8 @@
 //! | `nodes.rs`, `disruption.rs` | nodes that fall silent, are cordoned, deleted; evictions and their budgets |
 //!
 //! A cluster begins with the system objects of a real one. Its nodes are Ready once a network is
-//! applied (any `DaemonSet` beside `kube-proxy`); an image whose name contains `no-such` never starts.
+//! applied (any `DaemonSet` beside `kube-proxy`); an image whose name contains `no-such` cannot be pulled, one with
+//! `crash-loop` ends again and again, until [`Cluster::mend_images`].
 
 mod admit;
 mod api;
@@ -286,6 +287,11 @@ impl Cluster {
             return Some(json!({ "kind": "List", "apiVersion": "v1", "items": items }));
         }
         store.get(&Key::new(&kind, &namespace, &name)).map(|body| (**body).clone())
+    }
+
+    /// Images that could not be pulled or that crashed work from now on.
+    pub fn mend_images(&self) {
+        self.store().mend();
     }
 
     /// Deletes what lies at an API path; whether there was something.

@@ -83,6 +83,8 @@ pub(crate) struct Store {
     addresses: u32,
     /// Addresses where no kubelet works.
     silent: BTreeSet<String>,
+    /// Images that were missing or crashed work by now.
+    pub(crate) mended: bool,
 }
 
 const LOG_LENGTH: usize = 20_000;
@@ -109,6 +111,7 @@ impl Store {
             changed: watch::Sender::new(1),
             addresses: 0,
             silent: BTreeSet::new(),
+            mended: false,
         }
     }
 
@@ -294,6 +297,12 @@ impl Store {
         }
     }
 
+    /// Images that were missing or crashed work from now on; the controllers look at once.
+    pub(crate) fn mend(&mut self) {
+        self.mended = true;
+        self.changed.send_replace(self.version);
+    }
+
     /// The next address of the services' range.
     pub(crate) fn next_address(&mut self) -> String {
         self.addresses += 1;
@@ -361,7 +370,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 
 /// Group, kind, plural, whether it lies in a namespace.
-const KINDS: [(&str, &str, &str, bool); 32] = [
+const KINDS: [(&str, &str, &str, bool); 33] = [
     ("", "Namespace", "namespaces", false),
     ("", "ConfigMap", "configmaps", true),
     ("", "Secret", "secrets", true),
@@ -390,6 +399,12 @@ const KINDS: [(&str, &str, &str, bool); 32] = [
     ("networking.k8s.io", "NetworkPolicy", "networkpolicies", true),
     ("autoscaling", "HorizontalPodAutoscaler", "horizontalpodautoscalers", true),
     ("policy", "PodDisruptionBudget", "poddisruptionbudgets", true),
+    (
+        "admissionregistration.k8s.io",
+        "ValidatingWebhookConfiguration",
+        "validatingwebhookconfigurations",
+        false,
+    ),
     (STORAGE, "StorageClass", "storageclasses", false),
     ("scheduling.k8s.io", "PriorityClass", "priorityclasses", false),
     ("coordination.k8s.io", "Lease", "leases", true),
