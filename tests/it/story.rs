@@ -11,6 +11,7 @@
 //! | `refusals` | what is wrong from the beginning |
 //! | `upkeep` | SIGTERM, an older backup, a full disk |
 //! | `secrets` | what was planted is nowhere to be found |
+//! | `ssh` | each way in which SSH fails in the middle |
 
 mod clients;
 mod crashes;
@@ -20,6 +21,7 @@ mod passwords;
 mod processes;
 mod refusals;
 mod secrets;
+mod ssh;
 mod upkeep;
 
 use std::path::{Path, PathBuf};
@@ -101,6 +103,15 @@ fn stage(flags: &[&str], log: &str) -> (Simulated, Stage) {
     let folder = tempfile::tempdir().unwrap();
     let sim = Simulated::start(folder.path(), flags);
     let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), log);
+    (sim, stage)
+}
+
+/// The same with the server's own configuration.
+fn stage_with(configuration: &str) -> (Simulated, Stage) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("server.yaml"), configuration).unwrap();
+    let sim = Simulated::start(folder.path(), &[]);
+    let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), "info");
     (sim, stage)
 }
 

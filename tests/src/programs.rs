@@ -75,7 +75,8 @@ pub struct Server {
 
 impl Server {
     /// Starts a server in `folder`, with the plugin `kubernetes-cluster` allowed; `log` is its `VNFM_LOG`. Its hooks
-    /// run where `VNFM_TEST_RUNNER` says, such as `process`.
+    /// run where `VNFM_TEST_RUNNER` says, such as `process`. It takes the configuration that lies there as
+    /// `server.yaml`, else one for tests.
     pub fn start(folder: &Path, log: &str) -> Self {
         Self::start_with(folder, log, std::env::var("VNFM_TEST_RUNNER").ok().as_deref())
     }
@@ -97,8 +98,11 @@ impl Server {
             folder: folder.to_owned(),
             log: log.to_owned(),
         };
-        let configuration = CONFIGURATION.replace("@RUNNER@", runner.unwrap_or("in-process"));
-        std::fs::write(folder.join("server.yaml"), configuration).unwrap();
+        let file = folder.join("server.yaml");
+        if !file.exists() {
+            let runner = runner.unwrap_or("in-process");
+            std::fs::write(file, CONFIGURATION.replace("@RUNNER@", runner)).unwrap();
+        }
         server.begin();
         server
     }

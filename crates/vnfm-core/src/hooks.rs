@@ -13,7 +13,7 @@ use crate::ports::{
 };
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
-use host::Host;
+use host::{Host, Pending};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -212,6 +212,7 @@ async fn call(
         op.live.hide(&found);
     }
     let (vim, infra) = op.vim().await?;
+    let pending = Pending::default();
     let host = Host {
         engine: op.engine.clone(),
         live: op.live.clone(),
@@ -221,8 +222,12 @@ async fn call(
         package: op.package()?.clone(),
         vim,
         infra,
+        pending: pending.clone(),
     };
-    driver.call(request, Arc::new(host)).await
+    driver.call(request, Arc::new(host)).await.map_err(|error| match pending.told() {
+        Some(calls) => error.also(&op.live.clean(&calls)),
+        None => error,
+    })
 }
 
 async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequest, PortError> {
@@ -263,7 +268,8 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
             .collect(),
         heal: lcm::heal::told(op)?,
         artifacts: hook.artifact.iter().filter_map(in_package).collect(),
-        deadline: op.deadline,
+        // The hook ends a moment before its step does, so that its error says what was not answered.
+        deadline: op.deadline - jiff::SignedDuration::from_millis(200),
         attempt: op.rows.get(&hook.operation).map_or(1, |row| row.attempt),
     })
 }

@@ -141,6 +141,19 @@ pub(crate) struct HookFailure {
     last_lines: Vec<String>,
 }
 
+/// The most characters of what a hook says in a sentence, how many of its last lines are shown, and the most of each.
+const LONGEST: usize = 2000;
+const LAST_LINES: usize = 12;
+const LONGEST_LINE: usize = 240;
+
+/// A text that a terminal and a person can bear: without control characters, and its end where it is a flood.
+fn readable(text: &str, most: usize) -> String {
+    let plain = |c: char| !c.is_control() || c == '\n';
+    let from = text.char_indices().rev().filter(|(_, c)| plain(*c)).nth(most).map(|(at, _)| at);
+    let end: String = text[from.unwrap_or(0)..].chars().filter(|c| plain(*c)).collect();
+    if from.is_some() { format!("… {end}") } else { end }
+}
+
 impl HookFailure {
     /// In one text: detail, host, phase, exit code, last lines, as far as they are there.
     pub(crate) fn text(&self) -> String {
@@ -155,12 +168,15 @@ impl HookFailure {
             text = format!("{text}, exit code {code}");
         }
         let text = text.trim_start_matches([',', ' ']);
-        let detail =
-            if text.is_empty() { self.detail.clone() } else { format!("{text}: {}", self.detail) };
+        let detail = readable(&self.detail, LONGEST);
+        let detail = if text.is_empty() { detail } else { format!("{text}: {detail}") };
         if self.last_lines.is_empty() {
             return detail;
         }
-        format!("{detail}; last lines:\n{}", self.last_lines.join("\n"))
+        let from = self.last_lines.len().saturating_sub(LAST_LINES);
+        let lines: Vec<_> =
+            self.last_lines[from..].iter().map(|line| readable(line, LONGEST_LINE)).collect();
+        format!("{detail}; last lines:\n{}", lines.join("\n"))
     }
 
     /// As an error of the port.
@@ -181,4 +197,26 @@ pub(crate) fn service_error(error: &PortError) -> serde_json::Value {
 
 pub(crate) fn service_failure(kind: ErrorKind, detail: &str) -> serde_json::Value {
     serde_json::json!({ "kind": kind, "detail": detail })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::HookFailure;
+
+    #[test]
+    fn a_flood_of_garbage_is_cut_to_its_last_words() {
+        let flood = format!("{}\u{1b}[31mthe last word\u{7}\u{0}", "\u{8}ü".repeat(500_000));
+        let failure = serde_json::json!({"code": "join-failed", "detail": flood, "host": "w1", "exitCode": 9,
+            "lastLines": vec![flood.clone(); 40]});
+        let text = serde_json::from_value::<HookFailure>(failure).unwrap().text();
+        assert!(text.starts_with("on `w1`, exit code 9: … ü"), "{text}");
+        assert_eq!(text.matches("the last word").count(), 13, "{text}");
+        assert!(
+            text.len() < 10_000 && !text.chars().any(|c| c.is_control() && c != '\n'),
+            "{text}"
+        );
+        let short = serde_json::json!({"code": "c", "detail": "no space left\non /dev/sda"});
+        let text = serde_json::from_value::<HookFailure>(short).unwrap().text();
+        assert_eq!(text, "no space left\non /dev/sda");
+    }
 }

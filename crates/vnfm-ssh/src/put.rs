@@ -9,9 +9,10 @@ use std::time::Duration;
 use vnfm_core::ports::{PortError, RemoteFile, SshTarget};
 
 /// Reads the content from standard input. `$1` path, `$2` mode, `$3` number of bytes. A connection that breaks in
-/// between looks like the end of the input: therefore the count.
+/// between looks like the end of the input: therefore the count; and who is told of it has gone: without `PIPE` and
+/// `HUP` in hand the words alone would end the shell, and what it began would stay.
 const SCRIPT: &str = r#"set -e; umask 077; d=${1%/*}; [ -z "$d" ] || mkdir -p "$d"; t=$1.vnfm.$$
-trap 'rm -f "$t"' EXIT; cat >"$t"; n=$(wc -c <"$t")
+trap 'rm -f "$t"' EXIT; trap '' PIPE; trap 'exit 1' HUP INT TERM; cat >"$t"; n=$(wc -c <"$t")
 [ "$n" -eq "$3" ] || { echo "got $n of $3 bytes" >&2; exit 1; }
 chmod "$2" "$t"; mv -f "$t" "$1""#;
 

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_descriptor::Package;
 
@@ -27,11 +27,57 @@ pub(super) struct Host {
     pub(super) package: Arc<Package>,
     pub(super) vim: AnyVim,
     pub(super) infra: Arc<dyn InfraDriver>,
+    pub(super) pending: Pending,
+}
+
+/// Calls to hosts that have not ended; those that are dropped with their hook stay, so that its error can name them.
+#[derive(Clone, Default)]
+pub(super) struct Pending(Arc<Mutex<Vec<String>>>);
+
+impl Pending {
+    /// What was not answered.
+    pub(super) fn told(&self) -> Option<String> {
+        let calls = self.calls();
+        (!calls.is_empty()).then(|| format!("not answered by then: {}", calls.join(", ")))
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, service: &str, request: &Value) -> Option<String> {
+        let address = request["host"]["address"].as_str()?;
+        let line = request["command"].as_str().or(request["path"].as_str()).unwrap_or_default();
+        let line: String = line.lines().next().unwrap_or_default().chars().take(60).collect();
+        let call = format!("`{service}` on {address} {line}").trim_end().to_owned();
+        self.calls().push(call.clone());
+        Some(call)
+    }
+
+    fn end(&self, call: Option<&String>) {
+        let mut calls = self.calls();
+        if let Some(at) = calls.iter().position(|known| Some(known) == call) {
+            calls.swap_remove(at);
+        }
+    }
 }
 
 #[async_trait]
 impl HookHost for Host {
     async fn call(&self, service: &str, request: Value) -> Result<Value, PortError> {
+        let call = self.pending.begin(service, &request);
+        let answer = self.serve(service, request).await;
+        self.pending.end(call.as_ref());
+        answer
+    }
+
+    fn log(&self, level: &str, text: &str) {
+        self.live.log(level, &self.step, text);
+    }
+}
+
+impl Host {
+    async fn serve(&self, service: &str, request: Value) -> Result<Value, PortError> {
         match service {
             "ssh.run" => self.ssh_run(parse(service, request)?).await,
             "ssh.put" => self.ssh_put(parse(service, request)?).await,
@@ -50,10 +96,6 @@ impl HookHost for Host {
                 Err(PortError::new(&SERVICE, "serve a hook", what))
             }
         }
-    }
-
-    fn log(&self, level: &str, text: &str) {
-        self.live.log(level, &self.step, text);
     }
 }
 

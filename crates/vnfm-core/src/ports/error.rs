@@ -66,6 +66,13 @@ impl PortError {
         self
     }
 
+    /// Adds to the neighbour's last words.
+    #[must_use]
+    pub fn also(mut self, words: &str) -> Self {
+        self.0.detail = format!("{}; {words}", self.0.detail);
+        self
+    }
+
     /// Adds the neighbour's request id.
     #[must_use]
     pub fn request(mut self, id: Option<String>) -> Self {

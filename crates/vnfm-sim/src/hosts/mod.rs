@@ -10,7 +10,8 @@
 //! | `kubeadm.rs`, `kubectl.rs` | a cluster's beginning and its daily life |
 //!
 //! Calls that the books see: `ssh.login`, `ssh.run` (subject `host: command`), and `host.exec` (subject
-//! `host: argv`) for every program, also those that run detached. Faults strike under the same names; a fault
+//! `host: argv`) for every program, also those that run detached. Faults strike under the same names, and on
+//! `ssh.connect` (cut at once) and `ssh.key` (another host key is shown; subject of both: the host's name); a fault
 //! on `host.packages` (subject: the host's name) lets a host boot without Kubernetes' programs, one on
 //! `host.repository` with a repository that has them. Not here: clusters
 //! themselves, which `kubernetes/` serves.

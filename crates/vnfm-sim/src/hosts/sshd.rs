@@ -4,7 +4,8 @@ use super::host::Host;
 use super::shell::{Input, Output, Shell};
 use crate::faults::{Fault, When};
 use anyhow::Context as _;
-use russh::keys::PublicKey;
+use russh::keys::ssh_key::private::Ed25519Keypair;
+use russh::keys::{PrivateKey, PublicKey};
 use russh::server::{
     Auth, ChannelOpenHandle, Config, Handler, Msg, Session, VerifiedPublicKey, run_stream,
 };
@@ -25,12 +26,7 @@ pub(crate) async fn listen(host: Arc<Host>) -> anyhow::Result<JoinHandle<()>> {
     let listener = TcpListener::bind(place)
         .await
         .with_context(|| format!("cannot listen at `{}:{}` for SSH", place.0, place.1))?;
-    let config = Arc::new(Config {
-        keys: vec![host.key().clone()],
-        auth_rejection_time: Duration::ZERO,
-        nodelay: true,
-        ..Config::default()
-    });
+    let config = config(host.key().clone());
     Ok(tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             serve(&host, config.clone(), stream);
@@ -38,7 +34,24 @@ pub(crate) async fn listen(host: Arc<Host>) -> anyhow::Result<JoinHandle<()>> {
     }))
 }
 
+fn config(key: PrivateKey) -> Arc<Config> {
+    Arc::new(Config {
+        keys: vec![key],
+        auth_rejection_time: Duration::ZERO,
+        nodelay: true,
+        ..Config::default()
+    })
+}
+
 fn serve(host: &Arc<Host>, config: Arc<Config>, stream: TcpStream) {
+    let name = &host.spec().name;
+    if host.lan.faults.take("ssh.connect", name).is_some() {
+        return; // cut before a word was said
+    }
+    let config = match host.lan.faults.take("ssh.key", name) {
+        Some(_) => self::config(PrivateKey::from(Ed25519Keypair::from_seed(&[7; 32]))),
+        None => config,
+    };
     // A second handle of the socket lets the plug be pulled.
     let Ok(stream) = stream.into_std() else { return };
     let Ok(plug) = stream.try_clone() else { return };

@@ -98,6 +98,15 @@ impl Sshd {
         std::fs::read_to_string(path).unwrap()
     }
 
+    /// Cuts the first connection, as a host that loses its power does.
+    pub(crate) fn cut(&self) {
+        // The connection's own sshd may have one of its own, which holds the socket, too. What they run sees its end.
+        let id = self.children.lock().unwrap()[0].id().to_string();
+        let line = "ps -o pid=,comm= --ppid $1 | while read -r c name; do \
+                    case $name in sshd*) kill -9 $c;; esac; done; kill -9 $1";
+        assert!(Command::new("sh").args(["-c", line, "sh", &id]).status().unwrap().success());
+    }
+
     /// Gives the server another host key.
     pub(crate) fn rebuild(&self) {
         let host = self.folder.path().join("host");
