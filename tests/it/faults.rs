@@ -28,3 +28,10 @@ fn every_operation_ends_well_whatever_single_call_goes_wrong() {
     let cases = report["cases"].as_u64().unwrap();
     assert!(cases >= 200, "only {cases} cases: the machine does not learn what operations do");
 }
+
+#[test]
+fn two_faults_in_one_operation_and_many_instances_at_once_end_well() {
+    let report = machine(&["--skip-single", "--seconds", "60"]);
+    let cases = report["cases"].as_u64().unwrap();
+    assert!(cases >= 4, "only {cases} cases in a minute");
+}
