@@ -117,7 +117,10 @@ async fn called(world: &World, instances: &[String], last: usize) -> Result<()> 
             let open = waited.len();
             let one = waited.first().copied().unwrap_or_default();
             let path = format!("/vnflcm/v2/vnf_lcm_op_occs?filter=(eq,vnfInstanceId,{one})");
-            bail!("{open} operations have not called after {last}; one is {}", world.get(&path).await?);
+            bail!(
+                "{open} operations have not called after {last}; one is {}",
+                world.get(&path).await?
+            );
         }
         for call in world.book("calls").await?.iter().skip(last) {
             let subject = call["subject"].as_str().unwrap_or_default();

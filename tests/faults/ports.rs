@@ -10,7 +10,7 @@ use vnfm_core::ports::{
     SecretJson, SshCommand, SshTarget, StepStatus, Store, StoreError, Use, VimRecord,
 };
 use vnfm_store::SqliteStore;
-use vnfm_types::{CancelMode, LogLine};
+use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
 use crate::probe::Probe;
 
@@ -166,6 +166,19 @@ impl Store for WatchedStore {
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
         let _busy = self.probe.busy();
         self.inner.outbox(after, limit).await
+    }
+    async fn audit(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.audit(tenant, after, limit).await
+    }
+    async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.tombstones(tenant).await
     }
     async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
         let _busy = self.probe.busy();

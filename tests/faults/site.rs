@@ -122,7 +122,9 @@ fn furnish(world: &World, folder: &Path) -> Result<Facts> {
         let register = async |name: &str, connection| {
             let name = Some(name.to_owned());
             let connection = SecretConnection(connection);
-            engine.register_vim(TENANT, VimChange { name, connection, password: None }).await
+            engine
+                .register_vim(TENANT, VimChange { id: None, name, connection, password: None })
+                .await
         };
         Ok((register("cloud", cloud).await?.id, register("standalone", cluster).await?.id))
     })?;

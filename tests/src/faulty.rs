@@ -10,7 +10,7 @@ use vnfm_core::ports::{
     Change, Claim, Clock, Fence, InstanceFilter, InstanceRecord, JournalRow, OpRecord, OutboxRow,
     PackageRecord, SecretJson, Store, StoreError, Use, VimRecord,
 };
-use vnfm_types::{CancelMode, LogLine};
+use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
 /// How a write goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,6 +155,17 @@ impl Store for Faulty {
     }
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
         self.inner.outbox(after, limit).await
+    }
+    async fn audit(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        self.inner.audit(tenant, after, limit).await
+    }
+    async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
+        self.inner.tombstones(tenant).await
     }
     async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
         self.inner.host_key(server_id).await

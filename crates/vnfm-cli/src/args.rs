@@ -74,7 +74,16 @@ pub enum Command {
     #[command(subcommand)]
     Secrets(Secrets),
     /// What carries our mark on a VIM and no instance explains
-    Orphans,
+    Orphans {
+        /// Nothing of this abandoned instance, by its id, is left anywhere
+        #[arg(long, value_name = "ID", requires = "reason")]
+        forget: Option<String>,
+        /// Why
+        #[arg(long, value_name = "TEXT", requires = "forget")]
+        reason: Option<String>,
+    },
+    /// What was done on somebody's own authority: who, when, what, why
+    Audit,
     /// Write database and packages, as they are at one moment, to a file; keys are not in it
     Backup {
         /// Where to; it must not be there
@@ -126,6 +135,9 @@ pub enum Vim {
         /// Name, unique
         #[arg(long)]
         name: String,
+        /// Under this id, a UUID, where instances point to one that is gone
+        #[arg(long, conflicts_with = "from_vnf")]
+        id: Option<String>,
         /// Where the connection comes from
         #[command(flatten)]
         source: Source,
@@ -163,9 +175,12 @@ pub enum Vim {
     Delete {
         /// Id or name
         vim: String,
-        /// Although instances live on it
-        #[arg(long)]
+        /// Although instances live on it; they go on pointing to its id
+        #[arg(long, requires = "reason")]
         force: bool,
+        /// Why
+        #[arg(long, value_name = "TEXT", requires = "force")]
+        reason: Option<String>,
     },
 }
 
@@ -243,6 +258,9 @@ pub enum Vnf {
         /// Set a member of additionalParams, over those of the instantiation
         #[arg(long = "param", value_name = "NAME=VALUE")]
         params: Vec<String>,
+        /// Hooks to leave out
+        #[command(flatten)]
+        skip: Skip,
         /// Follow until it has ended
         #[arg(long)]
         watch: bool,
@@ -254,10 +272,35 @@ pub enum Vnf {
         /// Let it end by itself, within SECONDS if given
         #[arg(long, value_name = "SECONDS", num_args = 0..=1)]
         graceful: Option<Option<u32>>,
+        /// Hooks to leave out
+        #[command(flatten)]
+        skip: Skip,
         /// Follow until it has ended
         #[arg(long)]
         watch: bool,
     },
+    /// Forget it, in whatever state, because its VIM is gone; nothing on a VIM is touched
+    Abandon {
+        /// Id or name
+        vnf: String,
+        /// Why
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+        /// Although a process drives its operation, or others live on a VIM that it registered
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// Hooks that an operation is not to run.
+#[derive(Debug, Args)]
+pub struct Skip {
+    /// Do not run this hook; again for several
+    #[arg(long = "skip-hook", value_name = "NAME", requires = "reason")]
+    pub hooks: Vec<String>,
+    /// Why
+    #[arg(long, value_name = "TEXT", requires = "hooks")]
+    pub reason: Option<String>,
 }
 
 /// Operation occurrences.
@@ -296,6 +339,9 @@ pub enum Op {
     Fail {
         /// Id
         op: String,
+        /// Why, for the audit
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
     },
     /// Stop it
     Cancel {
@@ -304,6 +350,9 @@ pub enum Op {
         /// At once, instead of after the running step
         #[arg(long)]
         forceful: bool,
+        /// Why, for the audit
+        #[arg(long, value_name = "TEXT", requires = "forceful")]
+        reason: Option<String>,
     },
 }
 

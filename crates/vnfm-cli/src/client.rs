@@ -213,11 +213,28 @@ impl Client {
     /// # Errors
     ///
     /// As [`Failure`] says.
-    pub async fn task(&self, path: &str, body: &Value) -> Outcome<String> {
-        let response = self.send(self.request(Method::POST, path).json(body)).await?;
+    pub async fn task(&self, request: RequestBuilder) -> Outcome<String> {
+        let response = self.send(request).await?;
         let location = response.headers().get(header::LOCATION).and_then(|l| l.to_str().ok());
         let id = location.and_then(|location| location.rsplit('/').next()).map(ToOwned::to_owned);
         id.ok_or_else(|| local("the server accepted it without saying where the operation is"))
+    }
+
+    /// The same request, saying who asks and why.
+    ///
+    /// # Errors
+    ///
+    /// Where the reason is no single line.
+    pub fn acting(&self, request: RequestBuilder, reason: Option<&str>) -> Outcome<RequestBuilder> {
+        let who = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+        let mut request = request;
+        for (name, value) in [("x-vnfm-operator", who.as_deref()), ("x-vnfm-reason", reason)] {
+            let Some(value) = value else { continue };
+            let value = HeaderValue::from_bytes(value.as_bytes())
+                .map_err(|_| local(format!("`{value}` is no single line of text")))?;
+            request = request.header(name, value);
+        }
+        Ok(request)
     }
 
     /// The one entry of a list whose `id` or one of `names` is `wanted`.

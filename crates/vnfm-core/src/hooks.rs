@@ -30,10 +30,12 @@ pub(crate) struct Asked<'a> {
     pub(crate) operation: &'static str,
     /// What the hooks will be given.
     pub(crate) params: &'a KeyValuePairs,
+    /// Hooks that will not be called.
+    pub(crate) skipped: &'a [String],
 }
 
-/// Finds the MgmtDriver of every hook that the flavour names, checks the parameters by the schemas of the
-/// operation's hooks, and returns the request's `body` as it may be shown.
+/// Finds the MgmtDriver of every hook that the operation may call (of an instantiation, that the flavour names), checks
+/// the parameters by the schemas of the operation's hooks, and returns the request's `body` as it may be shown.
 ///
 /// # Errors
 ///
@@ -51,10 +53,14 @@ pub(crate) fn check_parameters(
         fits(schema, &params, "the VNFD's interface")?;
     }
     for hook in flavour.hooks() {
+        let own = hook.operation.split('_').next() == Some(asked.operation);
+        if asked.skipped.contains(&hook.operation) || !(own || asked.operation == "instantiate") {
+            continue;
+        }
         let driver = driver_of(engine, hook).map_err(no_driver)?;
         let declared = driver.declaration().hooks.get(&hook.operation);
         let Some(schema) = declared.and_then(|hook| hook.parameters.as_ref()) else { continue };
-        if hook.operation.split('_').next() == Some(asked.operation) {
+        if own {
             let name = format!("hook `{}` of `{}`", hook.operation, driver.declaration().name);
             fits(schema, &params, &name)?;
             let redacted =

@@ -1,5 +1,6 @@
 //! Creation and deletion of the instance's identifier (SOL003 5.4.2, 5.4.3): the record alone, no resources.
 
+use crate::acts::SkipHooks;
 use crate::engine::Engine;
 use crate::lcm;
 use crate::ports::{Change, InstanceRecord, OutboxRow};
@@ -85,7 +86,22 @@ impl Engine {
         id: &str,
         request: HealVnfRequest,
     ) -> Result<String, Refusal> {
-        lcm::heal::accept(self, tenant, id, request).await
+        lcm::heal::accept(self, tenant, id, request, None).await
+    }
+
+    /// The same without some of its hooks.
+    ///
+    /// # Errors
+    ///
+    /// As there; `Unprocessable` without a reason, and for a hook that a heal does not have.
+    pub async fn heal_without(
+        &self,
+        tenant: &str,
+        id: &str,
+        request: HealVnfRequest,
+        skip: SkipHooks,
+    ) -> Result<String, Refusal> {
+        lcm::heal::accept(self, tenant, id, request, Some(skip)).await
     }
 
     /// Accepts a termination and returns its occurrence's id; see [`lcm::terminate::accept`].
@@ -99,7 +115,22 @@ impl Engine {
         id: &str,
         request: TerminateVnfRequest,
     ) -> Result<String, Refusal> {
-        lcm::terminate::accept(self, tenant, id, request).await
+        lcm::terminate::accept(self, tenant, id, request, None).await
+    }
+
+    /// The same without some of its hooks.
+    ///
+    /// # Errors
+    ///
+    /// As there; `Unprocessable` without a reason, and for a hook that a termination does not have.
+    pub async fn terminate_without(
+        &self,
+        tenant: &str,
+        id: &str,
+        request: TerminateVnfRequest,
+        skip: SkipHooks,
+    ) -> Result<String, Refusal> {
+        lcm::terminate::accept(self, tenant, id, request, Some(skip)).await
     }
 }
 
@@ -118,7 +149,11 @@ fn new_instance(request: CreateVnfRequest, info: vnfm_types::VnfPkgInfo) -> VnfI
     }
 }
 
-fn identifier_row(record: &InstanceRecord, kind: &str, at: jiff::Timestamp) -> OutboxRow {
+pub(crate) fn identifier_row(
+    record: &InstanceRecord,
+    kind: &str,
+    at: jiff::Timestamp,
+) -> OutboxRow {
     OutboxRow {
         seq: 0,
         tenant: record.tenant.clone(),

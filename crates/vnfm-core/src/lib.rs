@@ -6,6 +6,8 @@
 //! The engine owns no runtime: whoever embeds it awaits [`Engine::drive`] where they like. Dropping that
 //! future means what a crash means; [`Engine::resume_all`] goes on.
 
+mod abandon;
+mod acts;
 mod engine;
 mod hooks;
 mod instances;
@@ -18,6 +20,7 @@ mod redact;
 mod refusal;
 mod vims;
 
+pub use acts::{Act, SkipHooks};
 pub use engine::{Engine, EngineParts, Limits};
 pub use redact::{HIDDEN, Redactor, is_secret_name, redact};
 pub use refusal::{Refusal, Why};
@@ -29,6 +32,7 @@ pub fn codes() -> Vec<&'static ports::Code> {
     codes.extend(lcm::CODES);
     codes.extend(hooks::CODES);
     codes.extend(vims::CODES);
+    codes.extend(abandon::CODES);
     codes.push(&ports::CANNOT);
     codes
 }

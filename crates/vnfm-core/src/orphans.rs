@@ -1,4 +1,5 @@
-//! Orphans: what carries our installation id on a VIM, and no instance explains.
+//! Orphans: what carries our installation id on a VIM, and no instance explains; and where an abandoned instance may
+//! have left something on a VIM that cannot be asked any more.
 
 use crate::engine::Engine;
 use crate::ports::{InstanceFilter, VimRecord};
@@ -6,7 +7,7 @@ use crate::recovery::is_explained;
 use crate::refusal::Refusal;
 use crate::vims::AnyVim;
 use std::collections::BTreeSet;
-use vnfm_types::Orphan;
+use vnfm_types::{Orphan, Tombstone};
 
 impl Engine {
     /// Asks every VIM of the registry for what is ours, and returns what no instance explains, with the VIMs that
@@ -22,14 +23,20 @@ impl Engine {
         let instances = self.store().instances(tenant, &InstanceFilter::default()).await?;
         let explained: BTreeSet<_> =
             instances.into_iter().filter(is_explained).map(|record| record.vnf.id).collect();
-        let (mut orphans, mut silent) = (Vec::new(), Vec::new());
-        for record in self.store().vims(tenant).await? {
+        let tombstones = self.store().tombstones(tenant).await?;
+        let registered = self.store().vims(tenant).await?;
+        let (mut orphans, mut silent) = (Vec::new(), not_asked(&tombstones, &registered));
+        for record in registered {
             match self.ours_on(&record).await {
                 Ok(found) => orphans.extend(found.into_iter().filter(|orphan| {
                     orphan.vnf_instance_id.as_ref().is_none_or(|id| !explained.contains(id))
                 })),
                 Err(why) => silent.push((record.vim.name.clone(), why.to_string())),
             }
+        }
+        for orphan in &mut orphans {
+            let of = |t: &&Tombstone| Some(&t.vnf_instance_id) == orphan.vnf_instance_id.as_ref();
+            orphan.abandoned_at = tombstones.iter().find(of).map(|tombstone| tombstone.at);
         }
         Ok((orphans, silent))
     }
@@ -48,7 +55,31 @@ impl Engine {
             id: resource.id,
             name: resource.name,
             vnf_instance_id: resource.instance_id,
+            abandoned_at: None,
         };
         Ok(owned.into_iter().map(orphan).collect())
     }
+}
+
+/// The VIMs of abandoned instances that are not in the registry, with what may be there.
+fn not_asked(tombstones: &[Tombstone], registered: &[VimRecord]) -> Vec<(String, String)> {
+    let mut silent = Vec::new();
+    for tombstone in tombstones {
+        let known = |id: &String| registered.iter().any(|record| &record.vim.id == id);
+        for vim in tombstone.vims.iter().filter(|vim| !vim.vim_id.as_ref().is_some_and(known)) {
+            let at = vim.endpoint.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
+            let id = vim.vim_id.as_deref().unwrap_or("none");
+            let name = tombstone.vnf_instance_name.as_deref().unwrap_or("without a name");
+            let why = format!(
+                "the VIM{at} (id {id}) is not in the registry; VNF instance {name} ({}) was abandoned on it on {}: {}; \
+                 once nothing of it is left: `vnfmctl orphans --forget {} --reason TEXT`",
+                tombstone.vnf_instance_id,
+                tombstone.at,
+                tombstone.reason,
+                tombstone.vnf_instance_id
+            );
+            silent.push((vim.name.clone(), why));
+        }
+    }
+    silent
 }

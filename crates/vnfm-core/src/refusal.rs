@@ -199,6 +199,18 @@ pub(crate) const NO_DRIVER: Code = refused(
     "no loaded MgmtDriver serves a hook that the VNFD names",
     "install and allow the plugin: `vnfmctl plugin allow FILE`, or map its name in `plugins.implementations`",
 );
+/// An act without a reason.
+pub(crate) const NO_REASON: Code = refused(
+    "request.no-reason",
+    "the request overrides what the VNFM would do and does not say why",
+    "say why: `--reason TEXT`, or the header `X-Vnfm-Reason`",
+);
+/// A hook that is to be skipped is none.
+pub(crate) const UNKNOWN_HOOK: Code = refused(
+    "request.unknown-hook",
+    "the operation has no hook of the name that is to be skipped",
+    "use a name of the list in the message",
+);
 /// All codes of this file, for `docs/errors.md`.
 pub(crate) const CODES: &[&Code] = &[
     &NOT_FOUND,
@@ -215,6 +227,8 @@ pub(crate) const CODES: &[&Code] = &[
     &BAD_PARAMETERS,
     &UNKNOWN_VNFC,
     &NO_DRIVER,
+    &NO_REASON,
+    &UNKNOWN_HOOK,
     &UNAVAILABLE,
     &CONFLICT,
     &BROKEN,

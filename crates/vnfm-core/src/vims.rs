@@ -1,11 +1,12 @@
 //! The VIM registry: logins are checked before they are kept, instances hold an id and never a credential, and a
 //! cluster that a hook made appears here as an effect of the operation.
 
+use crate::acts::Act;
 use crate::engine::Engine;
 use crate::lcm::Op;
 use crate::ports::{
-    Change, Code, ErrorKind, InfraDriver, NewVim, PortError, SecretConnection, SecretJson,
-    StoreError, Vim as VimPort, VimLogin, VimRecord, VimReport,
+    Change, Code, ErrorKind, InfraDriver, InstanceRecord, NewVim, PortError, SecretConnection,
+    SecretJson, StoreError, Vim as VimPort, VimLogin, VimRecord, VimReport,
 };
 use crate::refusal::{self, Refusal, Why};
 use async_trait::async_trait;
@@ -49,6 +50,8 @@ impl Drivers {
 /// What a VIM is registered or updated with.
 #[derive(Debug, Clone, Default)]
 pub struct VimChange {
+    /// The id that it gets, where an instance points to one that is gone: a UUID. Only for a registration.
+    pub id: Option<String>,
     /// Name, unique per tenant.
     pub name: Option<String>,
     /// Where and who.
@@ -64,7 +67,14 @@ impl Engine {
     ///
     /// Where the connection is incomplete, the login is refused, nobody answers, or the name is taken.
     pub async fn register_vim(&self, tenant: &str, new: VimChange) -> Result<Vim, Refusal> {
-        let id = Uuid::new_v4().to_string();
+        let id = match new.id {
+            Some(id) if Uuid::parse_str(&id).is_err() => {
+                let what = format!("the id `{id}` that the VIM is to get is no UUID");
+                return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what));
+            }
+            Some(id) => id,
+            None => Uuid::new_v4().to_string(),
+        };
         let name = new.name.unwrap_or_else(|| id.clone());
         let record = self.checked(tenant, (id, name), new.connection.0, None).await?;
         let shown = record.vim.clone();
@@ -140,20 +150,25 @@ impl Engine {
         Ok(self.store().vim(tenant, id_or_name).await?.vim)
     }
 
-    /// Takes a VIM out of the registry.
+    /// Takes a VIM out of the registry; with an act that has a reason also where instances live on it. They go on
+    /// pointing to its id: registering a VIM under that id again, or abandoning them, are their ways on.
     ///
     /// # Errors
     ///
-    /// `Conflict` with their names where instances live on it, unless `force`.
+    /// `Conflict` with their names where instances live on it; `Unprocessable` where the act has no reason.
     pub async fn delete_vim(
         &self,
         tenant: &str,
         id_or_name: &str,
-        force: bool,
+        force: Option<Act>,
     ) -> Result<(), Refusal> {
-        let id = self.store().vim(tenant, id_or_name).await?.vim.id;
-        let change = Change::RemoveVim { tenant: tenant.to_owned(), id, force };
-        Ok(self.store().write(None, vec![change]).await?)
+        let force = force.map(Act::with_reason).transpose()?;
+        let Vim { id, name, .. } = self.store().vim(tenant, id_or_name).await?.vim;
+        let audit = force
+            .as_ref()
+            .map(|act| act.audit(self, tenant, "vim delete --force", (&id, Some(name))));
+        let change = Change::RemoveVim { tenant: tenant.to_owned(), id, force: force.is_some() };
+        Ok(self.store().write(None, [Some(change), audit].into_iter().flatten().collect()).await?)
     }
 
     /// Registers, under another name, the cluster that an instance's hook made; its secret does not leave the server.
@@ -175,7 +190,8 @@ impl Engine {
             return Err(Refusal::new(Why::Conflict, &refusal::UNKNOWN_VIM, what));
         };
         let connection = SecretConnection(connection_of(record));
-        self.register_vim(tenant, VimChange { name: Some(name), connection, password: None }).await
+        let new = VimChange { name: Some(name), connection, ..VimChange::default() };
+        self.register_vim(tenant, new).await
     }
 
     /// The record of a connection, once its login worked.
@@ -334,12 +350,43 @@ pub(crate) async fn of_request(
     Ok((AnyVim::registered(engine, &record, key), driver.clone()))
 }
 
+/// The request names `vim` by its id, whichever way it named it: a name can change.
+pub(crate) fn by_id(request: &mut InstantiateVnfRequest, vim: &AnyVim) {
+    let Some(id) = vim.registered_id() else { return };
+    for connection in request.vim_connection_info.values_mut() {
+        connection.vim_id = Some(id.to_owned());
+    }
+}
+
+/// The VIM that an instance lives on is still in the registry.
+///
+/// # Errors
+///
+/// `Unprocessable`, with the two ways on, where it was taken out.
+pub(crate) async fn still_registered(
+    engine: &Engine,
+    instance: &InstanceRecord,
+) -> Result<(), Refusal> {
+    let request: InstantiateVnfRequest =
+        serde_json::from_value(instance.request.0.clone()).unwrap_or_default();
+    match of_request(engine, &instance.tenant, &request).await {
+        Err(refusal) if refusal.code == &refusal::UNKNOWN_VIM => Err(refusal.hint(WAYS_BACK)),
+        _ => Ok(()),
+    }
+}
+
+/// What to do where an instance points to a VIM that is gone.
+const WAYS_BACK: &str = "register the VIM under that id again: `vnfmctl vim register --id ID …`; if it is gone for good: \
+                         `vnfmctl vnf abandon VNF --reason TEXT`";
+
 /// A refusal, met in the middle of an operation.
 pub(crate) fn as_port_error(refusal: Refusal) -> PortError {
-    match refusal.source {
-        Some(source) => *source,
-        None => PortError::new(refusal.code, "find the VIM of the instance", refusal.detail),
+    if let Some(source) = refusal.source {
+        return *source;
     }
+    let gone = refusal.code == &refusal::UNKNOWN_VIM;
+    let error = PortError::new(refusal.code, "find the VIM of the instance", refusal.detail);
+    if gone { error.hint(WAYS_BACK) } else { error }
 }
 
 /// Writes what a check found into the registry.

@@ -7,10 +7,12 @@
 //! | [`problem`] | the one place that knows status codes |
 //! | [`view`] | records as the standard shows them |
 //! | [`drive`] | drives accepted operations on this process's runtime |
+//! | [`acts`] | who asks, why, and without which hooks: our own headers |
 //! | [`onboarding`] | uploaded packages: checked, kept, or refused with every finding |
 //! | [`upkeep`] | backup, pruning, room on the disk, recovery after a restore |
 //! | [`config`] | flag > `VNFM_*` > YAML file > default |
 
+pub mod acts;
 pub mod body;
 pub mod compose;
 pub mod config;

@@ -28,6 +28,23 @@ pub fn known(query: &BTreeMap<String, String>, known: &[&str]) -> Answer<()> {
     }
 }
 
+/// Whether a request says `force=true`, the only parameter that it may have.
+///
+/// # Errors
+///
+/// 400 for another parameter, and for another value.
+pub fn force(query: &BTreeMap<String, String>) -> Answer<bool> {
+    known(query, &["force"])?;
+    match query.get("force").map(String::as_str) {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => {
+            let what = format!("query parameter `force` is `true` or `false`, not `{other}`");
+            Err(Problem::bad_request(what))
+        }
+    }
+}
+
 /// The page that a request asks for: one entry more than is shown, so that we know of a next one.
 ///
 /// # Errors

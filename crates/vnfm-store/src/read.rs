@@ -11,7 +11,7 @@ use vnfm_core::ports::{
     InstanceFilter, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, StepStatus,
     StoreError, Use, VimRecord,
 };
-use vnfm_types::{LogLine, PackageUsageState, VnfLcmOpOcc, VnfPkgInfo};
+use vnfm_types::{AuditEntry, LogLine, PackageUsageState, Tombstone, VnfLcmOpOcc, VnfPkgInfo};
 
 /// Each field from the column of its name.
 macro_rules! from_columns {
@@ -332,6 +332,35 @@ pub(crate) async fn outbox(
             })
         })
         .collect()
+}
+
+/// Entries of the audit after number `after`, in order.
+pub(crate) async fn audit(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+    after: u64,
+    most: usize,
+) -> Done<Vec<AuditEntry>> {
+    const ROWS: &str =
+        "SELECT seq, entry FROM audit WHERE tenant = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+    let rows = query(ROWS).bind(tenant).bind(number(after)).bind(limit(most));
+    let rows = rows.fetch_all(connection).await?;
+    rows.iter()
+        .map(|row| {
+            let entry: AuditEntry = serde_json::from_str(row.try_get("entry")?)?;
+            Ok(AuditEntry { seq: count(row.try_get("seq")?), ..entry })
+        })
+        .collect()
+}
+
+/// What is kept of abandoned instances, in order of id.
+pub(crate) async fn tombstones(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+) -> Done<Vec<Tombstone>> {
+    const ROWS: &str = "SELECT tombstone FROM tombstones WHERE tenant = $1 ORDER BY instance_id";
+    let rows: Vec<String> = query_scalar(ROWS).bind(tenant).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok(serde_json::from_str(row)?)).collect()
 }
 
 /// The pinned host key of a server.

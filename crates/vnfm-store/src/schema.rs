@@ -13,8 +13,10 @@ pub(crate) struct Migration {
 }
 
 /// All migrations of this binary. A released one is never changed.
-pub(crate) const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, sql: include_str!("../migrations/0001_first.sql") }];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, sql: include_str!("../migrations/0001_first.sql") },
+    Migration { number: 2, sql: include_str!("../migrations/0002_acts.sql") },
+];
 
 /// The newest schema that this binary knows.
 pub(crate) fn newest() -> i64 {

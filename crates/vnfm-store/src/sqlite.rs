@@ -25,7 +25,7 @@ use vnfm_core::ports::{
     Change, Claim, Fence, InstanceFilter, InstanceRecord, JournalRow, OpRecord, OutboxRow,
     PackageRecord, SecretJson, Store, StoreError, Use, VimRecord,
 };
-use vnfm_types::{CancelMode, LogLine};
+use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
 const READERS: usize = 4;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -322,6 +322,21 @@ impl Store for SqliteStore {
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
         let rows = read::outbox(&mut *self.reader().await, after, limit).await;
         rows.map_err(|e| e.told("read the outbox"))
+    }
+
+    async fn audit(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        let entries = read::audit(&mut *self.reader().await, tenant, after, limit).await;
+        entries.map_err(|e| e.told("read the audit"))
+    }
+
+    async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
+        let rows = read::tombstones(&mut *self.reader().await, tenant).await;
+        rows.map_err(|e| e.told("read what was abandoned"))
     }
 
     async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {

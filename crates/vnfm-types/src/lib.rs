@@ -10,9 +10,11 @@
 //! | [`package`] | 10.5.2.2 / SOL005 9.5.2.5 | `VnfPkgInfo` |
 //! | [`problem`] | SOL013 6.3 | `ProblemDetails` with our extension members |
 //! | [`progress`] | – | our own API: what an operation does, and why it waits |
+//! | [`acts`] | – | our own API: what somebody did on their own authority, and what that left behind |
 //!
 //! There is no I/O here, and no logic beyond the state table.
 
+pub mod acts;
 pub mod instance;
 pub mod op_occ;
 pub mod package;
@@ -24,6 +26,7 @@ pub mod secret;
 pub mod state;
 pub mod vim;
 
+pub use acts::*;
 pub use instance::*;
 pub use op_occ::*;
 pub use package::*;

@@ -111,4 +111,7 @@ pub struct Orphan {
     /// The instance that it says it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vnf_instance_id: Option<String>,
+    /// When that instance was abandoned, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abandoned_at: Option<Timestamp>,
 }

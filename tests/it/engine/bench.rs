@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use futures::future::pending;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock, Mutex};
 use tokio::sync::Notify;
 use vnfm_core::ports::*;
@@ -28,6 +28,10 @@ const CODE: Code = Code {
 pub(super) struct World {
     /// Instances that have resources.
     pub(super) resources: Mutex<BTreeSet<String>>,
+    /// What each instance is made of.
+    pub(super) inventories: Mutex<BTreeMap<String, Inventory>>,
+    /// What each hook was given as parameters.
+    pub(super) told: Mutex<Vec<(String, Value)>>,
     /// Instances of which a `…_start` hook took something out of service, and no later hook put it back.
     pub(super) drained: Mutex<BTreeSet<String>>,
     /// Every call, in order.
@@ -42,7 +46,20 @@ pub(super) struct World {
     pub(super) plugin: Mutex<Option<&'static str>>,
     /// The next call of this name waits before its effect until somebody opens the gate.
     pub(super) gate: Mutex<Option<(&'static str, Arc<Notify>)>>,
+    /// The call, by number from 1, that never answers; 0: none.
+    pub(super) hangs_at_number: AtomicUsize,
+    /// Told once a call hangs.
+    pub(super) hung: Notify,
+    /// The VIM does not answer any more.
+    pub(super) vim_gone: AtomicBool,
+    /// There is no plugin any more.
+    pub(super) plugin_gone: AtomicBool,
+    /// The package cannot be read any more.
+    pub(super) package_gone: AtomicBool,
 }
+
+/// The VIM in the registry; its name is `cloud`.
+pub(super) const CLOUD: &str = "5f1d0f0a-0000-4000-8000-00000000c10d";
 
 impl World {
     pub(super) async fn call(
@@ -56,12 +73,16 @@ impl World {
             calls.len()
         };
         let hangs = self.hangs_at.lock().unwrap().is_some_and(|at| at == name);
-        if hangs {
+        if hangs || self.hangs_at_number.load(SeqCst) == number {
+            self.hung.notify_one();
             pending::<()>().await;
         }
         let gate = self.gate.lock().unwrap().take_if(|(at, _)| *at == name);
         if let Some((_, opened)) = gate {
             opened.notified().await;
+        }
+        if self.vim_gone.load(SeqCst) && VIM_CALLS.contains(&name) {
+            return Err(PortError::new(&CODE, format!("do `{name}`"), "the VIM is gone"));
         }
         let fails = self.fails_at.load(SeqCst) == number;
         let after = *self.after_effect.lock().unwrap();
@@ -83,6 +104,9 @@ impl World {
         self.resources.lock().unwrap().iter().cloned().collect()
     }
 }
+
+/// Calls that the VIM answers.
+const VIM_CALLS: [&str; 5] = ["check", "prepare", "allocate", "heal", "release"];
 
 /// A VIM of type Kubernetes and OpenStack at once, with nothing behind it but the books.
 struct Vim(Arc<World>);
@@ -115,7 +139,13 @@ impl InfraDriver for Vim {
     ) -> Result<Allocated, PortError> {
         assert_eq!(prepared["image"], "i", "what `prepare` found has to come back");
         let id = cx.ownership.instance_id.clone();
-        self.0.call("allocate", |all| _ = all.insert(id)).await?;
+        let inventories = &self.0.inventories;
+        let made = allocated().inventory;
+        let makes = |all: &mut BTreeSet<String>| {
+            _ = all.insert(id.clone());
+            _ = inventories.lock().unwrap().insert(id, made);
+        };
+        self.0.call("allocate", makes).await?;
         Ok(allocated())
     }
     async fn release(
@@ -135,10 +165,20 @@ impl InfraDriver for Vim {
     ) -> Result<Allocated, PortError> {
         assert_eq!(repair.handle, "h", "what `allocate` returned has to come back");
         let id = cx.ownership.instance_id.clone();
-        self.0.call("heal", |all| _ = all.insert(id)).await?;
-        let mut made = allocated();
-        made.inventory.vnfc_resource_info[0].id = format!("{}+", repair.vnfcs[0]);
-        Ok(made)
+        let mut inventory = repair.inventory.clone();
+        for vnfc in &mut inventory.vnfc_resource_info {
+            if repair.vnfcs.contains(&vnfc.id) {
+                vnfc.id += "+";
+            }
+        }
+        let healed = inventory.clone();
+        let inventories = &self.0.inventories;
+        let heals = |all: &mut BTreeSet<String>| {
+            _ = all.insert(id.clone());
+            _ = inventories.lock().unwrap().insert(id, healed);
+        };
+        self.0.call("heal", heals).await?;
+        Ok(Allocated { inventory, ..allocated() })
     }
     async fn observe(
         &self,
@@ -146,14 +186,24 @@ impl InfraDriver for Vim {
         _: &Allocation,
         _: &Value,
     ) -> Result<Allocated, PortError> {
-        let there = self.0.left().contains(&cx.ownership.instance_id);
-        Ok(if there { allocated() } else { Allocated::default() })
+        if self.0.vim_gone.load(SeqCst) {
+            return Err(PortError::new(&CODE, "look", "the VIM is gone"));
+        }
+        let id = &cx.ownership.instance_id;
+        if !self.0.left().contains(id) {
+            return Ok(Allocated::default());
+        }
+        let inventory = self.0.inventories.lock().unwrap()[id].clone();
+        Ok(Allocated { inventory, ..allocated() })
     }
     async fn owned(
         &self,
         _: &dyn vnfm_core::ports::Vim,
         _: &str,
     ) -> Result<Vec<OwnedResource>, PortError> {
+        if self.0.vim_gone.load(SeqCst) {
+            return Err(PortError::new(&CODE, "look", "the VIM is gone"));
+        }
         let owned = |id: String| OwnedResource {
             kind: "Thing".into(),
             id: id.clone(),
@@ -166,8 +216,10 @@ impl InfraDriver for Vim {
 
 /// What an instance is made of.
 fn allocated() -> Allocated {
-    let vnfc = VnfcResourceInfo { id: "c1".into(), vdu_id: "v".into(), ..Default::default() };
-    let inventory = Inventory { vnfc_resource_info: vec![vnfc], ..Inventory::default() };
+    let vnfc =
+        |id: &str| VnfcResourceInfo { id: id.into(), vdu_id: "v".into(), ..Default::default() };
+    let vnfc_resource_info = vec![vnfc("c1"), vnfc("c2")];
+    let inventory = Inventory { vnfc_resource_info, ..Inventory::default() };
     Allocated { handle: json!("h"), inventory, ..Allocated::default() }
 }
 
@@ -189,6 +241,8 @@ impl MgmtDriver for Hooks {
         host.call("checkpoint.put", json!({"key": "k", "value": "v"})).await?;
         let kept = host.call("checkpoint.get", json!({"key": "k"})).await?;
         assert_eq!(kept["value"], "v");
+        let params = Value::Object(request.additional_params.clone());
+        self.0.told.lock().unwrap().push((request.hook.clone(), params));
         let id = request.instance.id.clone();
         let way = if request.undo { "undo " } else { "" };
         let drains = request.hook.ends_with("_start") && !request.undo;
@@ -221,25 +275,31 @@ impl MgmtDriver for Hooks {
     }
 }
 
-struct OnePlugin(Arc<Hooks>);
+struct OnePlugin(Arc<World>, Arc<Hooks>);
 
 impl MgmtDrivers for OnePlugin {
     fn find(&self, _: &str, _: Option<&str>) -> Result<Arc<dyn MgmtDriver>, PortError> {
-        let Hooks(world, says) = &*self.0;
+        if self.0.plugin_gone.load(SeqCst) {
+            return Err(PortError::new(&CODE, "find the plugin", "there is none"));
+        }
+        let Hooks(world, says) = &*self.1;
         let version = world.plugin.lock().unwrap().unwrap_or(&says.version).to_owned();
         Ok(Arc::new(Hooks(world.clone(), Declaration { version, ..says.clone() })))
     }
     fn list(&self) -> Vec<Declaration> {
-        vec![self.0.1.clone()]
+        vec![self.1.1.clone()]
     }
 }
 
-struct OnePackage(Arc<Package>);
+struct OnePackage(Arc<World>, Arc<Package>);
 
 #[async_trait]
 impl Packages for OnePackage {
     async fn package(&self, _: &str, _: &str) -> Result<Arc<Package>, PortError> {
-        Ok(self.0.clone())
+        if self.0.package_gone.load(SeqCst) {
+            return Err(PortError::new(&CODE, "read the package", "its file is gone"));
+        }
+        Ok(self.1.clone())
     }
 }
 
@@ -330,9 +390,9 @@ pub(super) fn engine_at(
     };
     Engine::new(EngineParts {
         store,
-        packages: Arc::new(OnePackage(package())),
+        packages: Arc::new(OnePackage(world.clone(), package())),
         drivers: Drivers::default().with(Vim(world.clone())),
-        mgmt: Arc::new(OnePlugin(Arc::new(Hooks(world.clone(), declaration)))),
+        mgmt: Arc::new(OnePlugin(world.clone(), Arc::new(Hooks(world.clone(), declaration)))),
         host: Arc::new(NoHosts),
         clock,
         limits,
@@ -360,7 +420,7 @@ pub(super) async fn furnish(store: &dyn Store) {
         tenant: TENANT.into(),
         version: 0,
         vim: vnfm_types::Vim {
-            id: "cloud".into(),
+            id: CLOUD.into(),
             name: "cloud".into(),
             vim_type: OPENSTACK.into(),
             interface_info: KeyValuePairs::new(),

@@ -44,12 +44,14 @@ pub(super) async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> 
 }
 
 /// A world, an engine and an instance that is ready for an operation of a kind; the calls so far are forgotten.
-async fn ready(kind: LcmOperationType) -> (Arc<World>, Engine, String) {
+pub(super) async fn ready(kind: LcmOperationType) -> (Arc<World>, Engine, String) {
     let (world, engine, id, _) = ready_with_store(kind).await;
     (world, engine, id)
 }
 
-async fn ready_with_store(kind: LcmOperationType) -> (Arc<World>, Engine, String, Arc<dyn Store>) {
+pub(super) async fn ready_with_store(
+    kind: LcmOperationType,
+) -> (Arc<World>, Engine, String, Arc<dyn Store>) {
     let world = Arc::new(World::default());
     let store: Arc<dyn Store> = store().await;
     let engine = engine(store.clone(), &world);
@@ -170,7 +172,7 @@ async fn a_process_that_ends_at_any_write_is_resumed_by_the_next_one() {
 }
 
 /// Drives the operation once the lease of the process that ended is over.
-async fn taken_over(engine: &Engine, op: &str) {
+pub(super) async fn taken_over(engine: &Engine, op: &str) {
     let begun = Instant::now();
     while state(engine, op).await.is_driven() {
         assert!(begun.elapsed() < Duration::from_secs(30), "nobody can take `{op}` over");

@@ -11,14 +11,20 @@
 //! | `store_faults.rs` | a database that fails once, at every write |
 //! | `upgrade.rs` | databases of released versions, resumed |
 //! | `ways_on.rs` | cancel, fail, deadlines, what is refused |
+//! | `stuck.rs` | every state that is reached, with everything that can be broken, leads to *deleted* as docs/how-to/stuck.md says |
+//! | `abandon.rs` | what abandon takes, what it leaves, whom it fences off, and the audit |
+//! | `heal.rs` | what a heal refuses, says, keeps and undoes |
 
+mod abandon;
 mod bench;
 mod faults;
+mod heal;
 mod order;
 mod plugins;
 mod races;
 mod stopping;
 mod store_faults;
+mod stuck;
 mod tables;
 mod upgrade;
 mod ways_on;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::Notify;
 use vnfm_core::ports::*;
-use vnfm_types::{CancelMode, LogLine};
+use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
 /// The store of a process that ends.
 pub(super) struct Stopping {
@@ -118,6 +118,17 @@ impl Store for Stopping {
     }
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
         self.inner.outbox(after, limit).await
+    }
+    async fn audit(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        self.inner.audit(tenant, after, limit).await
+    }
+    async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
+        self.inner.tombstones(tenant).await
     }
     async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
         self.inner.host_key(server_id).await

@@ -8,11 +8,11 @@ mod vim;
 mod vnf;
 
 use crate::args::{Cli, Command, Secrets};
-use crate::client::{Client, Outcome};
+use crate::client::{Client, Outcome, segment};
 use crate::output::{Output, cell, print, tell};
 use clap::CommandFactory as _;
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Runs a command.
 ///
@@ -29,7 +29,11 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Op(command) => op::run(&client, output, command).await,
         Command::Plugin(command) => plugin::run(&client, output, command).await,
         Command::Secrets(Secrets::Rotate) => rotate(&client, output).await,
-        Command::Orphans => orphans(&client, output).await,
+        Command::Orphans { forget: Some(id), reason } => {
+            forget(&client, output, &id, reason.as_deref()).await
+        }
+        Command::Orphans { .. } => orphans(&client, output).await,
+        Command::Audit => audit(&client, output).await,
         Command::Backup { file } => upkeep::backup(&client, output, &file).await,
         Command::Prune { dry_run } => upkeep::prune(&client, output, dry_run).await,
         Command::Recovery(command) => upkeep::recovery(&client, output, command).await,
@@ -46,6 +50,35 @@ async fn rotate(client: &Client, output: Output) -> Outcome<()> {
     let request = client.request(Method::POST, "/vnfm/v1/secrets/rotate");
     let done: Value = client.json(request).await?;
     output.done(&format!("sealed {} values anew with a new key", done["sealedAnew"]), &done)
+}
+
+/// All entries, oldest first.
+async fn audit(client: &Client, output: Output) -> Outcome<()> {
+    let mut all: Vec<Value> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |entry| entry["seq"].as_u64().unwrap_or_default());
+        let page: Vec<Value> = client.get(&format!("/vnfm/v1/audit?after={after}")).await?;
+        if page.is_empty() {
+            break;
+        }
+        all.extend(page);
+    }
+    let columns = [
+        ("at", "/at"),
+        ("who", "/who"),
+        ("what", "/what"),
+        ("name", "/name"),
+        ("id", "/target"),
+        ("reason", "/reason"),
+    ];
+    output.list(&all, &columns)
+}
+
+async fn forget(client: &Client, output: Output, id: &str, reason: Option<&str>) -> Outcome<()> {
+    let path = format!("/vnfm/v1/orphans/{}", segment(id));
+    let request = client.request(Method::DELETE, &path);
+    client.send(client.acting(request, reason)?).await?;
+    output.done(&format!("forgot the abandoned VNF instance {id}"), &json!({"id": id}))
 }
 
 async fn orphans(client: &Client, output: Output) -> Outcome<()> {
@@ -65,6 +98,7 @@ async fn orphans(client: &Client, output: Output) -> Outcome<()> {
         ("id", "/id"),
         ("vim", "/vimId"),
         ("vnf", "/vnfInstanceId"),
+        ("abandoned", "/abandonedAt"),
     ];
     output.list(&orphans, &columns)
 }

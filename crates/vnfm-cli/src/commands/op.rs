@@ -45,14 +45,15 @@ pub(super) async fn run(client: &Client, output: Output, command: Op) -> Outcome
         Op::Rollback(way) => {
             again(client, output, (&way.op, "rollback"), way.watch.then_some(RolledBack)).await
         }
-        Op::Fail { op } => {
+        Op::Fail { op, reason } => {
             let request = client.request(Method::POST, &format!("{OPS}/{op}/fail"));
-            let failed: Value = client.json(request).await?;
+            let failed: Value = client.json(client.acting(request, reason.as_deref())?).await?;
             output.done(&format!("operation {op} is FAILED"), &failed)
         }
-        Op::Cancel { op, forceful } => {
+        Op::Cancel { op, forceful, reason } => {
             let mode = if forceful { "FORCEFUL" } else { "GRACEFUL" };
             let request = client.request(Method::POST, &format!("{OPS}/{op}/cancel"));
+            let request = client.acting(request, reason.as_deref())?;
             client.send(request.json(&json!({"cancelMode": mode}))).await?;
             output.done(&format!("operation {op} is being cancelled"), &json!({"cancelMode": mode}))
         }

@@ -34,8 +34,8 @@ const DETAILS: &[Column] = &[
 
 pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcome<()> {
     match command {
-        Vim::Register { name, source, from_vnf } => {
-            register(client, output, name, (source, from_vnf)).await
+        Vim::Register { name, id, source, from_vnf } => {
+            register(client, output, (name, id), (source, from_vnf)).await
         }
         Vim::Update { vim, source, password_stdin, name } => {
             update(client, output, &vim, changed(&source, password_stdin, name)?).await
@@ -48,10 +48,11 @@ pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcom
         }
         Vim::List => output.list(&client.list(VIMS).await?, COLUMNS),
         Vim::Show { vim } => output.one(&find(client, &vim).await?, DETAILS),
-        Vim::Delete { vim, force } => {
+        Vim::Delete { vim, force, reason } => {
             let id = id(client, &vim).await?;
             let path = format!("{VIMS}/{id}{}", if force { "?force=true" } else { "" });
-            client.send(client.request(Method::DELETE, &path)).await?;
+            let request = client.request(Method::DELETE, &path);
+            client.send(client.acting(request, reason.as_deref())?).await?;
             output.done(&format!("deleted VIM {vim}"), &json!({"id": id}))
         }
     }
@@ -83,16 +84,19 @@ fn found(report: &Value) -> String {
 async fn register(
     client: &Client,
     output: Output,
-    name: String,
+    (name, id): (String, Option<String>),
     (source, from_vnf): (Source, Option<String>),
 ) -> Outcome<()> {
-    let body = match from_vnf {
+    let mut body = match from_vnf {
         Some(vnf) => {
             let instance = vnf::find(client, &vnf).await?;
             json!({"name": name, "fromVnfInstanceId": instance["id"]})
         }
         None => json!({"name": name, "connection": connection(&source)?}),
     };
+    if let Some(id) = id {
+        body["id"] = json!(id);
+    }
     let vim: Value = client.json(client.request(Method::POST, VIMS).json(&body)).await?;
     let id = vim["id"].as_str().unwrap_or_default();
     output.done(&format!("registered VIM {name} as {id}"), &vim)

@@ -1,6 +1,6 @@
 //! `vnfmctl vnf …`
 
-use crate::args::{Format, Vnf};
+use crate::args::{Format, Skip, Vnf};
 use crate::client::{Client, Outcome, local};
 use crate::commands::package;
 use crate::output::{Column, Output};
@@ -64,9 +64,10 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
                 body["vimConnectionInfo"] =
                     json!({"vim1": {"vimId": vim["id"], "vimType": vim["vimType"]}});
             }
-            task(client, output, (&vnf, "instantiate"), (&body, watch)).await
+            let asked = Asked { vnf, task: "instantiate", body, skip: None, watch };
+            task(client, output, asked).await
         }
-        Vnf::Heal { vnf, vnfcs, cause, all, params, watch } => {
+        Vnf::Heal { vnf, vnfcs, cause, all, params, skip, watch } => {
             let mut body = json!({"additionalParams": {}});
             if all {
                 body["additionalParams"]["all"] = json!(true);
@@ -80,9 +81,10 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
             if let Some(cause) = cause {
                 body["cause"] = json!(cause);
             }
-            task(client, output, (&vnf, "heal"), (&body, watch)).await
+            let asked = Asked { vnf, task: "heal", body, skip: Some(skip), watch };
+            task(client, output, asked).await
         }
-        Vnf::Terminate { vnf, graceful, watch } => {
+        Vnf::Terminate { vnf, graceful, skip, watch } => {
             let body = match graceful {
                 None => json!({"terminationType": "FORCEFUL"}),
                 Some(None) => json!({"terminationType": "GRACEFUL"}),
@@ -90,8 +92,10 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
                     json!({"terminationType": "GRACEFUL", "gracefulTerminationTimeout": seconds})
                 }
             };
-            task(client, output, (&vnf, "terminate"), (&body, watch)).await
+            let asked = Asked { vnf, task: "terminate", body, skip: Some(skip), watch };
+            task(client, output, asked).await
         }
+        Vnf::Abandon { vnf, reason, force } => abandon(client, output, &vnf, (reason, force)).await,
     }
 }
 
@@ -153,15 +157,41 @@ fn addresses(vnfc: &Value) -> Value {
     groups.flat_map(|group| of(&group, "addresses")).collect()
 }
 
-async fn task(
+async fn abandon(
     client: &Client,
     output: Output,
-    (vnf, task): (&str, &str),
-    (body, watched): (&Value, bool),
+    vnf: &str,
+    (reason, force): (String, bool),
 ) -> Outcome<()> {
     let found = find(client, vnf).await?;
-    let op_id = client.task(&format!("{INSTANCES}/{}/{task}", id_of(&found)), body).await?;
-    if !watched {
+    let force = if force { "?force=true" } else { "" };
+    let path = format!("/vnfm/v1/vnf_instances/{}/abandon{force}", id_of(&found));
+    let request = client.request(Method::POST, &path);
+    client.send(client.acting(request, Some(&reason))?).await?;
+    let sentence = format!("abandoned VNF instance {vnf}; `vnfmctl orphans` names what it left");
+    output.done(&sentence, &found)
+}
+
+/// A task on an instance.
+struct Asked {
+    vnf: String,
+    task: &'static str,
+    body: Value,
+    skip: Option<Skip>,
+    watch: bool,
+}
+
+async fn task(client: &Client, output: Output, asked: Asked) -> Outcome<()> {
+    let Asked { vnf, task, body, skip, watch } = asked;
+    let found = find(client, &vnf).await?;
+    let path = format!("{INSTANCES}/{}/{task}", id_of(&found));
+    let mut request = client.request(Method::POST, &path).json(&body);
+    if let Some(Skip { hooks, reason }) = skip.filter(|skip| !skip.hooks.is_empty()) {
+        request = client.acting(request, reason.as_deref())?;
+        request = request.header("x-vnfm-skip-hooks", hooks.join(","));
+    }
+    let op_id = client.task(request).await?;
+    if !watch {
         let sentence = format!("{task} of {vnf} accepted as operation {op_id}");
         return output.done(&sentence, &json!({"vnfLcmOpOccId": op_id}));
     }

@@ -164,7 +164,10 @@ async fn orphans_and_those_who_could_not_be_asked() {
         "notAsked": [{"vim": "cloud", "why": "no answer"}]});
     let stub = Stub::new([("GET /vnfm/v1/orphans", ok(&found))]).await;
     let ended = stub.run(&["orphans"]).await;
-    assert_eq!(ended.data, "KIND       NAME   ID  VIM  VNF\nNamespace  vnf-x  i   v-1\n");
+    assert_eq!(
+        ended.data,
+        "KIND       NAME   ID  VIM  VNF  ABANDONED\nNamespace  vnf-x  i   v-1\n"
+    );
     assert_eq!(ended.said, "VIM cloud was not asked: no answer\n");
     let none =
         Stub::new([("GET /vnfm/v1/orphans", ok(&json!({"orphans": [], "notAsked": []})))]).await;
@@ -225,4 +228,79 @@ async fn every_shell_gets_its_completion() {
         let ended = crate::stub::run(&["completion", shell], "").await;
         assert!(ended.code == 0 && ended.data.contains("instantiate"), "{shell}: {ended:?}");
     }
+}
+
+#[tokio::test]
+async fn a_heal_says_what_is_meant() {
+    let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/heal");
+    let stub = Stub::new([(INSTANCES, ok(&json!([instance()]))), (&task, accepted())]).await;
+    let words = ["vnf", "heal", "vnf-a", "--vnfc", "1", "--vnfc", "2", "--cause", "smoke", "--all"];
+    let ended = stub.run(&[&words[..], &["--param", "a.b=1"]].concat()).await;
+    let said = format!("heal of vnf-a accepted as operation {OP}\n");
+    assert_eq!((ended.code, ended.data), (0, said), "{}", ended.said);
+    let sent = stub.asked().into_iter().find(|asked| asked.what == task).unwrap();
+    let wanted = json!({"vnfcInstanceId": ["1", "2"], "cause": "smoke",
+        "additionalParams": {"all": true, "a": {"b": 1}}});
+    assert_eq!(sent.body, wanted);
+    assert!(!sent.headers.contains_key("x-vnfm-skip-hooks"));
+    assert_eq!(stub.run(&["vnf", "heal", "vnf-a"]).await.code, 0);
+    assert_eq!(stub.asked().last().unwrap().body, json!({"additionalParams": {}}));
+}
+
+#[tokio::test]
+async fn what_overrides_says_why() {
+    let of_instance = |task: &str| format!("POST /vnflcm/v2/vnf_instances/{VNF}/{task}");
+    let (terminate, heal) = (of_instance("terminate"), of_instance("heal"));
+    let abandon = format!("POST /vnfm/v1/vnf_instances/{VNF}/abandon?force=true");
+    let stub = Stub::new([
+        (INSTANCES, ok(&json!([instance()]))),
+        ("GET /vnfm/v1/vims/cloud", ok(&json!({"id": "v-1"}))),
+        ("DELETE /vnfm/v1/vims/v-1?force=true", ok(&Value::Null)),
+        ("DELETE /vnfm/v1/orphans/i%2D1", ok(&Value::Null)),
+        (&terminate, accepted()),
+        (&heal, accepted()),
+        (&abandon, ok(&Value::Null)),
+    ])
+    .await;
+    let why = ["--reason", "burnt – down"];
+    let skip = ["--skip-hook", "terminate_start", "--skip-hook", "terminate_end"];
+    for (words, said) in [
+        ([&["vnf", "terminate", "vnf-a"][..], &skip].concat(), "terminate of vnf-a accepted"),
+        (vec!["vnf", "heal", "vnf-a", "--skip-hook", "heal_start"], "heal of vnf-a accepted"),
+        (
+            vec!["vnf", "abandon", "vnf-a", "--force"],
+            "abandoned VNF instance vnf-a; `vnfmctl orphans` names what it left",
+        ),
+        (vec!["vim", "delete", "cloud", "--force"], "deleted VIM cloud"),
+        (vec!["orphans", "--forget", "i-1"], "forgot the abandoned VNF instance i-1"),
+    ] {
+        assert_eq!(stub.run(&words).await.code, 2, "{words:?} needs a reason");
+        let ended = stub.run(&[&words[..], &why].concat()).await;
+        assert!(ended.code == 0 && ended.data.starts_with(said), "{words:?}: {ended:?}");
+        let headers = stub.asked().last().unwrap().headers.clone();
+        assert_eq!(headers["x-vnfm-reason"].as_bytes(), "burnt – down".as_bytes(), "{words:?}");
+        if words.contains(&"terminate_start") {
+            assert_eq!(headers["x-vnfm-skip-hooks"], "terminate_start,terminate_end");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_audit_is_read_to_its_end() {
+    let entry = |seq: u64, what: &str| {
+        json!({"seq": seq, "at": "2026-01-01T00:00:00Z", "who": "ann", "what": what,
+            "target": "i-1", "name": "web", "reason": "gone"})
+    };
+    let stub = Stub::new([
+        ("GET /vnfm/v1/audit?after=0", ok(&json!([entry(1, "op fail"), entry(2, "vnf abandon")]))),
+        ("GET /vnfm/v1/audit?after=2", ok(&json!([]))),
+    ])
+    .await;
+    let ended = stub.run(&["audit"]).await;
+    let wanted = "\
+AT                    WHO  WHAT         NAME  ID   REASON
+2026-01-01T00:00:00Z  ann  op fail      web   i-1  gone
+2026-01-01T00:00:00Z  ann  vnf abandon  web   i-1  gone
+";
+    assert_eq!((ended.code, ended.data.as_str()), (0, wanted), "{}", ended.said);
 }

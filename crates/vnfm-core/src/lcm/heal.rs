@@ -22,6 +22,7 @@ use super::changes::{self, inventory};
 use super::instantiate::Registered;
 use super::step::{Operation, Output, Settled, Step, StepOutput, journaled, silent};
 use super::{Op, ways_on};
+use crate::acts::SkipHooks;
 use crate::engine::Engine;
 use crate::hooks;
 use crate::ports::{Allocated, Effects, HookHeal, InstanceRecord, PortError, Repair};
@@ -63,6 +64,7 @@ pub async fn accept(
     tenant: &str,
     instance_id: &str,
     request: HealVnfRequest,
+    skip: Option<SkipHooks>,
 ) -> Result<String, Refusal> {
     let instance = engine.store().instance(tenant, instance_id).await?;
     if instance.vnf.instantiation_state == InstantiationState::NotInstantiated {
@@ -75,12 +77,16 @@ pub async fn accept(
         let what = "additionalParams.all is true or false: whether volumes are replaced too";
         return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what));
     }
+    let skip = skip.map(|skip| skip.checked(&OPERATION.hooks())).transpose()?;
+    vims::still_registered(engine, &instance).await?;
     let body = serde_json::to_value(&request).unwrap_or_default();
+    let skipped = skip.as_ref().map(|skip| &skip.hooks[..]).unwrap_or_default();
     let beginning = ways_on::Beginning {
         kind: LcmOperationType::Heal,
-        shown: fitting(engine, &instance, &request, &body).await?,
+        shown: fitting(engine, &instance, (&request, &body), skipped).await?,
         request: body,
         changes: Vec::new(),
+        skip,
     };
     ways_on::begin(engine, instance, beginning).await
 }
@@ -102,8 +108,8 @@ fn known_vnfcs(instance: &InstanceRecord, request: &HealVnfRequest) -> Result<()
 async fn fitting(
     engine: &Engine,
     instance: &InstanceRecord,
-    request: &HealVnfRequest,
-    body: &Value,
+    (request, body): (&HealVnfRequest, &Value),
+    skipped: &[String],
 ) -> Result<Value, Refusal> {
     let first: InstantiateVnfRequest =
         serde_json::from_value(instance.request.0.clone()).unwrap_or_default();
@@ -119,6 +125,7 @@ async fn fitting(
         flavour: &first.flavour_id,
         operation: "heal",
         params: &params,
+        skipped,
     };
     hooks::check_parameters(engine, &asked, body)
 }

@@ -68,7 +68,7 @@ pub async fn accept(
     engine: &Engine,
     tenant: &str,
     instance_id: &str,
-    request: InstantiateVnfRequest,
+    mut request: InstantiateVnfRequest,
 ) -> Result<String, Refusal> {
     let instance = engine.store().instance(tenant, instance_id).await?;
     if instance.vnf.instantiation_state == InstantiationState::Instantiated {
@@ -83,6 +83,7 @@ pub async fn accept(
         .map_err(Refusal::unprocessable)?;
     known_flavour(&package, &request)?;
     let (vim, driver) = vims::of_request(engine, tenant, &request).await?;
+    vims::by_id(&mut request, &vim);
     let name = instance.vnf.vnf_instance_name.clone();
     let allocation = Allocation { package, request, instance_name: name };
     driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
@@ -92,6 +93,7 @@ pub async fn accept(
         flavour: &allocation.request.flavour_id,
         operation: "instantiate",
         params: &allocation.request.additional_params,
+        skipped: &[],
     };
     let shown = hooks::check_parameters(engine, &asked, &shown)?;
     let lives_on = Use {
@@ -105,6 +107,7 @@ pub async fn accept(
         request: serde_json::to_value(&allocation.request).unwrap_or_default(),
         shown,
         changes: vec![Change::AddUse(lives_on)],
+        skip: None,
     };
     ways_on::begin(engine, instance, beginning).await
 }

@@ -17,6 +17,9 @@ use std::sync::Arc;
 use vnfm_descriptor::{Flavour, Package};
 use vnfm_types::InstantiateVnfRequest;
 
+/// Where the record of an operation keeps, beside the standard's members of its request, which hooks are left out.
+pub(super) const SKIPPED: &str = "vnfm/skipHooks";
+
 /// One operation that is being driven.
 pub struct Op {
     pub(crate) engine: Engine,
@@ -105,6 +108,12 @@ impl Op {
         self.rows.get(step).is_some_and(|row| {
             matches!(row.status, StepStatus::Started | StepStatus::Done | StepStatus::Undoing)
         })
+    }
+
+    /// True where whoever began the operation left this hook out.
+    pub(crate) fn skips(&self, hook: &str) -> bool {
+        let skipped = self.record.request.0.get(SKIPPED).and_then(Value::as_array);
+        skipped.is_some_and(|skipped| skipped.iter().any(|name| name == hook))
     }
 
     /// The request of this operation.

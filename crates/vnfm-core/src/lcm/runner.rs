@@ -125,7 +125,7 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         if step.state == Processing && op.record.op.operation_state == Starting {
             enter(op, Processing, None).await?;
         }
-        if step.hook && op.flavour().is_ok_and(|flavour| flavour.hook(step.name).is_none()) {
+        if step.hook && is_left_out(op, step) {
             write(op, step, StepStatus::Skipped, Value::Null).await?;
             continue;
         }
@@ -140,6 +140,15 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         }
     }
     enter(op, Completed, None).await
+}
+
+/// A hook that the VNFD does not name, or that whoever began the operation left out.
+fn is_left_out(op: &Op, step: &Step) -> bool {
+    if op.skips(step.name) {
+        op.watcher().log("warn", step.name, "left out, as whoever began the operation said");
+        return true;
+    }
+    op.flavour().is_ok_and(|flavour| flavour.hook(step.name).is_none())
 }
 
 /// Undoes, last first, every step that the journal shows as begun.

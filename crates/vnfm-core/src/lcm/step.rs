@@ -97,6 +97,13 @@ pub struct Operation {
     pub settle: fn(&Op, LcmOperationState) -> Result<Settled, PortError>,
 }
 
+impl Operation {
+    /// The names of its hooks.
+    pub fn hooks(&self) -> Vec<&'static str> {
+        self.steps.iter().filter(|step| step.hook).map(|step| step.name).collect()
+    }
+}
+
 /// Makes a [`StepFn`]'s future out of a typed one.
 pub(crate) fn journaled<'a, T: StepOutput>(
     work: impl Future<Output = Output<T>> + Send + 'a,

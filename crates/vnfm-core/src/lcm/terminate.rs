@@ -19,6 +19,7 @@
 use super::changes::{self, inventory};
 use super::step::{Operation, Output, Settled, Step, StepOutput, journaled, silent};
 use super::{Op, ways_on};
+use crate::acts::SkipHooks;
 use crate::engine::Engine;
 use crate::hooks;
 use crate::ports::{Change, Effects, InstanceRecord, PortError, Release, SecretJson};
@@ -57,6 +58,7 @@ pub async fn accept(
     tenant: &str,
     instance_id: &str,
     request: TerminateVnfRequest,
+    skip: Option<SkipHooks>,
 ) -> Result<String, Refusal> {
     let instance = engine.store().instance(tenant, instance_id).await?;
     if instance.vnf.instantiation_state == InstantiationState::NotInstantiated {
@@ -69,6 +71,8 @@ pub async fn accept(
         let what = "gracefulTerminationTimeout goes only with terminationType GRACEFUL";
         return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what));
     }
+    let skip = skip.map(|skip| skip.checked(&OPERATION.hooks())).transpose()?;
+    vims::still_registered(engine, &instance).await?;
     let body = serde_json::to_value(&request).unwrap_or_default();
     let retire = Change::Retire {
         tenant: tenant.to_owned(),
@@ -80,6 +84,7 @@ pub async fn accept(
         shown: redact(&body, None, &mut Redactor::default()),
         request: body,
         changes: vec![retire],
+        skip,
     };
     ways_on::begin(engine, instance, beginning).await.map_err(still_carries)
 }

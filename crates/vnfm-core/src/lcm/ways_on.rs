@@ -3,6 +3,7 @@
 
 use super::Op;
 use super::runner::{notification, transition};
+use crate::acts::{Act, SkipHooks};
 use crate::engine::Engine;
 use crate::ports::{Change, Fence, InstanceRecord, OpRecord, SecretJson, StoreError};
 use crate::refusal::{self, Refusal, Why};
@@ -20,6 +21,8 @@ pub(crate) struct Beginning {
     pub(crate) shown: Value,
     /// What else begins with it.
     pub(crate) changes: Vec<Change>,
+    /// Hooks that are left out.
+    pub(crate) skip: Option<SkipHooks>,
 }
 
 /// Writes the occurrence in STARTING, the instance's one active operation, and the first notification.
@@ -29,6 +32,12 @@ pub(crate) async fn begin(
     beginning: Beginning,
 ) -> Result<String, Refusal> {
     let now = engine.parts.clock.now();
+    let mut beginning = beginning;
+    let skip = beginning.skip.take().filter(|skip| !skip.hooks.is_empty());
+    if let Some(skip) = &skip {
+        beginning.request[super::op::SKIPPED] = skip.hooks.clone().into();
+    }
+    let warning = |hook: &String| format!("hook `{hook}` was left out");
     let op = VnfLcmOpOcc {
         id: uuid::Uuid::new_v4().to_string(),
         operation_state: Starting,
@@ -43,7 +52,7 @@ pub(crate) async fn begin(
         cancel_mode: None,
         error: None,
         resource_changes: None,
-        warnings: Vec::new(),
+        warnings: skip.iter().flat_map(|skip| skip.hooks.iter().map(warning)).collect(),
         links: None,
     };
     let id = op.id.clone();
@@ -55,6 +64,12 @@ pub(crate) async fn begin(
         epoch: 0,
     };
     let first = notification(&record, now);
+    if let Some(SkipHooks { hooks, act }) = skip {
+        let kind = beginning.kind.as_str().to_lowercase();
+        let what = format!("vnf {kind} --skip-hook {}", hooks.join(" --skip-hook "));
+        let on = (instance.vnf.id.as_str(), instance.vnf.vnf_instance_name.clone());
+        beginning.changes.push(act.audit(engine, &instance.tenant, what, on));
+    }
     // The instance is written, unchanged, so that whoever read it in another state is refused.
     let mut changes =
         vec![Change::AddOp(Box::new(record)), Change::PutInstance(Box::new(instance))];
@@ -81,7 +96,7 @@ impl Engine {
     ///
     /// `Conflict` where it is not FAILED_TEMP.
     pub async fn retry(&self, tenant: &str, op_id: &str) -> Result<(), Refusal> {
-        self.leave_failed_temp(tenant, op_id, Processing).await
+        self.leave_failed_temp(tenant, op_id, Processing, None).await
     }
 
     /// Rolls a FAILED_TEMP operation back: every step that has begun is undone, last first.
@@ -96,7 +111,7 @@ impl Engine {
                 format!("operation `{op_id}` has begun step `{step}`, which cannot be undone");
             return Err(Refusal::new(Why::Conflict, &refusal::NO_WAY_BACK, what));
         }
-        self.leave_failed_temp(tenant, op_id, RollingBack).await
+        self.leave_failed_temp(tenant, op_id, RollingBack, None).await
     }
 
     /// Gives a FAILED_TEMP operation up; what exists stays, and a later terminate cleans up.
@@ -105,7 +120,17 @@ impl Engine {
     ///
     /// `Conflict` where it is not FAILED_TEMP.
     pub async fn fail(&self, tenant: &str, op_id: &str) -> Result<(), Refusal> {
-        self.leave_failed_temp(tenant, op_id, Failed).await
+        self.leave_failed_temp(tenant, op_id, Failed, None).await
+    }
+
+    /// The same, on somebody's authority.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::fail`].
+    pub async fn fail_by(&self, tenant: &str, op_id: &str, act: Act) -> Result<(), Refusal> {
+        let audit = act.audit(self, tenant, "op fail", (op_id, None));
+        self.leave_failed_temp(tenant, op_id, Failed, Some(audit)).await
     }
 
     /// Asks the process that drives an operation to stop: after the running step, or at once.
@@ -114,12 +139,42 @@ impl Engine {
     ///
     /// `Conflict` where it is not STARTING, PROCESSING or ROLLING_BACK.
     pub async fn cancel(&self, tenant: &str, op_id: &str, mode: CancelMode) -> Result<(), Refusal> {
+        self.cancel_and(tenant, op_id, mode, None).await
+    }
+
+    /// The same, on somebody's authority.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::cancel`].
+    pub async fn cancel_by(
+        &self,
+        tenant: &str,
+        op_id: &str,
+        mode: CancelMode,
+        act: Act,
+    ) -> Result<(), Refusal> {
+        let what = match mode {
+            CancelMode::Forceful => "op cancel --forceful",
+            CancelMode::Graceful => "op cancel",
+        };
+        let audit = act.audit(self, tenant, what, (op_id, None));
+        self.cancel_and(tenant, op_id, mode, Some(audit)).await
+    }
+
+    async fn cancel_and(
+        &self,
+        tenant: &str,
+        op_id: &str,
+        mode: CancelMode,
+        audit: Option<Change>,
+    ) -> Result<(), Refusal> {
         let state = self.store().op(tenant, op_id).await?.op.operation_state;
         if !state.is_driven() {
             return Err(wrong_state(op_id, state, "STARTING, PROCESSING or ROLLING_BACK"));
         }
         let change = Change::Cancel { op_id: op_id.to_owned(), mode };
-        self.store().write(None, vec![change]).await?;
+        self.store().write(None, [Some(change), audit].into_iter().flatten().collect()).await?;
         if let Some(live) = self.live.of(op_id) {
             live.cancel(mode);
         }
@@ -131,6 +186,7 @@ impl Engine {
         tenant: &str,
         op_id: &str,
         next: LcmOperationState,
+        audit: Option<Change>,
     ) -> Result<(), Refusal> {
         let record = self.store().op(tenant, op_id).await?;
         let state = record.op.operation_state;
@@ -140,7 +196,8 @@ impl Engine {
         let fence = Fence { op_id: op_id.to_owned(), epoch: record.epoch };
         let op = Op::load(self, tenant, fence).await?;
         self.live.end(op_id);
-        let (_, changes) = transition(&op, next, None)?;
+        let (_, mut changes) = transition(&op, next, None)?;
+        changes.extend(audit);
         match self.store().write(None, changes).await {
             Err(StoreError::WrongState { found, .. }) => {
                 let what = format!("operation `{op_id}` is {found} by now");

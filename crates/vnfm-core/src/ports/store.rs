@@ -8,7 +8,7 @@ use super::{
 };
 use async_trait::async_trait;
 use std::time::Duration;
-use vnfm_types::{LcmOperationState, LogLine};
+use vnfm_types::{AuditEntry, LcmOperationState, LogLine, Tombstone};
 
 /// One conditional write. The first whose condition fails undoes the whole list.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,6 +108,46 @@ pub enum Change {
     },
     /// A notification; `seq` is given by the store.
     Outbox(Box<OutboxRow>),
+    /// An entry of the audit; `seq` is given by the store.
+    Audit {
+        /// Whose.
+        tenant: String,
+        /// The entry.
+        entry: Box<AuditEntry>,
+    },
+    /// Takes an operation that is not ended from whoever drives it; refused while somebody holds its lease.
+    FenceOff {
+        /// The instance whose active operation it is.
+        instance_id: String,
+        /// The operation.
+        op_id: String,
+        /// Takes it although somebody holds its lease.
+        force: bool,
+    },
+    /// Removes an instance in whatever state, and that it lives anywhere; refused while it has an active operation or
+    /// others live on a VIM that it registered.
+    Abandon {
+        /// Whose.
+        tenant: String,
+        /// Which.
+        id: String,
+        /// Removes it although others live on what it registered.
+        force: bool,
+    },
+    /// What is kept of an instance that was abandoned.
+    Bury {
+        /// Whose.
+        tenant: String,
+        /// What.
+        tombstone: Box<Tombstone>,
+    },
+    /// That nothing of an abandoned instance is left.
+    Forget {
+        /// Whose.
+        tenant: String,
+        /// The instance.
+        instance_id: String,
+    },
     /// The host key of a server, kept until the instance is gone.
     PinHostKey {
         /// The instance.
@@ -376,6 +416,25 @@ pub trait Store: Send + Sync {
     ///
     /// Where the database does not answer.
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError>;
+
+    /// Entries of the audit with a `seq` above `after`, in order, at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn audit(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError>;
+
+    /// What is kept of the instances that were abandoned.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError>;
 
     /// The pinned host key of a server.
     ///

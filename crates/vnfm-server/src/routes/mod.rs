@@ -1,5 +1,6 @@
 //! One file per resource; this one puts them under their paths and behind the gate.
 
+mod acts;
 pub mod api_versions;
 mod orphans;
 mod own_op_occs;
@@ -50,7 +51,10 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/progress", &["get"]),
     ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/events", &["get"]),
     ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/log", &["get"]),
+    ("/vnfm/v1/vnf_instances/{vnfInstanceId}/abandon", &["post"]),
+    ("/vnfm/v1/audit", &["get"]),
     ("/vnfm/v1/orphans", &["get"]),
+    ("/vnfm/v1/orphans/{vnfInstanceId}", &["delete"]),
     ("/vnfm/v1/plugins", &["get"]),
     ("/vnfm/v1/secrets/rotate", &["post"]),
     ("/vnfm/v1/backup", &["post"]),
@@ -126,7 +130,10 @@ fn own() -> Router<App> {
         .route("/vnfm/v1/op_occs/{id}/progress", get(own_op_occs::progress))
         .route("/vnfm/v1/op_occs/{id}/events", get(own_op_occs::events))
         .route("/vnfm/v1/op_occs/{id}/log", get(own_op_occs::log))
+        .route("/vnfm/v1/vnf_instances/{id}/abandon", post(acts::abandon))
+        .route("/vnfm/v1/audit", get(acts::audit))
         .route("/vnfm/v1/orphans", get(orphans::list))
+        .route("/vnfm/v1/orphans/{id}", axum::routing::delete(acts::forget))
         .route("/vnfm/v1/plugins", get(plugins::list))
         .route("/vnfm/v1/secrets/rotate", post(secrets::rotate))
         .route("/vnfm/v1/backup", post(upkeep::backup))

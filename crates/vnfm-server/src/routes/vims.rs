@@ -1,5 +1,6 @@
 //! VIMs: our own API, since the standard leaves their registration open. Secrets go in and never come out.
 
+use crate::acts::Acting;
 use crate::body::Json;
 use crate::problem::Answer;
 use crate::query;
@@ -18,6 +19,7 @@ use vnfm_types::{Secret, Vim, VimConnectionInfo};
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct NewVim {
+    id: Option<String>,
     name: String,
     #[serde(default)]
     connection: VimConnectionInfo,
@@ -43,7 +45,7 @@ pub(super) async fn register(
         app.engine.register_vim_of(TENANT, &instance, new.name).await?
     } else {
         let connection = SecretConnection(new.connection);
-        let change = VimChange { name: Some(new.name), connection, password: None };
+        let change = VimChange { id: new.id, name: Some(new.name), connection, password: None };
         app.engine.register_vim(TENANT, change).await?
     };
     let location = format!("{}/vnfm/v1/vims/{}", root.0, vim.id);
@@ -67,17 +69,18 @@ pub(super) async fn update(
     Json(changed): Json<ChangedVim>,
 ) -> Answer<axum::Json<Vim>> {
     let connection = SecretConnection(changed.connection);
-    let change = VimChange { name: changed.name, connection, password: changed.password };
+    let (name, password) = (changed.name, changed.password);
+    let change = VimChange { id: None, name, connection, password };
     Ok(axum::Json(app.engine.update_vim(TENANT, &id, change).await?))
 }
 
 pub(super) async fn delete(
     State(app): State<App>,
+    acting: Acting,
     Path(id): Path<String>,
     Query(asked): Query<BTreeMap<String, String>>,
 ) -> Answer<StatusCode> {
-    query::known(&asked, &["force"])?;
-    let force = asked.get("force").is_some_and(|force| force == "true");
+    let force = query::force(&asked)?.then_some(acting.act);
     app.engine.delete_vim(TENANT, &id, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,5 +1,6 @@
 //! VNF instances (SOL003 5.4.2, 5.4.3) and the tasks on them (5.4.4, 5.4.8).
 
+use crate::acts::Acting;
 use crate::body::Json;
 use crate::problem::Answer;
 use crate::query;
@@ -50,9 +51,11 @@ pub(super) async fn delete(State(app): State<App>, Path(id): Path<String>) -> An
 pub(super) async fn instantiate(
     State(app): State<App>,
     root: Root,
+    acting: Acting,
     Path(id): Path<String>,
     Json(request): Json<InstantiateVnfRequest>,
 ) -> Answer {
+    acting.no_skip()?;
     let op_id = app.engine.instantiate(TENANT, &id, request).await?;
     Ok(accepted(&app, &root, &op_id))
 }
@@ -60,20 +63,28 @@ pub(super) async fn instantiate(
 pub(super) async fn terminate(
     State(app): State<App>,
     root: Root,
+    acting: Acting,
     Path(id): Path<String>,
     Json(request): Json<TerminateVnfRequest>,
 ) -> Answer {
-    let op_id = app.engine.terminate(TENANT, &id, request).await?;
+    let op_id = match acting.skip() {
+        None => app.engine.terminate(TENANT, &id, request).await?,
+        Some(skip) => app.engine.terminate_without(TENANT, &id, request, skip).await?,
+    };
     Ok(accepted(&app, &root, &op_id))
 }
 
 pub(super) async fn heal(
     State(app): State<App>,
     root: Root,
+    acting: Acting,
     Path(id): Path<String>,
     Json(request): Json<HealVnfRequest>,
 ) -> Answer {
-    let op_id = app.engine.heal(TENANT, &id, request).await?;
+    let op_id = match acting.skip() {
+        None => app.engine.heal(TENANT, &id, request).await?,
+        Some(skip) => app.engine.heal_without(TENANT, &id, request, skip).await?,
+    };
     Ok(accepted(&app, &root, &op_id))
 }
 

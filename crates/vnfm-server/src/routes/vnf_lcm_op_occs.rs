@@ -1,5 +1,6 @@
 //! Operation occurrences (SOL003 5.4.12, 5.4.13) and the error handling tasks on them (5.4.14 to 5.4.17).
 
+use crate::acts::Acting;
 use crate::body::Json;
 use crate::problem::Answer;
 use crate::query;
@@ -9,7 +10,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use std::collections::BTreeMap;
-use vnfm_types::{CancelRequest, VnfLcmOpOcc};
+use vnfm_types::{CancelMode, CancelRequest, VnfLcmOpOcc};
 
 pub(super) async fn list(
     State(app): State<App>,
@@ -41,17 +42,26 @@ pub(super) async fn rollback(State(app): State<App>, Path(id): Path<String>) -> 
     Ok(StatusCode::ACCEPTED)
 }
 
-pub(super) async fn fail(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
-    app.engine.fail(TENANT, &id).await?;
+pub(super) async fn fail(
+    State(app): State<App>,
+    root: Root,
+    acting: Acting,
+    Path(id): Path<String>,
+) -> Answer {
+    app.engine.fail_by(TENANT, &id, acting.act).await?;
     let record = app.engine.store().op(TENANT, &id).await?;
     Ok(axum::Json(view::op(record, &root)).into_response())
 }
 
 pub(super) async fn cancel(
     State(app): State<App>,
+    acting: Acting,
     Path(id): Path<String>,
     Json(request): Json<CancelRequest>,
 ) -> Answer<StatusCode> {
-    app.engine.cancel(TENANT, &id, request.cancel_mode).await?;
+    match request.cancel_mode {
+        CancelMode::Graceful => app.engine.cancel(TENANT, &id, CancelMode::Graceful).await?,
+        mode @ CancelMode::Forceful => app.engine.cancel_by(TENANT, &id, mode, acting.act).await?,
+    }
     Ok(StatusCode::ACCEPTED)
 }

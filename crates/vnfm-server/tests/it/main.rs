@@ -12,4 +12,5 @@ mod packages;
 mod process;
 mod refusals;
 mod tasks;
+mod ways_out;
 mod world;

@@ -89,7 +89,7 @@ async fn links_are_there_only_while_the_task_is_possible() {
     assert_eq!(done["operationState"], "COMPLETED", "{done:#}");
     assert_eq!(links(&done), ["self", "vnfInstance"]);
     let shown = bench.get(&instance).await;
-    assert_eq!(links(&shown.body), ["self", "terminate"]);
+    assert_eq!(links(&shown.body), ["self", "terminate", "heal"]);
     assert!(shown.headers.contains_key("etag"));
 }
 
@@ -209,7 +209,14 @@ async fn a_vim_that_lives_are_on_stays_unless_forced() {
     let changed = json!({"name": "other"});
     let patch = bench.request(Method::PATCH, &format!("{VIMS}/cluster")).json(&changed);
     assert_eq!(bench.send(patch).await.body["name"], "other");
-    assert_eq!(bench.delete(&format!("{VIMS}/other?force=true")).await.status, 204);
+    let force = format!("{VIMS}/other?force=true");
+    let no_reason = bench.delete(&force).await;
+    assert_eq!((no_reason.status, &no_reason.body["code"]), (422, &json!("request.no-reason")));
+    let forced = bench.request(Method::DELETE, &force).header("x-vnfm-reason", "burnt down");
+    assert_eq!(bench.send(forced.header("x-vnfm-operator", "ann")).await.status, 204);
+    let heal = bench.post(&format!("{INSTANCES}/{id}/heal"), &json!({})).await;
+    assert_eq!((heal.status, &heal.body["code"]), (422, &json!("request.unknown-vim")));
+    assert!(heal.detail().contains("--id") && heal.detail().contains("abandon"), "{heal:?}");
     let orphans = bench.get("/vnfm/v1/orphans").await;
     assert_eq!(orphans.status, 200, "{orphans:?}");
 }

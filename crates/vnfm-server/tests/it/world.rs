@@ -101,6 +101,19 @@ impl InfraDriver for Driver {
         self.0.note("release");
         Ok(())
     }
+    async fn heal(
+        &self,
+        _: &VimCall<'_>,
+        _: &Allocation,
+        repair: &Repair,
+    ) -> Result<Allocated, PortError> {
+        self.0.note("heal");
+        let mut inventory = repair.inventory.clone();
+        for vnfc in &mut inventory.vnfc_resource_info {
+            vnfc.id += "-healed";
+        }
+        Ok(Allocated { handle: json!("h"), inventory, ..Allocated::default() })
+    }
     async fn owned(&self, _: &dyn Vim, _: &str) -> Result<Vec<OwnedResource>, PortError> {
         let (kind, id, name) = ("Thing".into(), "t1".into(), "thing-1".into());
         Ok(vec![OwnedResource { kind, id, name, instance_id: Some("nobody".into()) }])
@@ -150,6 +163,9 @@ fn inventory(vim: &str) -> Inventory {
     Inventory { vnfc_resource_info: vec![vnfc], ext_cp_info: vec![ext], ..Inventory::default() }
 }
 
+/// The site at which a hook never returns.
+pub(crate) const HANGS: &str = "hangs";
+
 /// A MgmtDriver that declares `hooks`, each with a schema that wants a site.
 pub(crate) struct Mgmt(Declaration);
 
@@ -178,7 +194,10 @@ impl MgmtDriver for Mgmt {
     fn declaration(&self) -> &Declaration {
         &self.0
     }
-    async fn call(&self, _: HookRequest, _: Arc<dyn HookHost>) -> Result<Effects, PortError> {
+    async fn call(&self, request: HookRequest, _: Arc<dyn HookHost>) -> Result<Effects, PortError> {
+        if request.additional_params.get("site") == Some(&json!(HANGS)) {
+            std::future::pending::<()>().await;
+        }
         Ok(Effects { schema_version: 1, ..Effects::default() })
     }
 }

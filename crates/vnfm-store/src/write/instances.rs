@@ -81,6 +81,11 @@ pub(super) async fn remove(writing: &mut Writing<'_>, tenant: &str, id: &str) ->
         }
         .into());
     }
+    forget(writing, id).await
+}
+
+/// What is kept for an instance goes with it.
+pub(super) async fn forget(writing: &mut Writing<'_>, id: &str) -> Done<()> {
     for sql in
         ["DELETE FROM host_keys WHERE instance_id = $1", "DELETE FROM uses WHERE instance_id = $1"]
     {

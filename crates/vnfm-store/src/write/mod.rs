@@ -1,6 +1,7 @@
 //! One function per [`Change`]. Each is one conditional statement; where it changes no row, a second one, in the
 //! same transaction, finds out why, and the whole list is undone.
 
+mod acts;
 mod instances;
 mod ops;
 mod packages;
@@ -56,6 +57,13 @@ pub(crate) async fn apply(writing: &mut Writing<'_>, change: &Change) -> Done<()
         Change::PutPackage(record) => packages::put(writing, record).await,
         Change::RemovePackage { tenant, id } => packages::remove(writing, tenant, id).await,
         Change::Outbox(row) => outbox(writing, row).await,
+        Change::Audit { tenant, entry } => acts::audit(writing, tenant, entry).await,
+        Change::FenceOff { instance_id, op_id, force } => {
+            acts::fence_off(writing, (instance_id, op_id), *force).await
+        }
+        Change::Abandon { tenant, id, force } => acts::abandon(writing, (tenant, id), *force).await,
+        Change::Bury { tenant, tombstone } => acts::bury(writing, tenant, tombstone).await,
+        Change::Forget { tenant, instance_id } => acts::forget(writing, tenant, instance_id).await,
         Change::PinHostKey { instance_id, server_id, key } => {
             pin(writing, instance_id, server_id, key).await
         }
@@ -89,6 +97,11 @@ pub(crate) fn doing(change: &Change) -> &'static str {
         Change::PutPackage(_) => "write a VNF package",
         Change::RemovePackage { .. } => "remove a VNF package",
         Change::Outbox(_) => "write the outbox",
+        Change::Audit { .. } => "write the audit",
+        Change::FenceOff { .. } => "fence an operation off",
+        Change::Abandon { .. } => "abandon an instance",
+        Change::Bury { .. } => "write a tombstone",
+        Change::Forget { .. } => "forget an abandoned instance",
         Change::PinHostKey { .. } => "pin a host key",
         _ => "write a change",
     }

@@ -163,22 +163,11 @@ pub(super) async fn retire(
     instance_id: &str,
     op_id: &str,
 ) -> Done<()> {
-    const USERS: &str = "
-        SELECT DISTINCT u.instance_id, u.tenant, i.name
-        FROM uses u
-        LEFT JOIN vims lived_on ON lived_on.tenant = u.tenant AND lived_on.id = u.vim_id
-        JOIN vims v ON (v.tenant = u.tenant AND v.id = u.vim_id)
-            OR (u.identity <> '' AND v.identity = u.identity)
-            OR v.identity = lived_on.identity
-        LEFT JOIN instances i ON i.id = u.instance_id
-        WHERE v.tenant = $1 AND v.registered_by = $2 AND u.instance_id <> $2
-        ORDER BY u.instance_id";
     const RETIRE: &str = "
         INSERT INTO retiring (op_id, tenant, vim_id, identity)
         SELECT $3, tenant, id, COALESCE(identity, '') FROM vims WHERE tenant = $1 AND registered_by = $2
         ON CONFLICT (op_id, tenant, vim_id) DO UPDATE SET identity = excluded.identity";
-    let users: Vec<User> =
-        query_as(USERS).bind(tenant).bind(instance_id).fetch_all(&mut *writing.connection).await?;
+    let users = users_of_instance(writing, tenant, instance_id).await?;
     if !users.is_empty() {
         return Err(in_use("VNF instance", instance_id, tenant, users).into());
     }
@@ -189,6 +178,26 @@ pub(super) async fn retire(
         .execute(&mut *writing.connection)
         .await?;
     Ok(())
+}
+
+/// The other instances, of whichever tenant, that live on a VIM which an instance registered, or on the cluster behind.
+pub(super) async fn users_of_instance(
+    writing: &mut Writing<'_>,
+    tenant: &str,
+    instance_id: &str,
+) -> Done<Vec<User>> {
+    const USERS: &str = "
+        SELECT DISTINCT u.instance_id, u.tenant, i.name
+        FROM uses u
+        LEFT JOIN vims lived_on ON lived_on.tenant = u.tenant AND lived_on.id = u.vim_id
+        JOIN vims v ON (v.tenant = u.tenant AND v.id = u.vim_id)
+            OR (u.identity <> '' AND v.identity = u.identity)
+            OR v.identity = lived_on.identity
+        LEFT JOIN instances i ON i.id = u.instance_id
+        WHERE v.tenant = $1 AND v.registered_by = $2 AND u.instance_id <> $2
+        ORDER BY u.instance_id";
+    let users = query_as(USERS).bind(tenant).bind(instance_id);
+    Ok(users.fetch_all(&mut *writing.connection).await?)
 }
 
 /// That it no longer does.

@@ -1,0 +1,208 @@
+//! Abandon: forgets an instance whose VIM is gone, in whatever state it is. The last way out, for where no terminate can
+//! come to its end.
+//!
+//! One transaction ends its operation, if one is active, by the moves of the one table; takes the instance and the VIMs
+//! that it registered out of the records; and keeps a tombstone and an entry of the audit. Nothing on a VIM is touched:
+//! what is left there is an orphan from then on, and the tombstone says of whom.
+
+use crate::acts::Act;
+use crate::engine::Engine;
+use crate::instances::identifier_row;
+use crate::lcm::runner::notification;
+use crate::ports::{Change, Code, ErrorKind, InstanceRecord, OpRecord, StoreError};
+use crate::refusal::{Refusal, Why};
+use serde_json::Value;
+use vnfm_types::LcmOperationState::{
+    self, Failed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
+};
+use vnfm_types::{CancelMode, InstantiateVnfRequest, LeftVim, ProblemDetails, Tombstone};
+
+impl Engine {
+    /// Forgets an instance; see the top of the file. With `force` also where a process drives its operation, which is
+    /// fenced off, and where others live on a VIM that it registered, which stays in the registry as nobody's then.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`; `Unprocessable` without a reason; `Conflict` where it needs `force`. Nothing was changed then.
+    pub async fn abandon(
+        &self,
+        tenant: &str,
+        id: &str,
+        force: bool,
+        act: Act,
+    ) -> Result<(), Refusal> {
+        let act = act.with_reason()?;
+        let store = self.store();
+        let instance = store.instance(tenant, id).await?;
+        let op = match &instance.active_op {
+            Some(op_id) => Some(store.op(tenant, op_id).await?),
+            None => None,
+        };
+        let mut changes = Vec::new();
+        if let Some(op) = &op {
+            let op_id = op.op.id.clone();
+            changes.push(Change::FenceOff { instance_id: id.to_owned(), op_id, force });
+            changes.extend(self.ended(op, &act));
+        }
+        changes.push(Change::Abandon { tenant: tenant.to_owned(), id: id.to_owned(), force });
+        changes.extend(self.without_its_vims(tenant, id).await?);
+        let tombstone = self.tombstone(&instance, op.as_ref(), &act).await?;
+        changes.push(Change::Bury { tenant: tenant.to_owned(), tombstone: Box::new(tombstone) });
+        let name = instance.vnf.vnf_instance_name.clone();
+        let what = if force { "vnf abandon --force" } else { "vnf abandon" };
+        changes.push(act.audit(self, tenant, what, (id, name)));
+        let told =
+            identifier_row(&instance, "VnfIdentifierDeletionNotification", self.parts.clock.now());
+        changes.push(Change::Outbox(Box::new(told)));
+        store.write(None, changes).await.map_err(|error| needs_force(error, op.as_ref()))?;
+        // A step that hangs in this process need not hang on: whatever it writes is refused.
+        if let Some(live) = op.and_then(|op| self.live.of(&op.op.id)) {
+            live.cancel(CancelMode::Forceful);
+        }
+        Ok(())
+    }
+
+    /// Forgets the tombstone of an instance that was abandoned: nothing of it is left anywhere.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound`; `Unprocessable` without a reason.
+    pub async fn forget_abandoned(&self, tenant: &str, id: &str, act: Act) -> Result<(), Refusal> {
+        let act = act.with_reason()?;
+        let known = self.store().tombstones(tenant).await?;
+        let name = known.into_iter().find(|tombstone| tombstone.vnf_instance_id == id);
+        let name = name.and_then(|tombstone| tombstone.vnf_instance_name);
+        let forget = Change::Forget { tenant: tenant.to_owned(), instance_id: id.to_owned() };
+        let audit = act.audit(self, tenant, "orphans --forget", (id, name));
+        Ok(self.store().write(None, vec![forget, audit]).await?)
+    }
+
+    /// The moves that end an operation from the state that it is in.
+    fn ended(&self, op: &OpRecord, act: &Act) -> Vec<Change> {
+        let moves: &[LcmOperationState] = match op.op.operation_state {
+            Starting => &[RolledBack],
+            Processing | RollingBack => &[FailedTemp, Failed],
+            FailedTemp => &[Failed],
+            _ => &[],
+        };
+        let now = self.parts.clock.now();
+        let mut record = op.clone();
+        let mut changes = Vec::new();
+        for next in moves {
+            let from = record.op.operation_state;
+            record.op.operation_state = *next;
+            record.op.state_entered_time = now;
+            record.op.error = Some(abandoned(op, act));
+            (record.op.cancel_mode, record.op.is_cancel_pending) = (None, false);
+            changes.push(Change::PutOp { record: Box::new(record.clone()), from });
+            changes.push(Change::Outbox(Box::new(notification(&record, now))));
+        }
+        changes
+    }
+
+    /// The VIMs that the instance registered leave the registry; one that others live on stays, as nobody's.
+    async fn without_its_vims(&self, tenant: &str, id: &str) -> Result<Vec<Change>, StoreError> {
+        let mut changes = Vec::new();
+        let mut registered = self.store().vims(tenant).await?;
+        registered.retain(|record| record.vim.registered_by.as_deref() == Some(id));
+        for mut record in registered {
+            let users = self.store().uses(tenant, &record.vim.id).await?;
+            if users.iter().any(|lives| lives.instance_id != id) {
+                record.vim.registered_by = None;
+                changes.push(Change::PutVim(Box::new(record)));
+            } else {
+                let (tenant, id) = (tenant.to_owned(), record.vim.id);
+                changes.push(Change::RemoveVim { tenant, id, force: false });
+            }
+        }
+        Ok(changes)
+    }
+
+    async fn tombstone(
+        &self,
+        instance: &InstanceRecord,
+        op: Option<&OpRecord>,
+        act: &Act,
+    ) -> Result<Tombstone, StoreError> {
+        let request = match (&instance.request.0, op) {
+            (Value::Null, Some(op)) => &op.request.0,
+            (request, _) => request,
+        };
+        let request: InstantiateVnfRequest =
+            serde_json::from_value(request.clone()).unwrap_or_default();
+        let mut vims = Vec::new();
+        for (key, connection) in request.vim_connection_info {
+            let id = connection.vim_id.filter(|_| connection.access_info.is_empty());
+            let mut left = LeftVim {
+                vim_id: id.clone(),
+                name: key,
+                vim_type: connection.vim_type,
+                endpoint: endpoint(&connection.interface_info),
+            };
+            if let Some(id) = id {
+                match self.store().vim(&instance.tenant, &id).await {
+                    Ok(record) => {
+                        left.endpoint = endpoint(&record.vim.interface_info);
+                        (left.name, left.vim_type) = (record.vim.name, record.vim.vim_type);
+                    }
+                    Err(StoreError::NotFound { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            vims.push(left);
+        }
+        Ok(Tombstone {
+            vnf_instance_id: instance.vnf.id.clone(),
+            vnf_instance_name: instance.vnf.vnf_instance_name.clone(),
+            vims,
+            at: self.parts.clock.now(),
+            who: act.who.clone(),
+            reason: act.reason.clone(),
+        })
+    }
+}
+
+fn endpoint(interface: &vnfm_types::KeyValuePairs) -> Option<String> {
+    interface.get("endpoint").and_then(Value::as_str).map(ToOwned::to_owned)
+}
+
+/// Why the operation of an abandoned instance ended.
+fn abandoned(op: &OpRecord, act: &Act) -> ProblemDetails {
+    let before = op.op.error.as_ref().map(|error| format!("; before: {}", error.detail));
+    let what = format!("its VNF instance was abandoned by {}: {}", act.who, act.reason);
+    let mut problem = ProblemDetails::new(500, what + &before.unwrap_or_default());
+    problem.title = Some(ABANDONED.means.to_owned());
+    problem.code = Some(ABANDONED.name.to_owned());
+    problem.type_uri = Some(format!("https://vnfm.dev/errors#{}", ABANDONED.name));
+    problem.step = op.op.error.as_ref().and_then(|error| error.step.clone());
+    problem.retryable = Some(false);
+    problem
+}
+
+/// A refusal that says what `--force` would do.
+fn needs_force(error: StoreError, op: Option<&OpRecord>) -> Refusal {
+    let hint = match (&error, op) {
+        (StoreError::Busy { op_id, .. }, Some(_)) => Some(format!(
+            "`vnfmctl op cancel {op_id} --forceful` stops it; `--force` takes it from the process that drives it"
+        )),
+        (StoreError::InUse { .. }, _) => Some(
+            "terminate or abandon those first; with `--force` the VIMs that they live on stay registered".to_owned(),
+        ),
+        _ => None,
+    };
+    let refusal = Refusal::from(error);
+    match hint {
+        Some(hint) if refusal.why == Why::Conflict => refusal.hint(hint),
+        _ => refusal,
+    }
+}
+
+/// The operation's instance was abandoned.
+const ABANDONED: Code = Code {
+    name: "op.abandoned",
+    kind: ErrorKind::Refused,
+    means: "somebody abandoned the VNF instance in the middle of the operation",
+    next: "`vnfmctl orphans` names what it left on its VIM; `vnfmctl audit` says who abandoned it and why",
+};
+
+pub(crate) const CODES: &[&Code] = &[&ABANDONED];

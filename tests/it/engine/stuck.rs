@@ -1,0 +1,331 @@
+//! Every state that an operation can be in, at every call that it makes, with everything that can be broken, leads to
+//! *deleted*: by the commands that docs/how-to/stuck.md has for it, read from there and run as they stand there.
+
+use super::bench::*;
+use super::faults::{begin, ready, taken_over};
+use clap::Parser as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+use vnfm_cli::args::{Cli, Command, Op, Vim, Vnf};
+use vnfm_core::ports::{SecretConnection, Store, StoreError};
+use vnfm_core::{Act, Engine, Limits, SkipHooks, VimChange};
+use vnfm_tests::sources::root;
+use vnfm_types::LcmOperationState::{self, FailedTemp, Processing, RollingBack, Starting};
+use vnfm_types::{
+    CancelMode, InstantiationState, LcmOperationType, OPENSTACK, TerminateVnfRequest,
+    VimConnectionInfo,
+};
+
+/// What can be broken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Broken {
+    Nothing,
+    Plugin,
+    Unregistered,
+    Vim,
+    Package,
+}
+
+const EVERYTHING: [Broken; 5] =
+    [Broken::Nothing, Broken::Plugin, Broken::Unregistered, Broken::Vim, Broken::Package];
+
+impl Broken {
+    /// As the page's second table says it.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Plugin => "the plugin is gone",
+            Self::Unregistered => "the VIM was taken out of the registry",
+            Self::Vim => "the VIM is gone for good",
+            Self::Package => "the package cannot be read",
+        }
+    }
+}
+
+/// How an operation comes to be where it is left.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Left {
+    /// Accepted, and nobody has driven it.
+    Accepted,
+    /// The process that drove it ended in this call.
+    Hanging(usize),
+    /// This call failed.
+    Stopped(usize),
+    /// This call failed, it was rolled back, and the process ended in that call.
+    HangingBack(usize, usize),
+    /// This call failed, and it was rolled back as far as that goes.
+    RolledBack(usize),
+}
+
+/// The tables of the page: cells without their marks.
+struct Page {
+    rows: Vec<Vec<String>>,
+}
+
+impl Page {
+    fn read() -> Self {
+        let path: PathBuf = root().join("docs/how-to/stuck.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect();
+        let rows = text.lines().filter_map(|line| line.strip_prefix('|')).map(cells).collect();
+        Self { rows }
+    }
+
+    /// The commands of the one row that begins with these cells.
+    fn commands(&self, begin: &[&str]) -> Vec<Vec<String>> {
+        let says = |row: &&Vec<String>| {
+            begin.iter().zip(row.iter()).all(|(wanted, cell)| cell.trim_matches('`') == *wanted)
+        };
+        let rows: Vec<_> = self.rows.iter().filter(says).collect();
+        assert_eq!(rows.len(), 1, "rows of {begin:?}");
+        let commands = rows[0][begin.len()].split("`, `").map(|one| one.trim_matches('`'));
+        commands.map(|one| one.split_whitespace().map(ToOwned::to_owned).collect()).collect()
+    }
+}
+
+/// One case on its way.
+struct Case {
+    engine: Engine,
+    vnf: String,
+    op: String,
+    name: String,
+}
+
+fn act(reason: Option<String>) -> Act {
+    Act::new("the test", reason.unwrap_or_default())
+}
+
+impl Case {
+    /// Brings an operation to where it is left; `None` where it does not get there.
+    async fn new(kind: LcmOperationType, left: Left) -> Option<(Self, Arc<World>)> {
+        let (world, first, vnf, store) = ready_briefly(kind).await;
+        let op = begin(&first, kind, &vnf).await;
+        let reached = match left {
+            Left::Accepted => true,
+            Left::Hanging(call) => hangs(&first, &world, &op, call).await,
+            Left::Stopped(call) => stops(&first, &world, &op, call).await,
+            Left::HangingBack(call, then) => {
+                stops(&first, &world, &op, call).await
+                    && first.rollback(TENANT, &op).await.is_ok()
+                    && hangs(&first, &world, &op, call + then).await
+            }
+            Left::RolledBack(call) => {
+                let stopped = stops(&first, &world, &op, call).await;
+                let back = stopped && first.rollback(TENANT, &op).await.is_ok();
+                if back {
+                    first.drive(&op).await.unwrap();
+                }
+                back
+            }
+        };
+        world.hangs_at_number.store(0, SeqCst);
+        world.fails_at.store(0, SeqCst);
+        let engine = engine(store, &world);
+        let name = format!("{kind} {left:?}");
+        reached.then_some((Self { engine, vnf, op, name }, world))
+    }
+
+    async fn breaks(&mut self, world: &World, broken: Broken) {
+        self.name = format!("{} {broken:?}", self.name);
+        match broken {
+            Broken::Nothing => {}
+            Broken::Plugin => world.plugin_gone.store(true, SeqCst),
+            Broken::Vim => world.vim_gone.store(true, SeqCst),
+            Broken::Package => world.package_gone.store(true, SeqCst),
+            Broken::Unregistered => {
+                let forced = Some(act(Some("burnt down".into())));
+                self.engine.delete_vim(TENANT, CLOUD, forced).await.unwrap();
+            }
+        }
+    }
+
+    async fn state(&self) -> LcmOperationState {
+        state(&self.engine, &self.op).await
+    }
+
+    /// Runs a command of the page; its words in capitals are filled in.
+    async fn run(&self, command: &[String]) {
+        let words = command.iter().map(|word| match word.as_str() {
+            "OP" => &self.op,
+            "VNF" => &self.vnf,
+            "ID" => CLOUD,
+            word => word,
+        });
+        let command = Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).command;
+        let name = format!("{}: {command:?}", self.name);
+        let engine = &self.engine;
+        let outcome = match command {
+            Command::Op(Op::Cancel { op, forceful: true, reason }) => {
+                engine.cancel_by(TENANT, &op, CancelMode::Forceful, act(reason)).await
+            }
+            Command::Op(Op::Fail { op, reason }) => engine.fail_by(TENANT, &op, act(reason)).await,
+            Command::Vnf(Vnf::Delete { vnf }) => engine.delete(TENANT, &vnf).await,
+            Command::Vnf(Vnf::Abandon { vnf, reason, force }) => {
+                engine.abandon(TENANT, &vnf, force, act(Some(reason))).await
+            }
+            Command::Vim(Vim::Register { name, id, .. }) => {
+                let connection = VimConnectionInfo {
+                    vim_type: OPENSTACK.into(),
+                    ..VimConnectionInfo::default()
+                };
+                let connection = SecretConnection(connection);
+                let vim = VimChange { id, name: Some(name), connection, password: None };
+                engine.register_vim(TENANT, vim).await.map(drop)
+            }
+            Command::Vnf(Vnf::Terminate { vnf, skip, .. }) => {
+                let skip = SkipHooks { hooks: skip.hooks, act: act(skip.reason) };
+                let request = TerminateVnfRequest::default();
+                match engine.terminate_without(TENANT, &vnf, request, skip).await {
+                    Ok(op) => {
+                        engine.drive(&op).await.unwrap();
+                        let record = engine.store().op(TENANT, &op).await.unwrap().op;
+                        assert_eq!(
+                            record.operation_state.as_str(),
+                            "COMPLETED",
+                            "{name}: {record:?}"
+                        );
+                        Ok(())
+                    }
+                    Err(refusal) => Err(refusal),
+                }
+            }
+            other => panic!("teach this test what `{other:?}` does"),
+        };
+        outcome.unwrap_or_else(|refusal| panic!("{name}: {refusal} ({})", refusal.next()));
+    }
+
+    /// By the first table until the operation has ended, by the second until the instance is gone.
+    async fn walk(&self, page: &Page, broken: Broken) {
+        for _ in 0..3 {
+            let before = self.state().await;
+            if before.is_final() {
+                break;
+            }
+            for command in page.commands(&[before.as_str()]) {
+                self.run(&command).await;
+            }
+            taken_over(&self.engine, &self.op).await;
+            let after = self.state().await;
+            let said = page.rows.iter().find(|row| row[0].trim_matches('`') == before.as_str());
+            assert_eq!(said.unwrap()[2].trim_matches('`'), after.as_str(), "{}", self.name);
+        }
+        assert!(self.state().await.is_final(), "{}", self.name);
+        let vnf = self.engine.store().instance(TENANT, &self.vnf).await.unwrap().vnf;
+        let commands = match vnf.instantiation_state {
+            InstantiationState::NotInstantiated => page.commands(&["NOT_INSTANTIATED", "anything"]),
+            InstantiationState::Instantiated => page.commands(&["INSTANTIATED", broken.words()]),
+        };
+        for command in commands {
+            self.run(&command).await;
+        }
+    }
+
+    /// The instance is gone; nothing of it is in the records; what is left on its VIM is known.
+    async fn is_deleted(&self, world: &World) {
+        let found = self.engine.store().instance(TENANT, &self.vnf).await;
+        assert!(matches!(found, Err(StoreError::NotFound { .. })), "{}: {found:?}", self.name);
+        assert!(self.state().await.is_final(), "{}", self.name);
+        let uses = self.engine.store().uses(TENANT, CLOUD).await.unwrap();
+        assert!(uses.is_empty(), "{}: {uses:?}", self.name);
+        let vims = self.engine.vims(TENANT).await.unwrap();
+        assert!(vims.iter().all(|vim| vim.registered_by.is_none()), "{}", self.name);
+        world.vim_gone.store(false, SeqCst);
+        let (orphans, not_asked) = self.engine.orphans(TENANT).await.unwrap();
+        let orphans: Vec<_> = orphans.into_iter().map(|orphan| orphan.id).collect();
+        if vims.is_empty() {
+            assert!(
+                world.left().is_empty() || not_asked.len() == 1,
+                "{}: {not_asked:?}",
+                self.name
+            );
+        } else {
+            assert_eq!(orphans, world.left(), "{}", self.name);
+        }
+    }
+}
+
+/// As [`ready`], with leases that are soon over.
+async fn ready_briefly(kind: LcmOperationType) -> (Arc<World>, Engine, String, Arc<dyn Store>) {
+    let (world, _, id, store) = super::faults::ready_with_store(kind).await;
+    let lease = Duration::from_millis(20);
+    let first = engine_with(store.clone(), &world, Limits { lease, ..Limits::default() });
+    (world, first, id, store)
+}
+
+/// The process that drives the operation ends while call `number` hangs; false where there is no such call.
+async fn hangs(engine: &Engine, world: &World, op: &str, number: usize) -> bool {
+    world.hangs_at_number.store(number, SeqCst);
+    tokio::select! {
+        biased;
+        () = world.hung.notified() => true,
+        ended = engine.drive(op) => {
+            ended.unwrap();
+            false
+        }
+    }
+}
+
+/// Call `number` fails; false where there is no such call.
+async fn stops(engine: &Engine, world: &World, op: &str, number: usize) -> bool {
+    world.fails_at.store(number, SeqCst);
+    engine.drive(op).await.unwrap();
+    world.calls().len() >= number
+}
+
+/// Every way in which an operation of a kind can be left.
+async fn all_left(kind: LcmOperationType) -> Vec<Left> {
+    let (world, engine, vnf) = ready(kind).await;
+    let op = begin(&engine, kind, &vnf).await;
+    engine.drive(&op).await.unwrap();
+    let calls = world.calls().len();
+    let mut all = vec![Left::Accepted];
+    for call in 1..=calls {
+        all.extend([Left::Hanging(call), Left::Stopped(call), Left::RolledBack(call)]);
+        all.extend((1..=calls).map(|then| Left::HangingBack(call, then)));
+    }
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_state_leads_to_deleted_by_the_commands_of_the_page() {
+    let page = Page::read();
+    let mut seen = std::collections::BTreeMap::<_, usize>::new();
+    for operation in vnfm_core::lcm::OPERATIONS {
+        for left in all_left(operation.kind).await {
+            for broken in EVERYTHING {
+                let Some((mut case, world)) = Case::new(operation.kind, left).await else { break };
+                *seen.entry(case.state().await).or_default() += 1;
+                case.breaks(&world, broken).await;
+                case.walk(&page, broken).await;
+                case.is_deleted(&world).await;
+            }
+        }
+    }
+    for state in [Starting, Processing, FailedTemp, RollingBack, LcmOperationState::RolledBack] {
+        assert!(seen.get(&state).is_some_and(|cases| *cases >= 5), "{state} in {seen:?}");
+    }
+    let cases: usize = seen.values().sum();
+    assert!(cases >= 200, "only {cases} cases: {seen:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_state_leads_to_deleted_by_abandon_alone() {
+    let page = Page::read();
+    let mut cases = 0;
+    for operation in vnfm_core::lcm::OPERATIONS {
+        for left in all_left(operation.kind).await {
+            for broken in [Broken::Nothing, Broken::Vim, Broken::Unregistered, Broken::Package] {
+                let Some((mut case, world)) = Case::new(operation.kind, left).await else { break };
+                case.breaks(&world, broken).await;
+                for command in page.commands(&["anything"]) {
+                    case.run(&command).await;
+                }
+                case.is_deleted(&world).await;
+                cases += 1;
+            }
+        }
+    }
+    assert!(cases >= 150, "only {cases} cases");
+}
