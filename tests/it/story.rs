@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `clients` | many at once |
+//! | `cluster_heal` | VNF-A is healed under VNF-B |
 //! | `crashes` | `kill -9` of the server in the middle |
 //! | `joins` | a worker whose join fails, and each way on |
 //! | `packages` | the seed's package, scripts of vendors, hosts without Kubernetes |
@@ -14,6 +15,7 @@
 //! | `ssh` | each way in which SSH fails in the middle |
 
 mod clients;
+mod cluster_heal;
 mod crashes;
 mod joins;
 mod packages;

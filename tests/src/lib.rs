@@ -9,6 +9,7 @@
 
 pub mod cloud;
 pub mod faulty;
+pub mod inside;
 pub mod live;
 pub mod planted;
 pub mod programs;

@@ -47,6 +47,19 @@ impl Stage {
         Self { server, cloud: clouds.to_owned(), ssh_port, folder }
     }
 
+    /// The port of the machines' SSH servers.
+    pub fn ssh_port(&self) -> u16 {
+        u16::try_from(self.ssh_port).unwrap()
+    }
+
+    /// Begins to heal VNF-A: these VNFCs, or all of it; the operation's id.
+    pub fn heal(&self, vnfcs: &[&str], params: &[&str]) -> String {
+        let mut words = vec!["vnf", "heal", VNF_A];
+        words.extend(vnfcs.iter().flat_map(|vnfc| ["--vnfc", vnfc]));
+        words.extend(params.iter().flat_map(|param| ["--param", param]));
+        text(&self.server.ctl(&words)["vnfLcmOpOccId"])
+    }
+
     /// Onboards a sample, or a package in any folder.
     pub fn onboard(&self, sample: &str) -> String {
         let folder = sources::root().join("vnfd-samples").join(sample);
@@ -110,7 +123,12 @@ impl Stage {
 
     /// VNF-B comes up on VNF-A's cluster, and VNF-A is protected by it.
     pub fn b_lives_on(&self, cluster: &str) {
-        let package = self.onboard("vnf-b-cnf");
+        self.b_of("vnf-b-cnf", cluster);
+    }
+
+    /// The same with VNF-B of another package.
+    pub fn b_of(&self, package: &str, cluster: &str) {
+        let package = self.onboard(package);
         self.server.ctl(&["vnf", "create", "--package", &package, "--name", VNF_B]);
         let op = self.instantiate(VNF_B, &self.request("vnf-b-cnf", cluster));
         self.ends_as(&op, "COMPLETED");

@@ -1,7 +1,7 @@
 //! Healing: workers leave and come again, budgets are honoured, a machine that is off keeps nobody waiting, and the
 //! control plane is not lost by accident.
 
-use crate::lab::{Kill, Lab, PASSWORD};
+use crate::lab::{Kill, Lab, NEW, PASSWORD};
 use serde_json::{Value, json};
 use std::time::Duration;
 use vnfm_core::ports::{Effects, ErrorKind, HookDependent, PortError};
@@ -219,6 +219,68 @@ async fn crash(kill: Kill) -> (bool, bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_is_off_keeps_nobody_waiting() {
+    let (lab, _) = Lab::with_b().await;
+    lab.hosts.power_off("server-w1");
+    lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
+    assert!(lab.node("w1").is_none());
+    lab.b_runs(2).await;
+    assert_eq!(lab.nodes_of_b(), ["w2", "w2"]);
+    let end = lab.finish(&["w1"]).await;
+    lab.healed(&end);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_without_a_kubelet_is_emptied_before_its_pods_run_elsewhere() {
+    let (lab, _) = Lab::with_b().await;
+    assert!(lab.cluster().cut_node("w1", true));
+    lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
+    let calls = lab.books.calls();
+    let at = |call: &str, words: &str| {
+        let is = |c: &&vnfm_sim::books::Call| c.call == call && c.subject.contains(words);
+        calls.iter().find(is).unwrap_or_else(|| panic!("no {call} of {words}")).n
+    };
+    let reset = at("host.exec", "w1: kubeadm reset");
+    let tainted = calls.iter().find(|c| c.call.contains("patch") && c.subject.contains("w1"));
+    assert!(reset < tainted.unwrap().n, "{tainted:?}");
+    let end = lab.finish(&["w1"]).await;
+    lab.healed(&end);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_budget_keeps_a_node_from_being_drained_until_it_is_gone() {
+    let (lab, _) = Lab::with_b().await;
+    lab.budget();
+    let soon = json!({ "drain_timeout_seconds": 1 });
+    let error = lab.heal("heal_start", soon.clone(), &["w1"]).await.unwrap_err();
+    assert_eq!((error.name(), error.kind()), ("drain-blocked", ErrorKind::Unavailable), "{error}");
+    let shown = error.to_string();
+    for word in ["default/web-", "web-stays", "needs 2 healthy pods", "on_drain_timeout: force"] {
+        assert!(shown.contains(word), "no `{word}` in {shown}");
+    }
+    assert!(lab.node("w1").unwrap()["spec"]["unschedulable"].is_null(), "it takes pods again");
+    assert_eq!(lab.nodes_of_b(), ["w1", "w2"], "nothing was taken");
+    assert_eq!(lab.count("w1", "kubeadm reset"), 0);
+
+    assert!(
+        lab.cluster().delete("/apis/policy/v1/namespaces/default/poddisruptionbudgets/web-stays")
+    );
+    lab.heal("heal_start", soon, &["w1"]).await.unwrap();
+    assert!(lab.node("w1").is_none());
+    lab.healed(&lab.finish(&["w1"]).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_elses_cordon_stays() {
+    let (lab, _) = Lab::with_b().await;
+    lab.budget();
+    assert!(lab.cluster().merge("/api/v1/nodes/w1", &json!({ "spec": { "unschedulable": true } })));
+    let soon = json!({ "drain_timeout_seconds": 0 });
+    lab.heal("heal_start", soon, &["w1"]).await.unwrap_err();
+    assert_eq!(lab.node("w1").unwrap()["spec"]["unschedulable"], true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_request_forces_is_deleted_and_named() {
     let (lab, _) = Lab::with_b().await;
     lab.budget();
@@ -297,4 +359,15 @@ async fn a_successor_at_another_address_joins_too() {
     lab.healed(&end);
     let node = lab.node("w1").unwrap();
     assert_eq!(node["status"]["addresses"][0]["address"], new);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stays_need_not_work() {
+    let (lab, _) = Lab::with_b().await;
+    lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
+    lab.hosts.power_off("server-w2");
+    let end = lab.finish(&["w1"]).await;
+    assert!(end.register_vims.is_empty());
+    assert!(lab.cluster().node_ready("w1") && !lab.cluster().node_ready("w2"));
+    assert!(lab.hosts.console_log(&format!("server-w1{NEW}")).contains("HOST KEY"));
 }
