@@ -155,7 +155,12 @@ impl PodSeen {
 
     /// Whether no node has it.
     pub(crate) fn is_without_node(&self) -> bool {
-        self.0["spec"]["nodeName"].as_str().is_none_or(str::is_empty)
+        self.is_on("")
+    }
+
+    /// Whether the node of this name has it.
+    pub(crate) fn is_on(&self, node: &str) -> bool {
+        self.0["spec"]["nodeName"].as_str().unwrap_or_default() == node
     }
 
     /// Why it does not work, in the cluster's words.

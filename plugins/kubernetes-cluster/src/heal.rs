@@ -28,8 +28,10 @@ type Request = HookRequest<HealParams>;
 
 /// The checkpoint with the VNFCs that are to join.
 const SUCCESSORS: &str = "successors";
-/// How long pods of others may take to run again, and the longest pause between two looks at them.
-const SETTLE: (Duration, Duration) = (Duration::from_mins(5), Duration::from_secs(2));
+/// How long pods of others may take to find a node, and to run on it.
+const SETTLE: (Duration, Duration) = (Duration::from_mins(5), Duration::from_mins(1));
+/// The longest pause between two looks at them.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// Takes out of the cluster what is about to be replaced.
 ///
@@ -337,7 +339,7 @@ async fn rejoin(api: &Api<'_>, plan: &Plan, new: &[&Node]) -> Result<(), DriverE
 }
 
 /// Pods of the VNF instances that live here run again. A pod that has a node and does not get well there is the
-/// affair of its VNF: that is said, and no error.
+/// affair of its VNF: that is said, and no error. What hangs on a node that is lost waits for that one's healing.
 async fn resettled(
     cx: &HookContext,
     api: &Api<'_>,
@@ -347,18 +349,24 @@ async fn resettled(
     if ids.is_empty() {
         return Ok(());
     }
-    let (at_most, longest) = SETTLE;
     let (mut waited, mut pause) = (Duration::ZERO, Duration::from_millis(200));
     loop {
         let mut pods = api.pods_of(&ids).await?;
         pods.retain(|pod| !pod.is_going() && !pod.is_well());
+        if !pods.is_empty() {
+            let nodes = api.nodes().await?;
+            let lost = |pod: &PodSeen| nodes.iter().any(|n| n.is_silent() && pod.is_on(n.name()));
+            pods.retain(|pod| !lost(pod));
+        }
         if pods.is_empty() {
             return Ok(());
         }
         let said: Vec<_> = pods.iter().map(in_words).collect();
         let said = said.join("; ");
+        let without = pods.iter().any(PodSeen::is_without_node);
+        let at_most = if without { SETTLE.0 } else { SETTLE.1 };
         if waited >= at_most {
-            if pods.iter().any(PodSeen::is_without_node) {
+            if without {
                 let detail =
                     format!("the nodes are there, and pods find none that takes them: {said}");
                 return Err(DriverError::new("pods-pending", detail).retryable().phase("pods"));
@@ -370,7 +378,7 @@ async fn resettled(
         cx.check_cancelled().await?;
         cx.sleep(pause).await?;
         waited += pause;
-        pause = (pause * 2).min(longest);
+        pause = (pause * 2).min(PAUSE);
     }
 }
 
