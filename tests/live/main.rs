@@ -4,5 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod heal;
+mod hosts;
 mod neighbours;
 mod story;

@@ -36,30 +36,30 @@ fn vnf_a_from_base_hot_carries_vnf_b_and_both_go_without_a_trace() {
 }
 
 /// The real cloud, as it was before.
-struct Real {
-    clouds: PathBuf,
-    hosts: PathBuf,
+pub(crate) struct Real {
+    pub(crate) clouds: PathBuf,
+    pub(crate) hosts: PathBuf,
     before: BTreeSet<String>,
 }
 
 impl Real {
     /// Nothing, loudly, where a neighbour is missing.
-    fn find() -> Option<Self> {
+    pub(crate) fn find() -> Option<Self> {
         let (clouds, hosts) = (neighbour("VNFM_LIVE_OPENSTACK")?, neighbour("VNFM_LIVE_HOSTS")?);
         let before = Cloud::login(&clouds).inventory(&hosts);
         Some(Self { clouds, hosts, before })
     }
 
-    fn stage(&self) -> Stage {
+    pub(crate) fn stage(&self) -> Stage {
         Stage::new(tempfile::tempdir().unwrap(), &self.clouds, 22, "info")
     }
 
-    fn cloud(&self) -> Cloud {
+    pub(crate) fn cloud(&self) -> Cloud {
         Cloud::login(&self.clouds)
     }
 
     /// Waits until nothing is there that was not there before; hosts go a little after their servers.
-    fn is_as_before(&self) {
+    pub(crate) fn is_as_before(&self) {
         let mut left = BTreeSet::new();
         let settled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             until("nothing is left behind", Duration::from_secs(30), || {
@@ -146,7 +146,7 @@ fn parent(id: &str) -> Option<String> {
 }
 
 /// The `kubeadm` of this name that run on this machine, whose hosts are namespaces: their process ids.
-fn kubeadms(command: &str) -> Vec<String> {
+pub(crate) fn kubeadms(command: &str) -> Vec<String> {
     let output = Command::new("pgrep").args(["-f", &format!("^kubeadm {command} ")]).output();
     let output = output.unwrap();
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()

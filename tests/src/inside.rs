@@ -32,6 +32,9 @@ pub struct Vnfc {
     pub address: String,
 }
 
+/// Where a connection point's address is.
+const ADDRESS: &str = "/cpProtocolInfo/0/ipOverEthernet/ipAddresses/0/addresses/0";
+
 /// The VNFCs of VNF-A, by their servers' names.
 pub fn vnfcs(stage: &Stage) -> BTreeMap<String, Vnfc> {
     let instance = stage.server.ctl(&["vnf", "show", VNF_A]);
@@ -42,12 +45,8 @@ pub fn vnfcs(stage: &Stage) -> BTreeMap<String, Vnfc> {
 fn vnfc(shown: &Value) -> Vnfc {
     let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{shown:#}")).to_owned();
     let cps = shown["vnfcCpInfo"].as_array().unwrap().iter();
-    let outside = cps.filter(|cp| text(&cp["cpdId"]).ends_with("ExternalCP"));
-    let address = outside
-        .filter_map(|cp| {
-            cp.pointer("/cpProtocolInfo/0/ipOverEthernet/ipAddresses/0/addresses/0").map(text)
-        })
-        .next();
+    let mut outside = cps.filter(|cp| text(&cp["cpdId"]).ends_with("ExternalCP"));
+    let address = outside.find_map(|cp| cp.pointer(ADDRESS).map(text));
     Vnfc {
         id: text(&shown["id"]),
         vdu: text(&shown["vduId"]),

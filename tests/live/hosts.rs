@@ -1,0 +1,162 @@
+//! What hosts do to an installation: the power goes in the middle of a join, the network is cut, sshd is killed, the disk
+//! is full. Each time the operation goes on by itself, or stops with a reason and goes on when it is told to.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use vnfm_tests::programs::until;
+use vnfm_tests::sources;
+use vnfm_tests::stage::{LONG, Stage, VNF_A};
+
+use crate::story::Real;
+
+/// The host that suffers.
+const HOST: &str = "workernode-1";
+
+/// One of the machines behind the servers, from outside: its folder tells its namespaces.
+pub(crate) struct Host {
+    name: String,
+    folder: PathBuf,
+    clouds: PathBuf,
+}
+
+impl Host {
+    pub(crate) fn new(real: &Real, name: &str) -> Self {
+        Self { name: name.into(), folder: real.hosts.join(name), clouds: real.clouds.clone() }
+    }
+
+    /// Tells the hypervisor to do something to it: `power-off`, `power-on`.
+    pub(crate) fn order(&self, verb: &str) {
+        let script = sources::root().join("tests/stack/openstack/hypervisor.py");
+        let home = self.clouds.parent().unwrap();
+        let mut command = Command::new("python3");
+        command.arg(script).args([verb, &self.name]).env("OPENSTACK_HOME", home);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{verb}: {output:?}");
+    }
+
+    /// Its first process; nothing while it is off.
+    fn pid(&self) -> Option<String> {
+        let pid = std::fs::read_to_string(self.folder.join("pid")).ok()?;
+        Some(pid.trim().to_owned()).filter(|pid| Path::new("/proc").join(pid).exists())
+    }
+
+    /// Runs a script inside of it, beside its own programs.
+    pub(crate) fn inside(&self, script: &str) -> String {
+        let pid = self.pid().unwrap_or_else(|| panic!("`{}` is off", self.name));
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &pid, "-m", "-n", "-p", "-u", "sh", "-c", script]);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "`{script}`: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Waits until a program of this command line runs in it.
+    fn until_runs(&self, pattern: &str) {
+        until(&format!("`{pattern}` on `{}`", self.name), LONG, || {
+            let pid = self.pid()?;
+            let mut command = Command::new("nsenter");
+            let look = command.args(["-t", &pid, "-m", "-p", "pgrep", "-f", pattern]).output();
+            look.unwrap().status.success().then_some(())
+        });
+    }
+}
+
+/// A story in which VNF-A is being instantiated.
+struct Suffering {
+    real: Real,
+    stage: Stage,
+    host: Host,
+    op: String,
+}
+
+fn begun() -> Option<Suffering> {
+    let real = Real::find()?;
+    let stage = real.stage();
+    let (_, request) = stage.create_a("vnf-a-k8s-cluster");
+    let host = Host::new(&real, HOST);
+    let op = stage.instantiate(VNF_A, &request);
+    Some(Suffering { real, stage, host, op })
+}
+
+impl Suffering {
+    /// It ends well by itself; then all of it goes.
+    fn ends_well(&self) {
+        self.stage.ends_as(&self.op, "COMPLETED");
+        self.stage.a_is_up(3);
+        self.stage.bring_down(VNF_A);
+        self.stage.ends();
+        self.real.is_as_before();
+    }
+
+    /// It stops with these words; what it says.
+    fn stops(&self, words: &[&str]) -> Value {
+        let end = self.stage.ends_as(&self.op, "FAILED_TEMP");
+        let why = end["error"]["detail"].as_str().unwrap();
+        println!("{why}");
+        assert!(words.iter().all(|word| why.contains(word)), "{words:?} in {why}");
+        end
+    }
+
+    fn retry(&self) {
+        let retried = self.stage.server.run(&["op", "retry", &self.op]);
+        assert_eq!(retried.code, 0, "{retried:?}");
+    }
+}
+
+#[test]
+fn the_power_goes_in_the_middle_of_a_join() {
+    let Some(story) = begun() else { return };
+    story.host.until_runs("^kubeadm join");
+    story.host.order("power-off");
+    story.host.order("power-on");
+    story.stops(&[HOST, "join", "restarted"]);
+    story.retry();
+    story.ends_well();
+}
+
+#[test]
+fn the_network_is_cut_for_half_a_minute() {
+    let Some(story) = begun() else { return };
+    story.host.until_runs("^kubeadm join");
+    // Its address goes, and comes again from inside, where the cut does not reach.
+    let cut = "ip link set eth0 down; (sleep 30; ip link set eth0 up; ip route replace default via 10.77.0.254) \
+               >/dev/null 2>&1 &";
+    let began = std::time::Instant::now();
+    story.host.inside(cut);
+    until("the network is back", Duration::from_mins(1), || {
+        story.host.inside("cat /sys/class/net/eth0/operstate").starts_with("up").then_some(())
+    });
+    assert!(began.elapsed() >= Duration::from_secs(29));
+    story.ends_well();
+}
+
+#[test]
+fn sshd_is_killed_in_the_middle_of_commands() {
+    let Some(story) = begun() else { return };
+    story.host.until_runs("^kubeadm join");
+    let mut killed = 0;
+    until("the join ends", LONG, || {
+        // The sessions; who listens goes on.
+        let kill = "for p in $(pgrep -f '^sshd: ubuntu'); do kill -9 $p && echo $p; done; true";
+        killed += story.host.inside(kill).lines().count();
+        (killed > 3).then_some(())
+    });
+    story.ends_well();
+}
+
+#[test]
+fn the_disk_is_full() {
+    let Some(story) = begun() else { return };
+    let full = "mount -t tmpfs -o size=64k tmpfs /var/lib/kubelet && \
+                ! head -c 1M /dev/zero >/var/lib/kubelet/full 2>/dev/null";
+    until("the host is there", LONG, || story.host.pid());
+    story.host.until_runs("sshd");
+    story.host.inside(full);
+    story.stops(&[HOST, "join", "no space left on device"]);
+    story.host.inside("umount /var/lib/kubelet");
+    story.retry();
+    story.ends_well();
+}
