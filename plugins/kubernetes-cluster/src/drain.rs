@@ -193,7 +193,7 @@ impl Drain<'_> {
 
 /// Empties a host that answers: nothing of the cluster runs or lies on it afterwards.
 pub(crate) async fn leave(host: &Machine<'_>) -> Result<(), DriverError> {
-    host.reach().await?;
+    host.find().await?;
     if host.facts().await?.has_traces() {
         host.step("leave", "kubeadm reset -f").await?;
     }

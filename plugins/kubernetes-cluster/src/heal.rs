@@ -118,7 +118,7 @@ pub(crate) async fn undo(cx: &HookContext, request: &Request) -> Result<Effects,
 }
 
 async fn is_member(host: &Machine<'_>) -> Result<bool, DriverError> {
-    host.reach().await?;
+    host.find().await?;
     Ok(host.facts().await?.has_joined())
 }
 
@@ -206,7 +206,7 @@ fn lose(cx: &HookContext, request: &Request, plan: &Plan) -> Result<Effects, Dri
 /// The way to the API server of a control plane that works; nothing where none was ever installed.
 async fn open<'a>(cx: &'a HookContext, plan: &Plan) -> Result<Option<Api<'a>>, DriverError> {
     let master = Machine::new(cx, plan, &plan.master);
-    master.reach().await?;
+    master.find().await?;
     if !master.facts().await?.is("admin") {
         cx.warn(&format!("`{}` has no cluster", plan.master.name));
         return Ok(None);

@@ -15,6 +15,8 @@ const RUNNER_TEXT: &str = include_str!("vnfm-step.sh");
 
 /// How long a host may take until a login works.
 const BOOT: Duration = Duration::from_mins(10);
+/// How long a host that was set up long ago may take.
+const THERE: Duration = Duration::from_mins(1);
 /// How long a host that may be off has for an answer.
 const KNOCK: Duration = Duration::from_secs(5);
 /// How long a short command may take.
@@ -106,7 +108,16 @@ impl<'a> Machine<'a> {
 
     /// Waits for a login and puts the runner in place.
     pub(crate) async fn reach(&self) -> Result<(), DriverError> {
-        self.ssh.wait(BOOT).await.map_err(|error| error.phase("preflight"))?;
+        self.reach_within(BOOT).await
+    }
+
+    /// The same with a host that should be there.
+    pub(crate) async fn find(&self) -> Result<(), DriverError> {
+        self.reach_within(THERE).await
+    }
+
+    async fn reach_within(&self, limit: Duration) -> Result<(), DriverError> {
+        self.ssh.wait(limit).await.map_err(|error| error.phase("preflight"))?;
         self.put(Upload::new(RUNNER, RUNNER_TEXT).mode("0700"), "preflight").await
     }
 

@@ -125,7 +125,7 @@ fn a_budget_that_blocks_is_named_and_a_retry_goes_on_once_it_is_gone() {
 fn the_control_plane_is_refused_with_who_lives_on_it_and_a_rollback_leaves_all_as_it_was() {
     let (sim, stage, cluster) = both("vnf-b-cnf");
     let before = Before::of(&stage, &cluster);
-    let op = stage.heal(&[before.id_of("masterNode-0")], &[]);
+    let op = stage.heal(&[before.id_of("masterNode")], &[]);
     let end = stage.ends_as(&op, "FAILED_TEMP");
     let why = end["error"]["detail"].as_str().unwrap();
     for part in ["control-plane", VNF_B, "accept_cluster_loss"] {

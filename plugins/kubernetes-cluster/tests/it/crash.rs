@@ -2,6 +2,7 @@
 
 use crate::lab::{Kill, Lab};
 use std::time::Duration;
+use vnfm_core::ports::ErrorKind;
 use vnfm_plugin_sdk::join_all_limited;
 use vnfm_sim::faults::{Fault, Rule};
 
@@ -61,4 +62,26 @@ async fn what_runs_on_a_host_is_found_and_awaited() {
         let told = lab.told.lock().unwrap().join("\n");
         assert!(told.contains(&format!("`{step}` still runs on `{host}`")), "{told}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_power_goes_in_the_middle_of_its_join_joins_when_told_again() {
+    let lab = Lab::new().await;
+    lab.faults.arm(Rule::new("host.exec", Fault::Hang { hang: true }).on("w1: kubeadm join"));
+    let power = async {
+        let begun = "w1: sudo -n -- sh -c 'sh /run/vnfm/vnfm-step start inst-1 join";
+        let mut pace = tokio::time::interval(Duration::from_millis(5));
+        while !lab.books.calls_of("ssh.run").iter().any(|call| call.subject.starts_with(begun)) {
+            pace.tick().await;
+        }
+        lab.hosts.power_off("server-w1");
+        lab.hosts.power_on("server-w1").await.unwrap();
+    };
+    let (result, ()) = futures::future::join(lab.install(), power).await;
+    let error = result.unwrap_err();
+    assert_eq!((error.name(), error.kind()), ("join-lost", ErrorKind::Unavailable), "{error}");
+    assert!(error.to_string().contains("w1"), "{error}");
+    assert!(lab.cluster().node_ready("w2"), "the other join is not lost");
+    lab.check(&lab.install().await.unwrap());
+    assert_eq!([lab.count("w1", "kubeadm join"), lab.count("w2", "kubeadm join")], [1, 1]);
 }
