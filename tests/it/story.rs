@@ -5,6 +5,7 @@
 //! | `clients` | many at once |
 //! | `cluster_heal` | VNF-A is healed under VNF-B |
 //! | `crashes` | `kill -9` of the server in the middle |
+//! | `heal` | a VNF of containers healed; what its cluster refuses |
 //! | `joins` | a worker whose join fails, and each way on |
 //! | `packages` | the seed's package, scripts of vendors, hosts without Kubernetes |
 //! | `passwords` | the VIM's password changes in the middle |
@@ -17,6 +18,7 @@
 mod clients;
 mod cluster_heal;
 mod crashes;
+mod heal;
 mod joins;
 mod packages;
 mod passwords;
