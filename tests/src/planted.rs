@@ -58,7 +58,8 @@ impl Planted {
         let mut child = search.spawn().unwrap();
         // A shape of many lines is many patterns: its lines are among the shapes anyway.
         let shapes = self.0.values().flatten().filter(|shape| !shape.contains('\n'));
-        let patterns: String = shapes.map(|shape| format!("{shape}\n")).collect();
+        let mut patterns = shapes.map(String::as_str).collect::<Vec<_>>().join("\n");
+        patterns.push('\n');
         child.stdin.take().unwrap().write_all(patterns.as_bytes()).unwrap();
         let found = child.wait_with_output().unwrap();
         String::from_utf8_lossy(&found.stdout).lines().map(str::to_owned).collect()

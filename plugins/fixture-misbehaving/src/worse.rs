@@ -39,7 +39,7 @@ fn write_without_end() -> Result<String, DriverError> {
     let mut file = std::fs::File::create(&name).map_err(failed)?;
     std::fs::remove_file(&name).map_err(failed)?;
     loop {
-        file.write_all(&[0; 1 << 16]).map_err(failed)?;
+        file.write_all(&vec![0; 1 << 16]).map_err(failed)?;
     }
 }
 

@@ -269,5 +269,5 @@ async fn write_all(mut to: OwnedWriteHalf, queue: Option<UnboundedReceiver<Vec<u
             }
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
