@@ -46,7 +46,7 @@ async fn vnfcs(engine: &Engine, id: &str) -> Vec<String> {
     info.vnfc_resource_info.into_iter().map(|vnfc| vnfc.id).collect()
 }
 
-/// Numbers of the calls that a heal makes: check, heal_start, heal, heal_end, check.
+/// Numbers of the calls that a heal makes: check, `heal_start`, heal, `heal_end`, check.
 const HEAL_START: usize = 2;
 const HEAL: usize = 3;
 const HEAL_END: usize = 4;

@@ -46,6 +46,7 @@ impl Process {
     }
 
     /// Starts it again, as a process of its own, if it does not run.
+    #[expect(clippy::zombie_processes, reason = "it is to outlive this test")]
     fn start(&mut self) {
         if self.runs() {
             return;

@@ -176,7 +176,8 @@ mod tests {
     #[test]
     fn the_last_lines_are_kept_whole() {
         let mut tail = Tail::default();
-        let text: String = (0..30).map(|n| format!("line {n}\n")).collect();
+        let mut text = (0..30).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n");
+        text.push('\n');
         assert_eq!(tail.push(text.as_bytes()).len(), 30);
         assert!(tail.push(b"and no ").is_empty());
         tail.push(b"end");
