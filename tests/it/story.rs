@@ -6,6 +6,8 @@
 //! | `cluster_heal` | VNF-A is healed under VNF-B |
 //! | `crashes` | `kill -9` of the server in the middle |
 //! | `heal` | a VNF of containers healed; what its cluster refuses |
+//! | `heals` | servers of a VNF without hooks are replaced |
+//! | `heat` | each way in which Heat goes wrong, as an operator sees it |
 //! | `joins` | a worker whose join fails, and each way on |
 //! | `packages` | the seed's package, scripts of vendors, hosts without Kubernetes |
 //! | `passwords` | the VIM's password changes in the middle |
@@ -19,6 +21,8 @@ mod clients;
 mod cluster_heal;
 mod crashes;
 mod heal;
+mod heals;
+mod heat;
 mod joins;
 mod packages;
 mod passwords;
@@ -125,6 +129,17 @@ fn copy(sample: &str, folder: &Path) -> PathBuf {
     let to = folder.join(sample);
     copy_all(&from, &to);
     to
+}
+
+/// A copy of a sample of VNF-A that names no hooks: servers and nothing on them.
+fn without_hooks(sample: &str, folder: &Path) -> String {
+    let package = copy(sample, folder);
+    let vnfd = package.join("Definitions/vnf-a.yaml");
+    let text = std::fs::read_to_string(&vnfd).unwrap();
+    let (head, rest) = text.split_once("      interfaces:\n").unwrap();
+    let (_, tail) = rest.split_once("      artifacts:\n").unwrap();
+    std::fs::write(&vnfd, format!("{head}      artifacts:\n{tail}")).unwrap();
+    package.to_string_lossy().into_owned()
 }
 
 fn copy_all(from: &Path, to: &Path) {

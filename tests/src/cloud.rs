@@ -64,6 +64,23 @@ impl Cloud {
         ours.map(|stack| stack["stack_status"].as_str().unwrap().to_owned()).collect()
     }
 
+    /// Makes a stack with nothing in it, as somebody else would.
+    pub fn make_stack(&self, name: &str) -> String {
+        let template = json!({ "heat_template_version": "2018-08-31", "resources": {} });
+        let body = json!({ "stack_name": name, "template": template });
+        let url = format!("{}/stacks", self.at("orchestration"));
+        let mut answer =
+            ureq::post(&url).header("X-Auth-Token", &self.token).send_json(body).unwrap();
+        let made = answer.body_mut().read_json::<Value>().unwrap();
+        made["stack"]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Asks for a stack's deletion; does not wait.
+    pub fn delete_stack(&self, name: &str, id: &str) {
+        let url = format!("{}/stacks/{name}/{id}", self.at("orchestration"));
+        ureq::delete(&url).header("X-Auth-Token", &self.token).call().unwrap();
+    }
+
     /// Everything that is there, by kind, name and id, and the hosts that have a folder below `hosts`.
     pub fn inventory(&self, hosts: &Path) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
@@ -86,9 +103,7 @@ impl Cloud {
         for stack in self.list("orchestration", "/stacks", "stacks") {
             let word = |field: &str| stack[field].as_str().unwrap();
             if !before.contains(&format!("stack {} {}", word("stack_name"), word("id"))) {
-                let path = format!("/stacks/{}/{}", word("stack_name"), word("id"));
-                let url = format!("{}{path}", self.at("orchestration"));
-                ureq::delete(&url).header("X-Auth-Token", &self.token).call().unwrap();
+                self.delete_stack(word("stack_name"), word("id"));
             }
         }
     }

@@ -149,7 +149,7 @@ pub(crate) const STACK_FAILED_FOR_NOW: Code = code(
     "heat.stack-failed-for-now",
     Unavailable,
     "Heat gave up on the stack because a service did not answer",
-    "retry: the failed stack is deleted and made again",
+    "retry: a stack that failed to be made is deleted and made again, a failed update is repeated",
 );
 /// A stack of somebody else.
 pub(crate) const STACK_FOREIGN: Code = code(

@@ -5,6 +5,8 @@
 #[path = "../it/credential.rs"]
 mod credential;
 #[cfg(test)]
+mod engine_death;
+#[cfg(test)]
 #[path = "../it/hands.rs"]
 mod hands;
 #[cfg(test)]

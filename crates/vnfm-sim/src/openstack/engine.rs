@@ -15,7 +15,7 @@ use futures::future::{BoxFuture, join_all};
 use serde_json::{Map, Value};
 
 use super::Cloud;
-use super::heat::Stack;
+use super::heat::{Resource, Stack};
 use super::records::{Failure, keep, made_name, no_valid_host, set_resource, set_stack};
 use super::resources::{self, Order};
 use super::scope::{Wanted, plan, want};
@@ -412,20 +412,9 @@ impl Cloud {
             found
         };
         let fault = self.faults.take("heat.resource_delete", &subject);
-        self.suffer(run, name, fault.as_ref()).await?;
-        let removed = if resource.nested {
-            let ended = self.dismantle(run, resource.physical.clone()).await;
-            if ended.is_ok() {
-                self.state().stacks.remove(&resource.physical);
-            }
-            ended.map_err(|failure| failure.within(name))
-        } else {
-            let ended = self.forget_replaced(&resource.kind, (id, name)).await;
-            let ended = match ended {
-                Ok(()) => self.unmake(&resource.kind, &resource.physical).await,
-                failed => failed,
-            };
-            ended.map_err(|why| Failure::of(name, why))
+        let removed = match self.suffer(run, name, fault.as_ref()).await {
+            Ok(()) => self.unmake_resource(run, (id, name), &resource).await,
+            suffered => suffered,
         };
         let mut state = self.state();
         match &removed {
@@ -438,6 +427,25 @@ impl Cloud {
             }
         }
         removed
+    }
+
+    /// Unmakes what a resource is and what it was before.
+    async fn unmake_resource(
+        self: &Arc<Self>,
+        run: &Run,
+        (id, name): (&str, &str),
+        resource: &Resource,
+    ) -> Result<(), Failure> {
+        if resource.nested {
+            self.dismantle(run, resource.physical.clone())
+                .await
+                .map_err(|failure| failure.within(name))?;
+            self.state().stacks.remove(&resource.physical);
+            return Ok(());
+        }
+        let failed = |why| Failure::of(name, why);
+        self.forget_replaced(&resource.kind, (id, name)).await.map_err(failed)?;
+        self.unmake(&resource.kind, &resource.physical).await.map_err(failed)
     }
 
     async fn unmake(&self, kind: &str, physical: &str) -> Result<(), (String, String)> {
