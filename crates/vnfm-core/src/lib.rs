@@ -33,6 +33,5 @@ pub fn codes() -> Vec<&'static ports::Code> {
     codes.extend(hooks::CODES);
     codes.extend(vims::CODES);
     codes.extend(abandon::CODES);
-    codes.push(&ports::CANNOT);
     codes
 }

@@ -87,6 +87,24 @@ async fn a_hook_in_which_the_server_died_twice_running_is_not_begun_a_third_time
     agrees(&third, &world, "died twice").await;
 }
 
+/// A process that lost its lease for a while takes its own operation up again: nobody died.
+#[tokio::test]
+async fn a_lease_that_was_lost_for_a_while_is_no_death() {
+    let (world, store, op) = hanging().await;
+    let engine = engine_with(store, &world, limits());
+    for number in 1..=4 {
+        into_the_hook(&engine, &op, &world, number).await;
+    }
+    *world.hangs_at.lock().unwrap() = None;
+    let begun = Instant::now();
+    while state(&engine, &op).await.is_driven() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it is not taken up again");
+        engine.resume_all().await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((state(&engine, &op).await, calls(&world)), (Completed, 5));
+}
+
 #[tokio::test]
 async fn a_server_that_stops_in_order_blames_no_hook_and_gives_its_lease_back() {
     let (world, store, op) = hanging().await;

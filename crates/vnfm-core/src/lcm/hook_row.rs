@@ -2,11 +2,11 @@
 //! the server died during it.
 //!
 //! ```text
-//! {"v": 1, "data": …, "plugin": {"for": spelling, "is": name, version, SHA-256}, "deaths": 1}
+//! {"v": 1, "data": …, "plugin": {"for": spelling, "is": name, version, SHA-256}, "by": process, "deaths": 1}
 //! ```
 //!
-//! A row that was begun and has no end was left by a process that died: one that stops in order, or whose step
-//! fails, writes the end.
+//! A row that another process has begun and that has no end was left by one that died: one that stops in order, or
+//! whose step fails, writes the end. A process that finds its own open row lost its lease for a while: nobody died.
 
 use super::Op;
 use super::step::Step;
@@ -15,6 +15,7 @@ use crate::ports::{Code, DriverId, ErrorKind, JournalRow, PortError, StepStatus}
 use serde_json::{Value, json};
 
 const PLUGIN: &str = "plugin";
+const BY: &str = "by";
 const DEATHS: &str = "deaths";
 /// So often may the server die in one hook before it is not begun again.
 const MOST_DEATHS: u64 = 2;
@@ -24,10 +25,12 @@ pub(super) fn begun(op: &Op, step: &Step) -> Value {
     let before = op.rows.get(step.name);
     let mut output = before.map(|row| row.output.0.clone()).unwrap_or_default();
     let deaths = match before.filter(|row| is_open(row)) {
+        Some(row) if row.output.0.get(BY) == Some(&json!(&*op.engine.owner)) => deaths(row),
         Some(row) => deaths(row) + 1,
         None => 0,
     };
     output[DEATHS] = json!(deaths);
+    output[BY] = json!(&*op.engine.owner);
     if let Some((wanted, driver)) = hooks::serving(op, step.name) {
         output[PLUGIN] = json!({"for": wanted, "is": driver});
     }

@@ -15,7 +15,7 @@
 //! | the connection is asked from [`Vim::connection`] at each login, never kept | yes |
 //! | waits end at [`VimCall::deadline`] and say what for through [`Watcher::waiting`] | yes |
 
-use super::{Clock, Code, ErrorKind, PortError};
+use super::{Clock, PortError};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -262,14 +262,7 @@ pub trait InfraDriver: Send + Sync {
         cx: &VimCall<'_>,
         what: &Allocation,
         repair: &Repair,
-    ) -> Result<Allocated, PortError> {
-        let _ = (what, repair);
-        Err(PortError::new(
-            &CANNOT,
-            format!("heal on VIM `{}`", cx.vim.name()),
-            "its driver cannot",
-        ))
-    }
+    ) -> Result<Allocated, PortError>;
 
     /// What of the instance exists now, for the record of an operation that stopped on its way.
     ///
@@ -281,14 +274,7 @@ pub trait InfraDriver: Send + Sync {
         cx: &VimCall<'_>,
         what: &Allocation,
         handle: &Value,
-    ) -> Result<Allocated, PortError> {
-        let _ = (what, handle);
-        Err(PortError::new(
-            &CANNOT,
-            format!("look at VIM `{}`", cx.vim.name()),
-            "its driver cannot",
-        ))
-    }
+    ) -> Result<Allocated, PortError>;
 
     /// Everything on the VIM that carries the installation id.
     ///
@@ -311,11 +297,3 @@ pub trait InfraDriver: Send + Sync {
         Ok(Vec::new())
     }
 }
-
-/// The driver of this VIM does not do what it was asked to.
-pub(crate) const CANNOT: Code = Code {
-    name: "infra.cannot",
-    kind: ErrorKind::Refused,
-    means: "the driver of this kind of VIM does not support the task",
-    next: "use another operation: terminate and instantiate anew",
-};

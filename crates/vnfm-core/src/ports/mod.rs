@@ -27,7 +27,6 @@ pub use error::{Code, ErrorKind, PortError};
 pub use host::{
     CommandOutput, HostServices, HttpRequest, HttpResponse, RemoteFile, SshCommand, SshTarget,
 };
-pub(crate) use infra::CANNOT;
 pub use infra::{
     Allocated, Allocation, InfraDriver, Inventory, OwnedResource, Ownership, Release, Repair,
     SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,

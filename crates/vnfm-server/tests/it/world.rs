@@ -114,6 +114,15 @@ impl InfraDriver for Driver {
         }
         Ok(Allocated { handle: json!("h"), inventory, ..Allocated::default() })
     }
+    async fn observe(
+        &self,
+        _: &VimCall<'_>,
+        _: &Allocation,
+        _: &Value,
+    ) -> Result<Allocated, PortError> {
+        self.0.note("observe");
+        Ok(Allocated::default())
+    }
     async fn owned(&self, _: &dyn Vim, _: &str) -> Result<Vec<OwnedResource>, PortError> {
         let (kind, id, name) = ("Thing".into(), "t1".into(), "thing-1".into());
         Ok(vec![OwnedResource { kind, id, name, instance_id: Some("nobody".into()) }])
