@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::process::Command;
 
 /// Of so many single faults one is tried here, chosen by the seed.
-const SHARE: &str = "4";
+const SHARE: &str = "10";
 
 /// Runs the machine with these arguments; its report.
 fn machine(arguments: &[&str]) -> Value {
