@@ -1,7 +1,8 @@
 //! What hosts do to an installation: the power goes in the middle of a join, the network is cut, sshd is killed, the disk
 //! is full. Each time the operation goes on by itself, or stops with a reason and goes on when it is told to.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -15,31 +16,44 @@ use crate::story::Real;
 /// The host that suffers.
 const HOST: &str = "workernode-1";
 
-/// One of the machines behind the servers, from outside: its folder tells its namespaces.
-pub(crate) struct Host {
-    name: String,
-    folder: PathBuf,
-    clouds: PathBuf,
+/// The machine behind a server that was not there before the story, from outside.
+pub(crate) struct Host<'a> {
+    real: &'a Real,
+    name: &'a str,
 }
 
-impl Host {
-    pub(crate) fn new(real: &Real, name: &str) -> Self {
-        Self { name: name.into(), folder: real.hosts.join(name), clouds: real.clouds.clone() }
+impl<'a> Host<'a> {
+    pub(crate) fn new(real: &'a Real, name: &'a str) -> Self {
+        Self { real, name }
+    }
+
+    /// What the hypervisor says of it: `host` names its folder, which is not the server's name where that was taken.
+    fn record(&self) -> Option<Value> {
+        let state = self.real.clouds.with_file_name("hypervisor").join("servers.json");
+        let known: BTreeMap<String, Value> =
+            serde_json::from_slice(&std::fs::read(state).ok()?).unwrap();
+        let is_it = |server: &Value| {
+            let (name, id) = (server["name"].as_str().unwrap(), server["id"].as_str().unwrap());
+            name.eq_ignore_ascii_case(self.name) && !self.real.had_server(name, id)
+        };
+        known.into_values().find(is_it)
     }
 
     /// Tells the hypervisor to do something to it: `power-off`, `power-on`.
     pub(crate) fn order(&self, verb: &str) {
         let script = sources::root().join("tests/stack/openstack/hypervisor.py");
-        let home = self.clouds.parent().unwrap();
+        let home = self.real.clouds.parent().unwrap();
+        let record = self.record().unwrap_or_else(|| panic!("no host `{}`", self.name));
         let mut command = Command::new("python3");
-        command.arg(script).args([verb, &self.name]).env("OPENSTACK_HOME", home);
-        let output = command.output().unwrap();
+        command.arg(script).args([verb, record["id"].as_str().unwrap()]);
+        let output = command.env("OPENSTACK_HOME", home).output().unwrap();
         assert!(output.status.success(), "{verb}: {output:?}");
     }
 
     /// Its first process; nothing while it is off.
     fn pid(&self) -> Option<String> {
-        let pid = std::fs::read_to_string(self.folder.join("pid")).ok()?;
+        let folder = self.real.hosts.join(self.record()?["host"].as_str().unwrap());
+        let pid = std::fs::read_to_string(folder.join("pid")).ok()?;
         Some(pid.trim().to_owned()).filter(|pid| Path::new("/proc").join(pid).exists())
     }
 
@@ -68,7 +82,6 @@ impl Host {
 struct Suffering {
     real: Real,
     stage: Stage,
-    host: Host,
     op: String,
 }
 
@@ -76,12 +89,15 @@ fn begun() -> Option<Suffering> {
     let real = Real::find()?;
     let stage = real.stage();
     let (_, request) = stage.create_a("vnf-a-k8s-cluster");
-    let host = Host::new(&real, HOST);
     let op = stage.instantiate(VNF_A, &request);
-    Some(Suffering { real, stage, host, op })
+    Some(Suffering { real, stage, op })
 }
 
 impl Suffering {
+    fn host(&self) -> Host<'_> {
+        Host::new(&self.real, HOST)
+    }
+
     /// It ends well by itself; then all of it goes.
     fn ends_well(&self) {
         self.stage.ends_as(&self.op, "COMPLETED");
@@ -109,9 +125,9 @@ impl Suffering {
 #[test]
 fn the_power_goes_in_the_middle_of_a_join() {
     let Some(story) = begun() else { return };
-    story.host.until_runs("^kubeadm join");
-    story.host.order("power-off");
-    story.host.order("power-on");
+    story.host().until_runs("^kubeadm join");
+    story.host().order("power-off");
+    story.host().order("power-on");
     story.stops(&[HOST, "join", "restarted"]);
     story.retry();
     story.ends_well();
@@ -120,14 +136,14 @@ fn the_power_goes_in_the_middle_of_a_join() {
 #[test]
 fn the_network_is_cut_for_half_a_minute() {
     let Some(story) = begun() else { return };
-    story.host.until_runs("^kubeadm join");
+    story.host().until_runs("^kubeadm join");
     // Its address goes, and comes again from inside, where the cut does not reach.
     let cut = "ip link set eth0 down; (sleep 30; ip link set eth0 up; ip route replace default via 10.77.0.254) \
                >/dev/null 2>&1 &";
     let began = std::time::Instant::now();
-    story.host.inside(cut);
+    story.host().inside(cut);
     until("the network is back", Duration::from_mins(1), || {
-        story.host.inside("cat /sys/class/net/eth0/operstate").starts_with("up").then_some(())
+        story.host().inside("cat /sys/class/net/eth0/operstate").starts_with("up").then_some(())
     });
     assert!(began.elapsed() >= Duration::from_secs(29));
     story.ends_well();
@@ -136,13 +152,13 @@ fn the_network_is_cut_for_half_a_minute() {
 #[test]
 fn sshd_is_killed_in_the_middle_of_commands() {
     let Some(story) = begun() else { return };
-    story.host.until_runs("^kubeadm join");
+    story.host().until_runs("^kubeadm join");
     let mut killed = 0;
     until("the join ends", LONG, || {
         // The sessions; who listens goes on.
         let kill = "for p in $(pgrep -f '^sshd: ubuntu'); do kill -9 $p && echo $p; done; \
                     pgrep -f '^kubeadm join' >/dev/null || echo over";
-        let said = story.host.inside(kill);
+        let said = story.host().inside(kill);
         killed += said.lines().filter(|line| *line != "over").count();
         said.contains("over").then_some(())
     });
@@ -156,11 +172,11 @@ fn the_disk_is_full() {
     let Some(story) = begun() else { return };
     let full = "mkdir -p /var/lib/kubelet && mount -t tmpfs -o size=64k tmpfs /var/lib/kubelet && \
                 ! head -c 1M /dev/zero >/var/lib/kubelet/full 2>/dev/null";
-    until("the host is there", LONG, || story.host.pid());
-    story.host.until_runs("sshd");
-    story.host.inside(full);
+    until("the host is there", LONG, || story.host().pid());
+    story.host().until_runs("sshd");
+    story.host().inside(full);
     story.stops(&[HOST, "join", "no space left on device"]);
-    story.host.inside("umount /var/lib/kubelet");
+    story.host().inside("umount /var/lib/kubelet");
     story.retry();
     story.ends_well();
 }

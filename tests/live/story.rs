@@ -58,6 +58,11 @@ impl Real {
         Cloud::login(&self.clouds)
     }
 
+    /// Whether this server was there before.
+    pub(crate) fn had_server(&self, name: &str, id: &str) -> bool {
+        self.before.contains(&format!("server {name} {id}"))
+    }
+
     /// Waits until nothing is there that was not there before; hosts go a little after their servers.
     pub(crate) fn is_as_before(&self) {
         let mut left = BTreeSet::new();
