@@ -2,7 +2,7 @@
 
 use crate::args::{Format, Plugin};
 use crate::client::{Client, Failure, Outcome, local};
-use crate::output::{Column, Output};
+use crate::output::{Column, Output, tell};
 use serde_json::{Value, json};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -55,9 +55,20 @@ pub(super) async fn run(client: &Client, output: Output, command: Plugin) -> Out
                 dir.join(&pin.file).display(),
                 pin.sha256
             );
-            output.done(&sentence, &serde_json::to_value(&pin).map_err(local)?)
+            output.done(&sentence, &serde_json::to_value(&pin).map_err(local)?)?;
+            if is_unknown_to(client, &pin).await {
+                tell("warning: the server that runs looks for plugins in another folder; give that one with --dir");
+            }
+            Ok(())
         }
     }
+}
+
+/// Whether a server answers that does not know what was allowed; one that does not run yet may still find it.
+async fn is_unknown_to(client: &Client, pin: &Pin) -> bool {
+    let plugins: Outcome<Vec<Value>> = client.get("/vnfm/v1/plugins").await;
+    let is_it = |shown: &Value| shown["name"] == *pin.name && shown["version"] == *pin.version;
+    plugins.is_ok_and(|plugins| !plugins.iter().any(is_it))
 }
 
 /// In a table, hooks are shown by their names and a problem by its sentence.

@@ -38,6 +38,21 @@ async fn a_library_is_copied_beside_the_others_and_pinned_by_its_hash() {
 }
 
 #[tokio::test]
+async fn a_server_that_looks_elsewhere_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let (library, dir) = (library(folder.path()), folder.path().join("plugins"));
+    let words = ["plugin", "allow", library.to_str().unwrap(), "--dir", dir.to_str().unwrap()];
+    let seen = run(&["-o", "json", "plugin", "inspect", library.to_str().unwrap()], "").await;
+    let seen: Value = serde_json::from_str(&seen.data).unwrap();
+    let known = json!([{"name": seen["name"], "version": seen["version"], "usable": true}]);
+    for (plugins, warned) in [(json!([]), true), (known, false)] {
+        let stub = Stub::new([("GET /vnfm/v1/plugins", ok(&plugins))]).await;
+        let allowed = stub.run(&words).await;
+        assert_eq!((allowed.code, allowed.said.contains("another folder")), (0, warned), "{allowed:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_plugin_is_not_allowed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("lib.so");
