@@ -254,7 +254,7 @@ fn serve(programs: &Path, folder: &Path) -> Result<(Running, String)> {
     Ok((server, url.with_context(|| format!("no address in `{line}`"))?.to_owned()))
 }
 
-/// The id of the network that the simulated cloud has from the beginning.
+/// The id of the network inside the simulated cloud: it has addresses for 65 000 servers.
 async fn network(client: &Client, endpoints: &Value) -> Result<String> {
     let text = |name: &str| endpoints[name].as_str().unwrap_or_default().to_owned();
     let (user, password) = (text("user"), text("password"));
@@ -268,7 +268,7 @@ async fn network(client: &Client, endpoints: &Value) -> Result<String> {
     let login = client.post(format!("{}/auth/tokens", text("authUrl"))).json(&body).send().await?;
     let login = login.error_for_status().context("cannot log in")?;
     let token = login.headers().get("x-subject-token").context("no token")?.clone();
-    let path = format!("{}/v2.0/networks", text("neutron"));
+    let path = format!("{}/v2.0/networks?name=nfv-net", text("neutron"));
     let networks: Value =
         client.get(path).header("x-auth-token", token).send().await?.json().await?;
     Ok(networks["networks"][0]["id"].as_str().context("no network")?.to_owned())

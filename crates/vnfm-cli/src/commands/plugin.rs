@@ -57,7 +57,9 @@ pub(super) async fn run(client: &Client, output: Output, command: Plugin) -> Out
             );
             output.done(&sentence, &serde_json::to_value(&pin).map_err(local)?)?;
             if is_unknown_to(client, &pin).await {
-                tell("warning: the server that runs looks for plugins in another folder; give that one with --dir");
+                tell(
+                    "warning: the server that runs looks for plugins in another folder; give that one with --dir",
+                );
             }
             Ok(())
         }

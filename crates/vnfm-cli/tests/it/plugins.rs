@@ -48,7 +48,11 @@ async fn a_server_that_looks_elsewhere_is_a_warning() {
     for (plugins, warned) in [(json!([]), true), (known, false)] {
         let stub = Stub::new([("GET /vnfm/v1/plugins", ok(&plugins))]).await;
         let allowed = stub.run(&words).await;
-        assert_eq!((allowed.code, allowed.said.contains("another folder")), (0, warned), "{allowed:?}");
+        assert_eq!(
+            (allowed.code, allowed.said.contains("another folder")),
+            (0, warned),
+            "{allowed:?}"
+        );
     }
 }
 

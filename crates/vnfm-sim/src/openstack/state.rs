@@ -147,8 +147,10 @@ impl State {
         let project = state.projects["nfv"].clone();
         state.add_image("nfv-image", "active", "public", &project);
         let [a, b] = block;
-        state.add_seeded_network("provider", true, &format!("127.{a}.{b}.0/24"));
-        state.add_seeded_network("nfv-net", false, "10.88.0.0/24");
+        let provider = [format!("127.{a}.{b}.20"), format!("127.{a}.{b}.250")];
+        state.add_seeded_network("provider", true, &format!("127.{a}.{b}.0/24"), provider);
+        let inside = ["10.88.0.20".into(), "10.88.255.250".into()];
+        state.add_seeded_network("nfv-net", false, "10.88.0.0/16", inside);
         let group = new_id();
         state.put(
             "security_group",
@@ -167,7 +169,7 @@ impl State {
         state
     }
 
-    fn add_seeded_network(&mut self, name: &str, external: bool, cidr: &str) {
+    fn add_seeded_network(&mut self, name: &str, external: bool, cidr: &str, pool: [String; 2]) {
         let project = self.projects["nfv"].clone();
         let network = self.add_network(name, &project, &Map::new());
         self.change(
@@ -175,9 +177,8 @@ impl State {
             &network,
             &json!({ "shared": external, "router:external": external }),
         );
-        let start = cidr.trim_end_matches("0/24");
         let subnet = json!({ "network_id": network, "name": format!("{name}-subnet"), "cidr": cidr,
-            "allocation_pools": [{ "start": format!("{start}20"), "end": format!("{start}250") }] });
+            "allocation_pools": [{ "start": pool[0], "end": pool[1] }] });
         self.add_subnet(&subnet, &project);
     }
 
