@@ -18,14 +18,14 @@ use vnfm_types::{InstantiationState, LcmOperationState, LcmOperationType};
 use crate::plan::{Address, Death, Fault, Plan, Way};
 use crate::process::{Process, Ran};
 use crate::site::Site;
-use crate::vnf::{Facts, TENANT, Target, begin};
+use crate::vnf::{Act, Facts, TENANT, Target, begin};
 use crate::{check, child};
 
 /// A case.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    /// The operation.
-    pub(crate) kind: LcmOperationType,
+    /// What is asked for.
+    pub(crate) act: Act,
     /// What goes wrong while it is first driven.
     pub(crate) first: Option<Plan>,
     /// What goes wrong in the process that takes it up.
@@ -38,8 +38,8 @@ pub(crate) struct Case {
 
 impl Case {
     /// One in which nothing goes wrong.
-    pub(crate) fn calm(kind: LcmOperationType) -> Self {
-        Self { kind, first: None, second: None, way: Way::Retry, death: Death::Dropped }
+    pub(crate) fn calm(act: Act) -> Self {
+        Self { act, first: None, second: None, way: Way::Retry, death: Death::Dropped }
     }
 }
 
@@ -63,13 +63,13 @@ pub(crate) fn play(
         None => site.start()?,
     };
     let before = known(&process, target)?;
-    let mark = check::mark(&process)?;
+    let mark = check::mark(site, &process)?;
     let by_signal = case.death == Death::Signal
         && case.first.as_ref().is_some_and(|plan| plan.fault.ends_the_drive());
     let (met, struck) = match (&case.first, by_signal) {
         (Some(plan), true) => {
             drop(process);
-            let struck = child::killed(site, target, case.kind, plan)?;
+            let struck = child::killed(site, target, case.act, plan)?;
             process = site.start()?;
             (Vec::new(), struck)
         }
@@ -138,7 +138,7 @@ fn first_life(site: &Site, process: &Process, target: &Target, case: &Case) -> R
     }
     let engine = process.engine()?;
     let ran = process.run(async {
-        let op = begin(&engine, site.facts(), target, case.kind).await?;
+        let op = begin(&engine, site.facts(), target, case.act).await?;
         engine.drive(&op).await?;
         anyhow::Ok(())
     })?;
@@ -201,15 +201,15 @@ impl Ending<'_> {
     /// The operation, which is begun where that was lost.
     async fn operation(&self, engine: &Engine) -> Result<String> {
         let mut new = self.new_ones(engine).await?;
-        new.retain(|record| record.op.operation == self.case.kind);
+        new.retain(|record| record.op.operation == self.case.act.kind);
         // The last way on may have begun a second one.
         let is_second = |kind| kind == LcmOperationType::Terminate;
-        let by_us = self.case.way == Way::FailAndTerminate && is_second(self.case.kind);
+        let by_us = self.case.way == Way::FailAndTerminate && is_second(self.case.act.kind);
         ensure!(new.len() < 2 || by_us, "I8: one request has made {} operations", new.len());
         if let Some(first) = new.first() {
             return Ok(first.op.id.clone());
         }
-        let op = begin(engine, self.facts, self.target, self.case.kind).await?;
+        let op = begin(engine, self.facts, self.target, self.case.act).await?;
         engine.drive(&op).await?;
         Ok(op)
     }
@@ -261,13 +261,20 @@ impl Ending<'_> {
         };
         let by_itself = state == RolledBack && record.op.error.is_some();
         ensure!(possible || by_itself, "{:?} ends as {state}", self.case.way);
-        if state == Failed { self.terminated(engine).await } else { Ok(()) }
+        if state == Failed {
+            // Who lives on it goes first.
+            for one in self.target.all().collect::<Vec<_>>().into_iter().rev() {
+                self.terminated(engine, one).await?;
+            }
+        }
+        Ok(())
     }
 
     /// What a failed operation has left goes with a termination.
-    async fn terminated(&self, engine: &Engine) -> Result<()> {
+    async fn terminated(&self, engine: &Engine, target: &Target) -> Result<()> {
+        let terminate = Act::whole(LcmOperationType::Terminate);
         for _ in 0..STOPS {
-            let instance = engine.store().instance(TENANT, &self.target.instance).await?;
+            let instance = engine.store().instance(TENANT, &target.instance).await?;
             if instance.vnf.instantiation_state == InstantiationState::NotInstantiated {
                 return Ok(());
             }
@@ -276,7 +283,7 @@ impl Ending<'_> {
                     engine.retry(TENANT, &op).await?;
                     op
                 }
-                None => begin(engine, self.facts, self.target, LcmOperationType::Terminate).await?,
+                None => begin(engine, self.facts, target, terminate).await?,
             };
             engine.drive(&op).await?;
         }

@@ -6,12 +6,11 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use vnfm_types::LcmOperationType;
 
 use crate::plan::Plan;
 use crate::process::{Process, Ran};
 use crate::site::Site;
-use crate::vnf::{Facts, Target, begin};
+use crate::vnf::{Act, Facts, Target, begin};
 use crate::world::Control;
 
 /// The argument that makes this program a child.
@@ -26,23 +25,18 @@ struct Order {
     control: String,
     facts: Facts,
     target: Target,
-    kind: LcmOperationType,
+    act: Act,
     plan: Plan,
 }
 
 /// Lets a child drive the operation and kills it where `plan` strikes; whether it did.
-pub(crate) fn killed(
-    site: &Site,
-    target: &Target,
-    kind: LcmOperationType,
-    plan: &Plan,
-) -> Result<bool> {
+pub(crate) fn killed(site: &Site, target: &Target, act: Act, plan: &Plan) -> Result<bool> {
     let order = Order {
         data: site.data(),
         control: site.control().url().to_owned(),
         facts: site.facts().clone(),
         target: target.clone(),
-        kind,
+        act,
         plan: plan.clone(),
     };
     let mut child = Command::new(std::env::current_exe()?)
@@ -72,7 +66,7 @@ pub(crate) fn drive() -> Result<()> {
     process.probe().begin(&order.target.instance, Some(order.plan));
     let engine = process.engine()?;
     let ran = process.run(async {
-        let op = begin(&engine, &order.facts, &order.target, order.kind).await?;
+        let op = begin(&engine, &order.facts, &order.target, order.act).await?;
         engine.drive(&op).await?;
         anyhow::Ok(())
     })?;

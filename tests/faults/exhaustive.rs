@@ -8,16 +8,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use vnfm_core::lcm::OPERATIONS;
 use vnfm_types::LcmOperationType;
 
 use crate::case::{Case, Played, play};
 use crate::check;
 use crate::plan::{Address, Death, Dice, Fault, Plan, Way};
-use crate::process::Process;
 use crate::report::{Failure, Report};
-use crate::site::{Site, create, delete};
-use crate::vnf::{TENANT, Target, Vnf};
+use crate::site::{Site, create, delete, host, is_instantiated};
+use crate::vnf::{Act, Vnf};
 
 /// What is to be run.
 #[derive(Debug, Clone)]
@@ -34,24 +32,14 @@ pub(crate) struct Choice {
     pub(crate) share: usize,
     /// How many sites work side by side.
     pub(crate) workers: usize,
+    /// Of what is left to chance only this piece.
+    pub(crate) piece: Option<usize>,
 }
 
-/// The kinds of operation, as an instance lives through them.
-pub(crate) fn kinds() -> Vec<LcmOperationType> {
-    let all = OPERATIONS.iter().map(|operation| operation.kind);
-    let between = |kind: &LcmOperationType| {
-        !matches!(kind, LcmOperationType::Instantiate | LcmOperationType::Terminate)
-    };
-    let mut kinds = vec![LcmOperationType::Instantiate];
-    kinds.extend(all.filter(between));
-    kinds.push(LcmOperationType::Terminate);
-    kinds
-}
+/// A package, and what its instance is asked for.
+pub(crate) type Key = (Vnf, Act);
 
-/// A package, and a kind by its place in [`kinds`].
-pub(crate) type Key = (Vnf, usize);
-
-/// What each operation of each package met.
+/// What each act of each package met.
 pub(crate) type Learnt = BTreeMap<Key, Vec<Address>>;
 
 /// What is left to do.
@@ -62,8 +50,8 @@ impl Queue {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next(&self, vnf: Vnf, kind: usize) -> Option<Case> {
-        self.cases().get_mut(&(vnf, kind))?.pop_front()
+    fn next(&self, vnf: Vnf, act: Act) -> Option<Case> {
+        self.cases().get_mut(&(vnf, act))?.pop_front()
     }
 
     fn left(&self, vnf: Vnf) -> usize {
@@ -76,9 +64,9 @@ impl Queue {
 pub(crate) fn run(choice: &Choice, site: Site, learnt: &Learnt) -> Report {
     let began = Instant::now();
     let queue = Queue(Mutex::new(cases(choice, learnt)));
-    for ((vnf, kind), cases) in queue.cases().iter() {
-        let calls = learnt.get(&(*vnf, *kind)).map_or(0, Vec::len);
-        eprintln!("{} of {vnf:?}: {calls} calls, {} cases", kinds()[*kind], cases.len());
+    for (key, cases) in queue.cases().iter() {
+        let calls = learnt.get(key).map_or(0, Vec::len);
+        eprintln!("{}: {calls} calls, {} cases", told(*key), cases.len());
     }
     let report = Mutex::new(Report::new(choice.seed));
     std::thread::scope(|scope| {
@@ -100,20 +88,15 @@ pub(crate) fn learn() -> Result<(Site, Learnt)> {
     let mut learnt = BTreeMap::new();
     for vnf in Vnf::ALL {
         let process = calm.take().context("no process")?;
-        let target = create(&process, site.facts(), vnf)?;
+        let mut target = create(&process, site.facts(), vnf)?;
         calm = Some(process);
-        for (index, kind) in kinds().into_iter().enumerate() {
-            let played = play(&site, &mut calm, &target, &Case::calm(kind));
-            if let Err(error) = &played
-                && error.to_string().contains(NOT_YET)
-            {
-                eprintln!("{kind} of {vnf:?}: {error}");
-                calm = Some(give_up(site.start()?, &target)?);
-                continue;
-            }
-            let played = played.with_context(|| format!("{kind} of {vnf:?} without any fault"))?;
+        for act in vnf.acts() {
+            host(calm.as_ref().context("no process")?, site.facts(), &mut target, act.carries)?;
+            let key = (vnf, act);
+            let played = play(&site, &mut calm, &target, &Case::calm(act));
+            let played = played.with_context(|| format!("{} without any fault", told(key)))?;
             let [met, _] = played.met;
-            learnt.insert((vnf, index), met);
+            learnt.insert(key, met);
         }
         delete(calm.as_ref().context("no process")?, &target)?;
     }
@@ -121,29 +104,18 @@ pub(crate) fn learn() -> Result<(Site, Learnt)> {
     Ok((site, learnt))
 }
 
-/// What a driver says that does not know the task.
-const NOT_YET: &str = "its driver cannot";
-
-/// Fails what has stopped.
-fn give_up(process: Process, target: &Target) -> Result<Process> {
-    let engine = process.engine()?;
-    process.finish(async {
-        for record in check::operations(&engine, &target.instance).await? {
-            if !record.op.operation_state.is_final() {
-                engine.fail(TENANT, &record.op.id).await?;
-            }
-        }
-        Ok(())
-    })?;
-    Ok(process)
+/// An act, in words.
+fn told((vnf, act): Key) -> String {
+    let on_it = if act.carries { " with VNF-B on it" } else { "" };
+    format!("{act} of {vnf:?}{on_it}")
 }
 
 /// The cases of all addresses.
 fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
     let mut all: BTreeMap<Key, VecDeque<Case>> = BTreeMap::new();
     for (key, addresses) in learnt {
-        let kind = kinds()[key.1];
-        if choice.operation.is_some_and(|only| only != kind) {
+        let (vnf, act) = *key;
+        if choice.operation.is_some_and(|only| only != act.kind) {
             continue;
         }
         for address in addresses {
@@ -153,12 +125,12 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
                 if choice.only.as_ref().is_some_and(|only| !text.contains(only.as_str())) {
                     continue;
                 }
-                let mut dice = Dice::new(choice.seed, &format!("{:?} {kind} {text}", key.0));
+                let mut dice = Dice::new(choice.seed, &format!("{vnf:?} {act} {text}"));
                 let way = *dice.one(&Way::ALL);
                 let signal = choice.all || dice.below(10) == 0;
                 let death = if signal { Death::Signal } else { Death::Dropped };
                 if dice.below(choice.share) == 0 {
-                    let case = Case { kind, first: Some(plan), second: None, way, death };
+                    let case = Case { act, first: Some(plan), second: None, way, death };
                     all.entry(key.to_owned()).or_default().push_back(case);
                 }
             }
@@ -177,28 +149,28 @@ fn work(number: usize, mut site: Option<Site>, queue: &Queue, report: &Mutex<Rep
                 Some(here) => here,
                 None => Site::build()?,
             };
-            let next = |kind| queue.next(vnf, kind);
-            live(&here, vnf, next, |case, played| hear(report, vnf, case, played))?;
+            let next = |act| queue.next(vnf, act);
+            live(&here, vnf, next, |case, played| hear(report, vnf, "", (case, played)))?;
             site = Some(here);
             anyhow::Ok(())
         }));
         match lived {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tell(report, number, &format!("{error:#}")),
-            Err(_) => tell(report, number, "it panicked"),
+            Ok(Err(error)) => tell(report, &format!("worker {number}"), &format!("{error:#}")),
+            Err(_) => tell(report, &format!("worker {number}"), "it panicked"),
         }
     }
 }
 
 /// A failure outside of any case.
-pub(crate) fn tell(report: &Mutex<Report>, number: usize, why: &str) {
+pub(crate) fn tell(report: &Mutex<Report>, whose: &str, why: &str) {
     if why == GIVEN_UP {
         return;
     }
     let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
     report.fail(Failure {
         operation: "site".to_owned(),
-        step: format!("worker {number}"),
+        step: whose.to_owned(),
         fault: String::new(),
         why: why.to_owned(),
     });
@@ -211,63 +183,62 @@ pub(crate) const GIVEN_UP: &str = "the site is given up";
 pub(crate) fn live(
     site: &Site,
     vnf: Vnf,
-    mut next: impl FnMut(usize) -> Option<Case>,
+    mut next: impl FnMut(Act) -> Option<Case>,
     mut hear: impl FnMut(&Case, Result<Played>) -> Result<()>,
 ) -> Result<()> {
     let process = site.start()?;
-    let target = create(&process, site.facts(), vnf)?;
+    let mut target = create(&process, site.facts(), vnf)?;
     let mut calm = Some(process);
-    let kinds = kinds();
-    let last = kinds.len() - 1;
+    let acts = vnf.acts();
+    let (first, last) = (acts[0], acts[acts.len() - 1]);
     let mut is_there = false;
     loop {
         let (case, otherwise) = if is_there {
-            ((1..=last).find_map(&mut next), kinds[last])
+            (acts[1..].iter().copied().find_map(&mut next), last)
         } else {
-            (next(0), kinds[0])
+            (next(first), first)
         };
         let case = case.unwrap_or_else(|| Case::calm(otherwise));
+        let process = calm.as_ref().context("no process")?;
+        host(process, site.facts(), &mut target, case.act.carries)?;
         let played = catch_unwind(AssertUnwindSafe(|| play(site, &mut calm, &target, &case)));
         hear(&case, played.unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))))?;
-        is_there = instantiated(calm.as_ref().context("no process")?, &target)?;
+        is_there = is_instantiated(calm.as_ref().context("no process")?, &target)?;
         if !is_there {
             break;
         }
     }
     let process = calm.context("no process")?;
+    host(&process, site.facts(), &mut target, false)?;
     delete(&process, &target)?;
     drop(process);
     check::pages(&site.data())
 }
 
-fn instantiated(process: &Process, target: &Target) -> Result<bool> {
-    let engine = process.engine()?;
-    process.finish(async {
-        let instance = engine.store().instance(TENANT, &target.instance).await?;
-        Ok(check::is_instantiated(&instance))
-    })
-}
-
+/// What became of a case goes into the report.
 pub(crate) fn hear(
     report: &Mutex<Report>,
     vnf: Vnf,
-    case: &Case,
-    played: Result<Played>,
+    piece: &str,
+    (case, played): (&Case, Result<Played>),
 ) -> Result<()> {
     let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
     match (played, &case.first) {
         (Ok(played), Some(plan)) if !played.struck[0] => {
-            report.miss(&format!("{} of {vnf:?}: {plan}", case.kind));
+            report.miss(&format!("{}: {plan}", told((vnf, case.act))));
         }
         (Ok(_), Some(_)) => report.hold(),
         (Ok(_), None) => {}
         (Err(error), first) => {
-            let fault = first.as_ref().map(ToString::to_string).unwrap_or_default();
+            let plans = [first, &case.second].into_iter().flatten();
+            let mut words: Vec<_> = plans.map(ToString::to_string).collect();
+            words.extend([format!("{:?}", case.way), format!("{:?}", case.death)]);
+            words.extend(Some(piece.to_owned()).filter(|piece| !piece.is_empty()));
             let step = first.as_ref().map(|plan| plan.address.step.clone()).unwrap_or_default();
             report.fail(Failure {
-                operation: format!("{} of {vnf:?}", case.kind),
+                operation: told((vnf, case.act)),
                 step,
-                fault: format!("{fault}, {:?}, {:?}", case.way, case.death),
+                fault: words.join(", "),
                 why: format!("{error:#}"),
             });
             anyhow::bail!(GIVEN_UP);

@@ -59,6 +59,9 @@ struct Arguments {
     /// Only those
     #[arg(long)]
     skip_single: bool,
+    /// Of those only this piece, as a report numbers it
+    #[arg(long, value_name = "N")]
+    piece: Option<usize>,
     /// How many worlds work side by side
     #[arg(long, default_value_t = 2)]
     workers: usize,
@@ -96,19 +99,20 @@ fn run() -> Result<bool> {
         all: arguments.all,
         share: arguments.share.max(1),
         workers: arguments.workers.max(1),
+        piece: arguments.piece,
     };
     let began = Instant::now();
     let (site, learnt) = exhaustive::learn().context("cannot learn what the operations do")?;
     eprintln!("learnt in {:.1} s; seed {}", began.elapsed().as_secs_f64(), choice.seed);
     let mut report = Report::new(choice.seed);
-    if arguments.skip_single {
+    if arguments.skip_single || arguments.piece.is_some() {
         drop(site);
     } else {
         report.add(exhaustive::run(&choice, site, &learnt));
     }
-    if arguments.seconds > 0 {
+    if arguments.seconds > 0 || arguments.piece.is_some() {
         let time = Duration::from_secs(arguments.seconds);
-        report.add(random::run(&choice, time, &learnt));
+        report.add(random::run(&choice, time, &learnt)?);
     }
     println!(
         "{} cases in {:.0} s, {} failed (seed {}; {} calls did not come again)",

@@ -62,6 +62,17 @@ fn told(changes: &[Change]) -> (String, Option<String>) {
     (name.unwrap_or_else(|| "nothing".to_owned()), None)
 }
 
+/// The operation that a transaction is of.
+fn of(fence: Option<&Fence>, changes: &[Change]) -> String {
+    let of = |change: &Change| match change {
+        Change::Journal(row) => Some(row.op_id.clone()),
+        Change::AddOp(record) | Change::PutOp { record, .. } => Some(record.op.id.clone()),
+        _ => None,
+    };
+    let fenced = fence.map(|fence| fence.op_id.clone());
+    fenced.or_else(|| changes.iter().find_map(of)).unwrap_or_default()
+}
+
 #[async_trait]
 impl Store for WatchedStore {
     fn installation_id(&self) -> &str {
@@ -69,11 +80,18 @@ impl Store for WatchedStore {
     }
     async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
         let (name, begins) = told(&changes);
+        for change in &changes {
+            if let Change::AddOp(record) = change {
+                self.probe.own(&record.op.id, &record.op.vnf_instance_id);
+            }
+        }
+        let of = of(fence, &changes);
         if let Some(step) = begins {
-            self.probe.enter(&step);
+            self.probe.enter(&of, &step);
         }
         let call = format!("store {name}");
-        self.probe.through(&call, SLOW, self.inner.write(fence, changes), unavailable).await
+        let work = self.inner.write(fence, changes);
+        self.probe.through((&of, &call), SLOW, work, unavailable).await
     }
     async fn claim(
         &self,
@@ -82,7 +100,8 @@ impl Store for WatchedStore {
         op_id: Option<&str>,
     ) -> Result<Option<Claim>, StoreError> {
         let work = self.inner.claim(owner, lease, op_id);
-        self.probe.through("store claim", SLOW, work, unavailable).await
+        let of = op_id.unwrap_or_default();
+        self.probe.through((of, "store claim"), SLOW, work, unavailable).await
     }
     async fn renew(
         &self,
@@ -93,7 +112,8 @@ impl Store for WatchedStore {
         self.inner.renew(fence, lease).await
     }
     async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
-        self.probe.through("store release", SLOW, self.inner.release(fence), unavailable).await
+        let work = self.inner.release(fence);
+        self.probe.through((&fence.op_id, "store release"), SLOW, work, unavailable).await
     }
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
         let _busy = self.probe.busy();
@@ -157,7 +177,7 @@ impl Store for WatchedStore {
             return Ok(());
         }
         let work = self.inner.append_log(op_id, lines);
-        self.probe.through("store log", SLOW, work, unavailable).await
+        self.probe.through((op_id, "store log"), SLOW, work, unavailable).await
     }
     async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
         let _busy = self.probe.busy();
@@ -199,6 +219,9 @@ impl<H> WatchedHosts<H> {
     }
 }
 
+/// What stands for the one of several instances that has hosts.
+pub(crate) const WITH_HOSTS: &str = "hosts";
+
 /// How long an upload may take.
 const UPLOAD: Duration = Duration::from_mins(10);
 
@@ -214,27 +237,27 @@ impl<H: HostServices> HostServices for WatchedHosts<H> {
         let call = format!("ssh.run {host}: {}", self.probe.without_instance(&line));
         let limit = Duration::from_secs(command.deadline_seconds.into());
         let work = self.inner.ssh_run(target, command);
-        self.probe.through(&call, limit, work, Self::error(target)).await
+        self.probe.through((WITH_HOSTS, &call), limit, work, Self::error(target)).await
     }
 
     async fn ssh_put(&self, target: &SshTarget, file: &RemoteFile) -> Result<(), PortError> {
         let call = format!("ssh.put {}: {}", self.probe.host(&target.server_id), file.path);
         let work = self.inner.ssh_put(target, file);
-        self.probe.through(&call, UPLOAD, work, Self::error(target)).await
+        self.probe.through((WITH_HOSTS, &call), UPLOAD, work, Self::error(target)).await
     }
 
     async fn ssh_wait(&self, target: &SshTarget, deadline_seconds: u32) -> Result<(), PortError> {
         let call = format!("ssh.wait {}", self.probe.host(&target.server_id));
         let limit = Duration::from_secs(deadline_seconds.into());
         let work = self.inner.ssh_wait(target, deadline_seconds);
-        self.probe.through(&call, limit, work, Self::error(target)).await
+        self.probe.through((WITH_HOSTS, &call), limit, work, Self::error(target)).await
     }
 
     async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {
         let limit = Duration::from_secs(request.deadline_seconds.unwrap_or(60).into());
         let error = |why: &str| PortError::new(&TOLD_TO, "send a hook's request", why);
         let call = format!("ssh.http {}", request.method);
-        self.probe.through(&call, limit, self.inner.http(request), error).await
+        self.probe.through((WITH_HOSTS, &call), limit, self.inner.http(request), error).await
     }
 }
 
@@ -281,6 +304,7 @@ impl MgmtDriver for WatchedHook {
         let call = format!("hook {}", request.hook);
         let error = |why: &str| PortError::new(&TOLD_TO, "run a hook", why);
         // Its own calls are counted; the hook itself waits for them and is not in flight.
-        self.probe.around(&call, FOREVER, self.inner.call(request, host), error).await
+        let of = request.instance.id.clone();
+        self.probe.around((&of, &call), FOREVER, self.inner.call(request, host), error).await
     }
 }

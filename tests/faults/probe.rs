@@ -37,11 +37,18 @@ pub(crate) struct Chance {
 #[derive(Default)]
 struct Inner {
     instance: String,
-    step: String,
+    /// Where several instances work at once: what each is called.
+    names: HashMap<String, String>,
+    /// Whose an operation is, of those.
+    owners: HashMap<String, String>,
+    /// Where each is; without a name where there is one.
+    steps: HashMap<String, String>,
+    last: String,
     counts: HashMap<(String, String), u32>,
     met: Vec<Address>,
     plan: Option<Plan>,
     chance: Option<Chance>,
+    by_chance: Vec<String>,
     learning: bool,
     calls_seen: usize,
     armed: bool,
@@ -53,7 +60,24 @@ struct Inner {
 
 impl Inner {
     fn new() -> Self {
-        Self { step: "accept".to_owned(), ..Self::default() }
+        Self { last: BEFORE.to_owned(), ..Self::default() }
+    }
+}
+
+/// Where an operation is before its first step.
+const BEFORE: &str = "accept";
+
+impl Inner {
+    /// The name of an instance, or of that of an operation; empty where there is one.
+    fn who(&self, of: &str) -> String {
+        self.owners.get(of).or_else(|| self.names.get(of)).cloned().unwrap_or_default()
+    }
+
+    /// The step of the address of what one of them does.
+    fn place(&self, of: &str) -> String {
+        let who = self.who(of);
+        let step = self.steps.get(&who).map_or(BEFORE, String::as_str);
+        if who.is_empty() { step.to_owned() } else { format!("{who}: {step}") }
     }
 }
 
@@ -79,6 +103,19 @@ impl Probe {
         *self.inner() = Inner { instance, plan, ..Inner::new() };
     }
 
+    /// From now on it counts for each of these instances, by id and name, and strikes by chance.
+    pub(crate) fn watch(&self, names: HashMap<String, String>, chance: Option<Chance>) {
+        *self.inner() = Inner { names, chance, ..Inner::new() };
+    }
+
+    /// An operation of an instance is there.
+    pub(crate) fn own(&self, op: &str, instance: &str) {
+        let mut inner = self.inner();
+        if let Some(name) = inner.names.get(instance).cloned() {
+            inner.owners.insert(op.to_owned(), name);
+        }
+    }
+
     /// From now on it writes down what it meets, the calls on the wire too.
     pub(crate) fn learn(&self) -> anyhow::Result<()> {
         let seen = self.control.calls_until_now()?;
@@ -87,15 +124,15 @@ impl Probe {
         Ok(())
     }
 
-    /// From now on calls are struck by chance.
-    pub(crate) fn by_chance(&self, chance: Option<Chance>) {
-        self.inner().chance = chance;
-    }
-
     /// What it has met.
     pub(crate) fn met(&self) -> Vec<Address> {
         self.collect_wire();
         self.inner().met.clone()
+    }
+
+    /// What it has struck by chance.
+    pub(crate) fn struck_by_chance(&self) -> Vec<String> {
+        self.inner().by_chance.clone()
     }
 
     /// Whether the plan was carried out.
@@ -122,14 +159,16 @@ impl Probe {
 
     /// Where the operation is.
     pub(crate) fn step(&self) -> String {
-        self.inner().step.clone()
+        self.inner().last.clone()
     }
 
-    /// A step begins.
-    pub(crate) fn enter(&self, step: &str) {
+    /// A step of an operation begins.
+    pub(crate) fn enter(&self, op: &str, step: &str) {
         self.collect_wire();
         let mut inner = self.inner();
-        step.clone_into(&mut inner.step);
+        let who = inner.who(op);
+        inner.steps.insert(who, step.to_owned());
+        step.clone_into(&mut inner.last);
         let due = inner
             .plan
             .as_ref()
@@ -173,10 +212,10 @@ impl Probe {
         InFlight(self.clone())
     }
 
-    /// Passes a call on, unless it is struck. `limit` is how long it may take.
+    /// Passes a call on, unless it is struck. It is of an operation or an instance, and may take as long as `limit`.
     pub(crate) async fn through<T, E>(
         &self,
-        call: &str,
+        (of, call): (&str, &str),
         limit: Duration,
         work: impl Future<Output = Result<T, E>>,
         error: impl Fn(&str) -> E,
@@ -185,18 +224,18 @@ impl Probe {
             let _busy = self.busy();
             work.await
         };
-        self.around(call, limit, work, error).await
+        self.around((of, call), limit, work, error).await
     }
 
     /// The same for what itself makes calls that are counted.
     pub(crate) async fn around<T, E>(
         &self,
-        call: &str,
+        (of, call): (&str, &str),
         limit: Duration,
         work: impl Future<Output = Result<T, E>>,
         error: impl Fn(&str) -> E,
     ) -> Result<T, E> {
-        let Some((fault, after)) = self.meet(call) else { return work.await };
+        let Some((fault, after)) = self.meet(of, call) else { return work.await };
         match fault {
             Fault::ErrorBefore => Err(error("told to fail before its effect")),
             Fault::ErrorAfter => {
@@ -223,15 +262,19 @@ impl Probe {
     }
 
     /// Counts a call; what goes wrong with it, and whether after its effect.
-    fn meet(&self, call: &str) -> Option<(Fault, bool)> {
+    fn meet(&self, of: &str, call: &str) -> Option<(Fault, bool)> {
         let mut inner = self.inner();
-        let (step, call) = (inner.step.clone(), call.to_owned());
+        let (step, call) = (inner.place(of), call.to_owned());
         let nth = count(&mut inner.counts, &step, &call);
         let address = Address { step, call, subject: None, nth };
         let planned = inner.plan.as_ref().filter(|plan| plan.address == address);
         let fault = planned.map(|plan| plan.fault).filter(|_| !inner.struck);
         inner.struck |= fault.is_some();
-        let fault = fault.or_else(|| inner.chance.and_then(|chance| by_chance(chance, &address)));
+        let chance = inner.chance.and_then(|chance| by_chance(chance, &address));
+        if let Some(fault) = chance {
+            inner.by_chance.push(format!("{fault:?} at {address}"));
+        }
+        let fault = fault.or(chance);
         inner.met.push(address);
         let after = match fault? {
             Fault::KilledAfter => true,
@@ -241,14 +284,17 @@ impl Probe {
         Some((fault?, after))
     }
 
-    /// A text in which `{id}` stands for the instance.
+    /// A text in which `{id}` stands for the instance; the name of one of several for itself.
     pub(crate) fn without_instance(&self, text: &str) -> String {
         let inner = self.inner();
-        if inner.instance.is_empty() {
-            text.to_owned()
-        } else {
-            text.replace(&inner.instance, "{id}")
+        let mut text = text.to_owned();
+        if !inner.instance.is_empty() {
+            text = text.replace(&inner.instance, "{id}");
         }
+        for (id, name) in &inner.names {
+            text = text.replace(id, name);
+        }
+        text
     }
 
     /// The name of the server behind an id, as the books have it.
@@ -286,7 +332,7 @@ impl Probe {
                 continue;
             }
             let subject = stable(&word("subject").replace(&inner.instance, "{id}"));
-            let (step, call) = (inner.step.clone(), word("call").to_owned());
+            let (step, call) = (inner.place(""), word("call").to_owned());
             // The world counts by name where there is no subject: all of them.
             let of_name = count(&mut inner.counts, &step, &call);
             let nth = match &subject {

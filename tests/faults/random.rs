@@ -1,16 +1,18 @@
-//! Faults in pairs, and by chance while several instances work at once; all of it comes again with its seed.
+//! Faults in pairs, and by chance while several instances work at once.
 //!
 //! ```text
 //! a pair     the second fault strikes the process that mends what the first one did: on its way forward, or back
 //! a crowd    VNF-A, VNF-Bs beside it and on it: operations begin as chance has it, calls fail, processes die,
 //!            ways on are taken; then all is brought to an end and checked, and all of it goes
 //! ```
+//! A piece of this work depends on the seed and its own number alone, and is run again by them.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vnfm_core::Engine;
 use vnfm_core::Why;
@@ -19,14 +21,15 @@ use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp};
 use vnfm_types::LcmOperationType;
 
 use crate::case::Case;
-use crate::check::{self, Expected};
-use crate::exhaustive::{Choice, GIVEN_UP, Key, Learnt, hear, kinds, live, tell};
+use crate::check::{self, Expected, Extent};
+use crate::exhaustive::{Choice, GIVEN_UP, Key, Learnt, hear, live, tell};
 use crate::plan::{Address, Death, Dice, Fault, Plan, Way};
+use crate::ports::WITH_HOSTS;
 use crate::probe::Chance;
 use crate::process::{Process, Ran};
 use crate::report::{Failure, Report};
 use crate::site::{Site, create, delete};
-use crate::vnf::{TENANT, Target, Vnf, begin};
+use crate::vnf::{Act, Facts, TENANT, Target, Vnf, begin};
 
 /// Of so many pieces of work one is a crowd; the others are lives in pairs.
 const CROWDS: usize = 4;
@@ -35,134 +38,176 @@ const ROUNDS: usize = 6;
 /// How many of a thousand calls of a crowd are struck.
 const STRUCK: usize = 12;
 
-/// What processes met that mended something, by package, kind and way.
-struct Pool(Mutex<BTreeMap<(Key, bool), Vec<Address>>>);
+/// What there is to strike, forward and back.
+struct Known<'a> {
+    forward: &'a Learnt,
+    back: Learnt,
+}
 
-impl Pool {
-    fn known(&self) -> MutexGuard<'_, BTreeMap<(Key, bool), Vec<Address>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Somewhere on the way forward or, once it is known, back.
+impl Known<'_> {
+    /// Somewhere on the way forward or, where there is one, back.
     fn one(&self, key: Key, back: bool, dice: &mut Dice) -> Option<Address> {
-        let known = self.known();
-        let all = known.get(&(key, back)).filter(|all| !all.is_empty());
-        let all = all.or_else(|| known.get(&(key, false)))?;
-        Some(dice.one(all).clone())
-    }
-
-    fn add(&self, key: Key, back: bool, met: Vec<Address>) {
-        let mut known = self.known();
-        let all = known.entry((key, back)).or_default();
-        for address in met {
-            if !all.contains(&address) {
-                all.push(address);
-            }
-        }
+        let back = self.back.get(&key).filter(|all| back && !all.is_empty());
+        Some(dice.one(back.or_else(|| self.forward.get(&key))?).clone())
     }
 }
 
-/// Works for `time`.
-pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Report {
-    let began = Instant::now();
-    let pool = Pool(Mutex::default());
-    for (key, addresses) in learnt {
-        pool.add(*key, false, addresses.clone());
+/// Lets each act of each package fail at its end and go back; what it meets on its way.
+fn ways_back(site: &Site, learnt: &Learnt) -> Result<Learnt> {
+    let mut found = Learnt::new();
+    for vnf in Vnf::ALL {
+        let mut asked = BTreeSet::new();
+        let next = |act: Act| {
+            let all = learnt.get(&(vnf, act)).filter(|_| asked.insert(act))?;
+            let last = all.iter().rev().find(|address| !address.call.starts_with("store "))?;
+            let first = Plan { address: last.clone(), fault: Fault::NoAnswer };
+            let nowhere = Address { step: "nowhere".to_owned(), ..last.clone() };
+            let second = Plan { address: nowhere, fault: Fault::ErrorBefore };
+            let (first, second) = (Some(first), Some(second));
+            Some(Case { act, first, second, way: Way::Rollback, death: Death::Dropped })
+        };
+        live(site, vnf, next, |case, played| {
+            let met = played?.met.into_iter().next_back().unwrap_or_default();
+            let is_back = |address: &Address| address.step.starts_with("undo ");
+            found.insert((vnf, case.act), met.into_iter().filter(is_back).collect());
+            Ok(())
+        })?;
     }
+    Ok(found)
+}
+
+/// Works for `time`, or on the one piece that was chosen.
+pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Result<Report> {
+    let began = Instant::now();
+    let site = Site::build()?;
+    let back = ways_back(&site, learnt).context("cannot learn the ways back")?;
+    let calls: usize = back.values().map(Vec::len).sum();
+    eprintln!("{calls} calls on ways back");
+    let known = Known { forward: learnt, back };
     let report = Mutex::new(Report::new(choice.seed));
+    let number = AtomicUsize::new(choice.piece.unwrap_or(0));
+    let workers = if choice.piece.is_some() { 1 } else { choice.workers };
     std::thread::scope(|scope| {
-        for number in 0..choice.workers {
-            let (pool, report) = (&pool, &report);
+        let mut site = Some(site);
+        for _ in 0..workers {
+            let (known, report, number, mut site) = (&known, &report, &number, site.take());
             scope.spawn(move || {
-                let mut site = None;
-                for round in 0.. {
-                    if began.elapsed() >= time {
+                loop {
+                    let number = number.fetch_add(1, Ordering::Relaxed);
+                    let is_over = match choice.piece {
+                        Some(chosen) => number > chosen,
+                        None => began.elapsed() >= time,
+                    };
+                    if is_over {
                         return;
                     }
-                    let dice = Dice::new(choice.seed, &format!("worker {number} round {round}"));
-                    piece(&mut site, dice, pool, (number, report));
+                    let piece = Piece { seed: choice.seed, number, known, report };
+                    piece.play(&mut site);
                 }
             });
         }
     });
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.seconds = began.elapsed().as_secs_f64();
-    report
+    Ok(report)
 }
 
-/// One piece of work; its site survives it if all went well.
-fn piece(
-    site: &mut Option<Site>,
-    mut dice: Dice,
-    pool: &Pool,
-    (number, report): (usize, &Mutex<Report>),
-) {
-    let worked = catch_unwind(AssertUnwindSafe(|| {
-        let here = match site.take() {
-            Some(here) => here,
-            None => Site::build()?,
-        };
-        if dice.below(CROWDS) == 0 {
-            crowded(&here, &mut dice, report)?;
-        } else {
-            in_pairs(&here, &mut dice, pool, report)?;
+/// One piece of work.
+struct Piece<'a> {
+    seed: u64,
+    number: usize,
+    known: &'a Known<'a>,
+    report: &'a Mutex<Report>,
+}
+
+impl Piece<'_> {
+    /// Its site survives it if all went well.
+    fn play(&self, site: &mut Option<Site>) {
+        let mut dice = Dice::new(self.seed, &format!("piece {}", self.number));
+        let worked = catch_unwind(AssertUnwindSafe(|| {
+            let here = match site.take() {
+                Some(here) => here,
+                None => Site::build()?,
+            };
+            if dice.below(CROWDS) == 0 {
+                self.crowd(&here, &mut dice)?;
+            } else {
+                self.pairs(&here, &mut dice)?;
+            }
+            *site = Some(here);
+            anyhow::Ok(())
+        }));
+        match worked {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tell(self.report, &self.name(), &format!("{error:#}")),
+            Err(_) => tell(self.report, &self.name(), "it panicked"),
         }
-        *site = Some(here);
-        anyhow::Ok(())
-    }));
-    match worked {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tell(report, number, &format!("{error:#}")),
-        Err(_) => tell(report, number, "it panicked"),
     }
-}
 
-/// One instance lives with two faults in each of its operations.
-fn in_pairs(site: &Site, dice: &mut Dice, pool: &Pool, report: &Mutex<Report>) -> Result<()> {
-    let vnf = if dice.below(3) == 0 { Vnf::A } else { Vnf::B };
-    let mut done = vec![false; kinds().len()];
-    let next = |kind: usize| {
-        if std::mem::replace(&mut done[kind], true) {
-            return None;
-        }
-        let way = *dice.one(&Way::ALL);
-        let back = way == Way::Rollback && dice.below(4) > 0;
-        let first = pool.one((vnf, kind), false, dice)?;
-        let second = pool.one((vnf, kind), back, dice)?;
-        let mut plan = |address| Plan { address, fault: *dice.one(&Fault::ALL) };
-        let (first, second) = (Some(plan(first)), Some(plan(second)));
-        Some(Case { kind: kinds()[kind], first, second, way, death: Death::Dropped })
-    };
-    live(site, vnf, next, |case, played| {
-        if let Ok(played) = &played {
-            let kind = kinds().iter().position(|kind| *kind == case.kind).unwrap_or_default();
-            let of_way_back = |address: &&Address| address.step.starts_with("undo ");
-            let back = played.met[1].iter().filter(of_way_back).cloned().collect();
-            pool.add((vnf, kind), true, back);
-        }
-        hear(report, vnf, case, played)
-    })
-}
+    /// As `--piece` takes it.
+    fn name(&self) -> String {
+        format!("piece {}", self.number)
+    }
 
-/// Several instances at once.
-fn crowded(site: &Site, dice: &mut Dice, report: &Mutex<Report>) -> Result<()> {
-    let seed = u64::try_from(dice.below(usize::MAX))?;
-    let mut crowd = Crowd::gather(site, seed)?;
-    let outcome = crowd.play(dice).and_then(|()| crowd.leave());
-    let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
-    match outcome {
-        Ok(()) => {
-            report.hold();
-            Ok(())
+    /// One instance lives with two faults in each of its operations.
+    fn pairs(&self, site: &Site, dice: &mut Dice) -> Result<()> {
+        let vnf = if dice.below(3) == 0 { Vnf::A } else { Vnf::B };
+        let mut done = BTreeSet::new();
+        let next = |act: Act| {
+            let key = (vnf, act);
+            if !done.insert(act) {
+                return None;
+            }
+            let way = *dice.one(&Way::ALL);
+            let back = way == Way::Rollback && dice.below(4) > 0;
+            let first = self.known.one(key, false, dice)?;
+            let second = self.known.one(key, back, dice)?;
+            let mut plan = |address| Plan { address, fault: *dice.one(&Fault::ALL) };
+            let (first, second) = (Some(plan(first)), Some(plan(second)));
+            Some(Case { act, first, second, way, death: Death::Dropped })
+        };
+        live(site, vnf, next, |case, played| {
+            if let (Ok(played), Some(first), Some(second)) = (&played, &case.first, &case.second) {
+                let [one, other] = played.struck;
+                self.trace(&format!(
+                    "{} {first} {one}; {second} {other}; {:?}",
+                    case.act, case.way
+                ));
+            }
+            hear(self.report, vnf, &self.name(), (case, played))
+        })
+    }
+
+    /// Several instances at once.
+    fn crowd(&self, site: &Site, dice: &mut Dice) -> Result<()> {
+        let seed = u64::try_from(dice.below(usize::MAX))?;
+        let mut crowd = Crowd::gather(site, seed)?;
+        let outcome = crowd.play().and_then(|()| crowd.leave());
+        for what in &crowd.did {
+            self.trace(what);
         }
-        Err(error) => {
-            report.fail(Failure {
-                operation: "crowd".to_owned(),
-                step: crowd.did.join("; "),
-                fault: format!("by chance, {seed}"),
-                why: format!("{error:#}"),
-            });
-            bail!(GIVEN_UP)
+        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        match outcome {
+            Ok(()) => {
+                report.hold();
+                Ok(())
+            }
+            Err(error) => {
+                report.fail(Failure {
+                    operation: "crowd".to_owned(),
+                    step: crowd.did.join("; "),
+                    fault: format!("by chance, {}", self.name()),
+                    why: format!("{error:#}"),
+                });
+                bail!(GIVEN_UP)
+            }
+        }
+    }
+
+    /// What happens, for those who want to see it.
+    fn trace(&self, what: &str) {
+        if std::env::var_os("VNFM_FAULTS_TRACE").is_some() {
+            eprintln!("{}: {what}", self.name());
         }
     }
 }
@@ -171,19 +216,33 @@ fn crowded(site: &Site, dice: &mut Dice, report: &Mutex<Report>) -> Result<()> {
 struct Crowd<'a> {
     site: &'a Site,
     process: Option<Process>,
-    members: Vec<Target>,
+    members: Vec<Member>,
     seed: u64,
     mark: check::Mark,
     did: Vec<String>,
 }
 
+/// One of them.
+#[derive(Debug, Clone)]
+struct Member {
+    name: &'static str,
+    target: Target,
+    /// What it lives on may have been healed since its record was written.
+    moved: bool,
+}
+
+/// Who is in a crowd.
+const MEMBERS: [(&str, Vnf); 4] = [("a", Vnf::A), ("b1", Vnf::B), ("b2", Vnf::B), ("b3", Vnf::B)];
+
 impl<'a> Crowd<'a> {
     fn gather(site: &'a Site, seed: u64) -> Result<Self> {
         let process = site.start()?;
-        let members = [Vnf::A, Vnf::B, Vnf::B, Vnf::B];
-        let members: Result<Vec<_>> =
-            members.into_iter().map(|vnf| create(&process, site.facts(), vnf)).collect();
-        let mark = check::mark(&process)?;
+        let made = MEMBERS.map(|(name, vnf)| {
+            let target = create(&process, site.facts(), vnf)?;
+            Ok(Member { name, target, moved: false })
+        });
+        let members: Result<Vec<_>> = made.into_iter().collect();
+        let mark = check::mark(site, &process)?;
         let (process, did) = (Some(process), Vec::new());
         Ok(Self { site, process, members: members?, seed, mark, did })
     }
@@ -196,17 +255,21 @@ impl<'a> Crowd<'a> {
     }
 
     /// Chance has its way, then all is brought to an end and checked.
-    fn play(&mut self, dice: &mut Dice) -> Result<()> {
+    fn play(&mut self) -> Result<()> {
         for round in 0..ROUNDS {
-            self.disturb(dice)?;
-            let chance = Chance { seed: self.seed ^ round as u64, per_mille: STRUCK };
-            self.round(dice, Some(chance))?;
+            self.disturb(round)?;
+            self.round(round)?;
         }
         self.settle()
     }
 
+    /// What decides about one matter; it does not depend on what others did.
+    fn dice(&self, round: usize, matter: &str) -> Dice {
+        Dice::new(self.seed, &format!("round {round} {matter}"))
+    }
+
     /// Some calls on the wire go wrong.
-    fn disturb(&self, dice: &mut Dice) -> Result<()> {
+    fn disturb(&self, round: usize) -> Result<()> {
         const CALLS: [&str; 6] = [
             "heat.*",
             "kubernetes.apply",
@@ -216,6 +279,7 @@ impl<'a> Crowd<'a> {
             "kubernetes.watch",
         ];
         let faults = [json!({"status": 503}), json!({"drop": "before"}), json!({"drop": "after"})];
+        let mut dice = self.dice(round, "the wire");
         for _ in 0..dice.below(3) {
             let (call, nth) = (*dice.one(&CALLS), dice.below(20) + 1);
             let fault = dice.one(&faults).clone();
@@ -225,24 +289,38 @@ impl<'a> Crowd<'a> {
     }
 
     /// Operations begin, ways on are taken, and what is to be driven is driven, side by side.
-    fn round(&mut self, dice: &mut Dice, chance: Option<Chance>) -> Result<()> {
+    fn round(&mut self, round: usize) -> Result<()> {
         let facts = self.site.facts();
         let mut members = self.members.clone();
+        let dice: Vec<_> = members.iter().map(|member| self.dice(round, member.name)).collect();
+        let chance = Chance { seed: self.seed ^ round as u64, per_mille: STRUCK };
         let process = self.process()?;
-        process.probe().begin("", None);
-        process.probe().by_chance(chance);
+        let names = members.iter().map(|one| (one.target.instance.clone(), one.name.to_owned()));
+        process.probe().watch(names.collect(), Some(chance));
+        let probe = process.probe().clone();
+        probe.own(WITH_HOSTS, &members[0].target.instance);
         let engine = process.engine()?;
         let (mut did, mut broken) = (Vec::new(), None);
         let ran = process.run(async {
-            for target in &mut members {
-                match move_on(&engine, facts, target, dice).await {
+            let mut moved = false;
+            for (member, mut dice) in members.iter_mut().zip(dice) {
+                let instance = engine.store().instance(TENANT, &member.target.instance).await?;
+                if let Some(op) = &instance.active_op {
+                    probe.own(op, &member.target.instance);
+                    moved |= member.name == "a";
+                }
+                let what = move_on(&engine, facts, member, &mut dice).await;
+                match what {
                     Ok(what) => did.push(what),
                     Err(error) if error.is::<Doubled>() => broken = Some(error),
-                    Err(error) => did.push(format!("{error:#}")),
+                    Err(error) => did.push(format!("{} {error:#}", member.name)),
                 }
+                moved |= did.last().is_some_and(|what| what == HEAL_OF_A);
+                member.moved |= moved;
             }
             engine.resume_all().await
         })?;
+        did.extend(probe.struck_by_chance());
         if let Some(broken) = broken {
             return Err(broken);
         }
@@ -268,7 +346,7 @@ impl<'a> Crowd<'a> {
             let (mut instances, mut all) = (Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
                 engine.resume_all().await?;
-                for target in &members {
+                for Member { target, .. } in &members {
                     for record in check::operations(&engine, &target.instance).await? {
                         if record.op.operation_state == FailedTemp {
                             engine.retry(TENANT, &record.op.id).await?;
@@ -276,20 +354,24 @@ impl<'a> Crowd<'a> {
                     }
                 }
             }
-            for target in &members {
+            for Member { target, moved, .. } in &members {
                 let instance = engine.store().instance(TENANT, &target.instance).await?;
                 let ops = check::operations(&engine, &target.instance).await?;
                 check::one_at_a_time(&instance, &ops)?;
                 let last = ops.iter().max_by_key(|record| record.op.start_time);
-                let is_whole = last.is_none_or(|last| last.op.operation_state != Failed);
-                instances.push((target.vnf, instance, is_whole));
+                let extent = match last {
+                    Some(last) if last.op.operation_state == Failed => Extent::Part,
+                    _ if *moved => Extent::Moved,
+                    _ => Extent::Exact,
+                };
+                instances.push((target.vnf, instance, extent));
                 all.extend(ops);
             }
             check::outbox(&engine, &all, mark).await?;
             let (orphans, silent) = engine.orphans(TENANT).await?;
             ensure!(orphans.is_empty(), "I2: {orphans:?}");
             // A termination that was failed half-way leaves a VIM behind that nobody is at any more.
-            let all_whole = instances.iter().all(|(_, _, is_whole)| *is_whole);
+            let all_whole = instances.iter().all(|(_, _, extent)| *extent != Extent::Part);
             ensure!(silent.is_empty() || !all_whole, "I5: {silent:?}");
             Ok(instances)
         })?;
@@ -297,7 +379,7 @@ impl<'a> Crowd<'a> {
         let mut expected: Vec<_> = instances
             .iter()
             .filter(|(_, instance, _)| check::is_instantiated(instance))
-            .map(|(vnf, instance, is_whole)| Expected { vnf: *vnf, instance, is_whole: *is_whole })
+            .map(|(vnf, instance, extent)| Expected { vnf: *vnf, instance, extent: *extent })
             .collect();
         expected.sort_by_key(|one| std::cmp::Reverse(one.vnf));
         check::exist(&site.ours()?, &expected, process)?;
@@ -310,13 +392,13 @@ impl<'a> Crowd<'a> {
     fn leave(&mut self) -> Result<()> {
         let (site, members) = (self.site, self.members.clone());
         let process = self.process()?;
-        for target in members.iter().rev() {
+        for Member { target, .. } in members.iter().rev() {
             let engine = process.engine()?;
             process.finish(async {
                 let instance = engine.store().instance(TENANT, &target.instance).await?;
                 if check::is_instantiated(&instance) {
-                    let kind = LcmOperationType::Terminate;
-                    let op = begin(&engine, site.facts(), target, kind).await?;
+                    let act = Act::whole(LcmOperationType::Terminate);
+                    let op = begin(&engine, site.facts(), target, act).await?;
                     engine.drive(&op).await?;
                     let end = engine.store().op(TENANT, &op).await?.op;
                     ensure!(end.operation_state == Completed, "I7: {:?}", end.error);
@@ -337,21 +419,23 @@ impl<'a> Crowd<'a> {
 #[error("I8: `{0}` and `{1}` were accepted for one instance")]
 struct Doubled(String, String);
 
+/// What is said when VNF-A is healed.
+const HEAL_OF_A: &str = "a HEAL one VNFC";
+
 /// What one instance does next, in a word; chance decides.
 async fn move_on(
     engine: &Engine,
-    facts: &crate::vnf::Facts,
-    target: &mut Target,
+    facts: &Facts,
+    Member { name, target, moved }: &mut Member,
     dice: &mut Dice,
 ) -> Result<String> {
     let instance = engine.store().instance(TENANT, &target.instance).await?;
-    let name = format!("{:?} {}", target.vnf, &target.instance[..4]);
+    let (is_idle, way) = (dice.below(3) == 0, *dice.one(&Way::ALL));
     if let Some(op) = &instance.active_op {
         let state = engine.store().op(TENANT, op).await?.op.operation_state;
         if state != FailedTemp {
             return Ok(String::new());
         }
-        let way = *dice.one(&Way::ALL);
         match way {
             Way::Retry => engine.retry(TENANT, op).await?,
             Way::Rollback => engine.rollback(TENANT, op).await?,
@@ -359,33 +443,41 @@ async fn move_on(
         }
         return Ok(format!("{name} {way:?}"));
     }
-    if dice.below(3) == 0 {
+    if is_idle {
         return Ok(String::new());
     }
-    let is_there = check::is_instantiated(&instance);
-    let kind = if is_there { LcmOperationType::Terminate } else { LcmOperationType::Instantiate };
-    if !is_there && target.vnf == Vnf::B {
+    let act = next_act(target.vnf, check::is_instantiated(&instance), dice);
+    if act.kind == LcmOperationType::Instantiate && target.vnf == Vnf::B {
         target.vim = somewhere(engine, facts, dice).await?;
+        *moved = false;
     }
-    match begin(engine, facts, target, kind).await {
-        Ok(first) => match begin(engine, facts, target, kind).await {
+    match begin(engine, facts, target, act).await {
+        Ok(first) => match begin(engine, facts, target, act).await {
             Ok(second) => Err(Doubled(first, second).into()),
-            Err(_) => Ok(format!("{name} {kind}")),
+            Err(_) => Ok(format!("{name} {act}")),
         },
         // Something lives on it, or it is going away.
         Err(refusal) if matches!(refusal.why, Why::Conflict | Why::Unprocessable) => {
-            Ok(format!("{name} {kind} refused"))
+            Ok(format!("{name} {act} refused"))
         }
         Err(refusal) => Err(refusal.into()),
     }
 }
 
+/// What an instance that is there, or is not, may be asked for while others live on it.
+fn next_act(vnf: Vnf, is_there: bool, dice: &mut Dice) -> Act {
+    let acts = vnf.acts();
+    if !is_there {
+        return acts[0];
+    }
+    // Healing all of VNF-A is refused by its cluster as long as somebody lives there.
+    let fits = |act: &&Act| vnf == Vnf::B || act.one || act.kind != LcmOperationType::Heal;
+    let later: Vec<_> = acts[1..].iter().filter(fits).copied().collect();
+    *dice.one(&later)
+}
+
 /// A cluster for VNF-B: the one that was there, or one that VNF-A has made.
-async fn somewhere(
-    engine: &Engine,
-    facts: &crate::vnf::Facts,
-    dice: &mut Dice,
-) -> Result<String, StoreError> {
+async fn somewhere(engine: &Engine, facts: &Facts, dice: &mut Dice) -> Result<String, StoreError> {
     let vims = engine.store().vims(TENANT).await?;
     let made = vims.into_iter().find(|record| record.vim.registered_by.is_some());
     Ok(match made {

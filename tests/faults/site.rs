@@ -3,6 +3,7 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -12,8 +13,9 @@ use vnfm_store::PackageDir;
 use vnfm_tests::sources::root;
 use vnfm_types::{LcmOperationState, LcmOperationType, VimConnectionInfo};
 
+use crate::check;
 use crate::process::Process;
-use crate::vnf::{Facts, TENANT, Target, Vnf, begin};
+use crate::vnf::{Act, Facts, TENANT, Target, Vnf, begin};
 use crate::world::{Control, World};
 
 /// The password of the cloud's user; found nowhere afterwards.
@@ -25,6 +27,7 @@ pub(crate) struct Site {
     folder: TempDir,
     facts: Facts,
     baseline: BTreeMap<(String, String), Value>,
+    told: Cell<u64>,
 }
 
 impl Site {
@@ -45,7 +48,7 @@ impl Site {
         drop(process);
         let baseline = stock(world.control())?;
         ensure!(baseline.len() > 8, "the other installation has made too little");
-        Ok(Self { world, folder, facts, baseline })
+        Ok(Self { world, folder, facts, baseline, told: Cell::new(0) })
     }
 
     /// Our data folder.
@@ -61,6 +64,11 @@ impl Site {
     /// What requests need to know.
     pub(crate) fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// How much of the outbox was seen.
+    pub(crate) fn told(&self) -> &Cell<u64> {
+        &self.told
     }
 
     /// A process on our data.
@@ -162,7 +170,41 @@ pub(crate) fn create(process: &Process, facts: &Facts, vnf: Vnf) -> Result<Targe
     let made = process
         .finish(async { Ok(engine.create(TENANT, vnf.create(facts)).await?.vnf.id) })
         .context("cannot create an instance")?;
-    Ok(Target { vnf, instance: made, vim: vnf.vim(facts).to_owned() })
+    Ok(Target { vnf, instance: made, vim: vnf.vim(facts).to_owned(), guest: None })
+}
+
+/// Lets a VNF-B live on the instance, or nobody.
+pub(crate) fn host(process: &Process, facts: &Facts, on: &mut Target, wanted: bool) -> Result<()> {
+    if let Some(guest) = on.guest.take() {
+        let is_there = is_instantiated(process, &guest)?;
+        if is_there && wanted {
+            on.guest = Some(guest);
+        } else {
+            if is_there {
+                perform(process, facts, &guest, LcmOperationType::Terminate)?;
+            }
+            delete(process, &guest)?;
+        }
+    }
+    if wanted && on.guest.is_none() {
+        let engine = process.engine()?;
+        let vims = process.finish(async { Ok(engine.vims(TENANT).await?) })?;
+        let its = vims.into_iter().find(|vim| vim.registered_by.as_ref() == Some(&on.instance));
+        let vim = its.context("there is no cluster to live on")?.id;
+        let guest = Target { vim, ..create(process, facts, Vnf::B)? };
+        perform(process, facts, &guest, LcmOperationType::Instantiate)?;
+        on.guest = Some(Box::new(guest));
+    }
+    Ok(())
+}
+
+/// Whether it has resources, by its record.
+pub(crate) fn is_instantiated(process: &Process, target: &Target) -> Result<bool> {
+    let engine = process.engine()?;
+    process.finish(async {
+        let instance = engine.store().instance(TENANT, &target.instance).await?;
+        Ok(check::is_instantiated(&instance))
+    })
 }
 
 /// An operation in which nothing goes wrong.
@@ -174,7 +216,7 @@ pub(crate) fn perform(
 ) -> Result<()> {
     let engine = process.engine()?;
     process.finish(async {
-        let op = begin(&engine, facts, target, kind).await?;
+        let op = begin(&engine, facts, target, Act::whole(kind)).await?;
         engine.drive(&op).await?;
         let record = engine.store().op(TENANT, &op).await?.op;
         let state = record.operation_state;

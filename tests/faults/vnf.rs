@@ -1,7 +1,9 @@
-//! The two packages, and how an operation of each kind begins: the only place that names kinds.
+//! The two packages, what an instance can be asked for, and how that begins: the only place that names kinds.
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use vnfm_core::lcm::OPERATIONS;
 use vnfm_core::{Engine, Refusal};
 use vnfm_tests::sources::root;
 use vnfm_types::{
@@ -18,6 +20,40 @@ pub(crate) enum Vnf {
     A,
     /// Pods on a cluster.
     B,
+}
+
+/// What an instance is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Act {
+    /// The kind of operation.
+    pub(crate) kind: LcmOperationType,
+    /// Only one of its VNFCs is meant.
+    pub(crate) one: bool,
+    /// A VNF-B lives on it meanwhile.
+    pub(crate) carries: bool,
+}
+
+impl Act {
+    /// On the whole instance, on which nobody lives.
+    pub(crate) fn whole(kind: LcmOperationType) -> Self {
+        Self { kind, one: false, carries: false }
+    }
+
+    /// What a kind of operation can be asked to do.
+    fn of(kind: LcmOperationType, vnf: Vnf) -> Vec<Self> {
+        let one = Self { kind, one: true, carries: vnf == Vnf::A };
+        match kind {
+            LcmOperationType::Heal => vec![one, Self::whole(kind)],
+            _ => vec![Self::whole(kind)],
+        }
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let one = if self.one { " one VNFC" } else { "" };
+        write!(f, "{}{one}", self.kind)
+    }
 }
 
 /// What requests need to know of a world.
@@ -43,6 +79,18 @@ impl Vnf {
             Self::A => "vnf-a-k8s-cluster",
             Self::B => "vnf-b-cnf",
         }
+    }
+
+    /// What an instance is asked for, in the order in which it lives through it.
+    pub(crate) fn acts(self) -> Vec<Act> {
+        let kinds = OPERATIONS.iter().map(|operation| operation.kind);
+        let between = |kind: &LcmOperationType| {
+            !matches!(kind, LcmOperationType::Instantiate | LcmOperationType::Terminate)
+        };
+        let mut acts = vec![Act::whole(LcmOperationType::Instantiate)];
+        acts.extend(kinds.filter(between).flat_map(|kind| Act::of(kind, self)));
+        acts.push(Act::whole(LcmOperationType::Terminate));
+        acts
     }
 
     /// Its package's id.
@@ -91,23 +139,33 @@ pub(crate) struct Target {
     pub(crate) instance: String,
     /// The VIM.
     pub(crate) vim: String,
+    /// Who lives on it.
+    pub(crate) guest: Option<Box<Target>>,
 }
 
-/// Begins an operation of a kind, and returns its occurrence.
+impl Target {
+    /// It, and who lives on it.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Self> {
+        [Some(self), self.guest.as_deref()].into_iter().flatten()
+    }
+}
+
+/// Begins what is asked for, and returns its occurrence.
 pub(crate) async fn begin(
     engine: &Engine,
     facts: &Facts,
     target: &Target,
-    kind: LcmOperationType,
+    act: Act,
 ) -> Result<String, Refusal> {
     let id = &target.instance;
-    match kind {
+    match act.kind {
         LcmOperationType::Instantiate => {
             let request = target.vnf.instantiation(facts, target).map_err(|why| unready(&why))?;
             engine.instantiate(TENANT, id, request).await
         }
         LcmOperationType::Heal => {
-            let request = one_of(engine, id).await?;
+            let vnfc_instance_id = if act.one { one_of(engine, id).await? } else { Vec::new() };
+            let request = HealVnfRequest { vnfc_instance_id, ..HealVnfRequest::default() };
             engine.heal(TENANT, id, request).await
         }
         LcmOperationType::Terminate => {
@@ -120,13 +178,12 @@ pub(crate) async fn begin(
     }
 }
 
-/// A heal of the instance's last VNFC: of VNF-A a worker.
-async fn one_of(engine: &Engine, id: &str) -> Result<HealVnfRequest, Refusal> {
+/// The instance's last VNFC: of VNF-A a worker.
+async fn one_of(engine: &Engine, id: &str) -> Result<Vec<String>, Refusal> {
     let instance = engine.store().instance(TENANT, id).await?;
     let info = instance.vnf.instantiated_vnf_info.unwrap_or_default();
     let last = info.vnfc_resource_info.into_iter().max_by(|a, b| a.vdu_id.cmp(&b.vdu_id));
-    let vnfc_instance_id = last.map(|vnfc| vnfc.id).into_iter().collect();
-    Ok(HealVnfRequest { vnfc_instance_id, ..HealVnfRequest::default() })
+    Ok(last.map(|vnfc| vnfc.id).into_iter().collect())
 }
 
 fn unready(why: &anyhow::Error) -> Refusal {

@@ -8,6 +8,9 @@ use anyhow::{Result, ensure};
 
 use crate::{places, process};
 
+/// Thousands of operations win back what it costs to optimise them a little.
+const PROFILE: &str = "faults";
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// What decides where something is left to chance; a report names the one that it was made with.
@@ -25,6 +28,9 @@ pub(crate) struct Arguments {
     /// How long faults in pairs and at random go on after every single one was tried.
     #[arg(long, default_value_t = 0, value_name = "N")]
     minutes: u64,
+    /// Of what is left to chance only this piece, as a report numbers it.
+    #[arg(long, value_name = "N")]
+    piece: Option<usize>,
     /// Write what was found here as well: `{"cases","seconds","failed":[{"operation","step","fault","why"}]}`.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -36,9 +42,11 @@ pub(crate) struct Arguments {
 /// When something does not build, or a case did not end well.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut build = places::cargo();
-    build.args(["build", "--package", "vnfm-sim", "--package", "vnfm-tests", "--bins"]);
+    build.args(["build", "--profile", PROFILE, "--bins"]);
+    build.args(["--package", "vnfm-sim", "--package", "vnfm-tests"]);
     ensure!(process::foreground(&mut build)?, "the build failed; its words are above");
-    let mut machine = std::process::Command::new(places::target()?.join("debug/vnfm-faults"));
+    let mut machine =
+        std::process::Command::new(places::target()?.join(PROFILE).join("vnfm-faults"));
     machine.args(["--seconds", &(arguments.minutes * 60).to_string()]);
     if let Some(seed) = arguments.seed {
         machine.args(["--seed", &seed.to_string()]);
@@ -47,6 +55,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         if let Some(value) = value {
             machine.args([flag, value]);
         }
+    }
+    if let Some(piece) = arguments.piece {
+        machine.args(["--piece", &piece.to_string()]);
     }
     if arguments.all {
         machine.arg("--all");
