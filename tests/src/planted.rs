@@ -132,6 +132,8 @@ pub fn key_pair(folder: &Path) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::{Planted, Processes};
+    use crate::programs::until;
+    use crate::stage::LONG;
     use base64::Engine as _;
     use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
@@ -181,7 +183,11 @@ mod tests {
         sleep.arg("60").env("LET_THROUGH", "planted?password>1f0c");
         let mut child = sleep.spawn().unwrap();
         let mut seen = Processes::default();
-        seen.look();
+        // The kernel shows the environment a moment after the program has begun.
+        until("the process is seen", LONG, || {
+            seen.look();
+            seen.saw("LET_THROUGH").then_some(())
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(seen.with(&planted).iter().any(|one| one.contains("password")), "{seen:?}");

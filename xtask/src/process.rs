@@ -2,16 +2,21 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::{interrupt, terminal::Busy};
 
 /// How many of a program's last words an error repeats.
 const LAST_WORDS: usize = 12;
+/// How long our own Ctrl-C may take to be noted after a child has died of it.
+const NOTED: Duration = Duration::from_secs(2);
 
 /// Which of its two outputs a program used.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,8 +52,16 @@ pub(crate) fn follow(
     }
     let status = child.wait().with_context(|| format!("cannot wait for `{}`", line_of(command)))?;
     drop(bound);
-    interrupt::check()?;
+    heed(status)?;
     Ok(status)
+}
+
+/// Ctrl-C reaches us and our children at once: where a child has died of it, ours is only not noted yet.
+fn heed(status: ExitStatus) -> Result<()> {
+    match status.signal() {
+        Some(SIGINT | SIGTERM) => interrupt::pause(NOTED),
+        _ => interrupt::check(),
+    }
 }
 
 fn pump(from: impl Read + Send + 'static, output: Output, to: Sender<(Output, String)>) {
@@ -108,7 +121,7 @@ pub(crate) fn foreground(command: &mut Command) -> Result<bool> {
     let bound = interrupt::bind(&child);
     let status = child.wait().with_context(|| format!("cannot wait for `{}`", line_of(command)))?;
     drop(bound);
-    interrupt::check()?;
+    heed(status)?;
     Ok(status.success())
 }
 

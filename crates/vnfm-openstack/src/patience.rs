@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{PortError, VimCall, Waited, wait};
 
-/// The first pause between two looks.
-const FIRST: Duration = Duration::from_millis(250);
+/// The usual pause between two looks.
+const USUAL: Duration = Duration::from_millis(250);
 /// How long a refused login is not tried again unless it changed.
 const REFUSED_FOR: SignedDuration = SignedDuration::from_secs(15);
 
@@ -73,7 +73,7 @@ where
         cx.watcher.waiting(reason);
         reason.clone_into(&mut lock(&trouble).reason);
     };
-    let answer = wait(cx.clock, cx.deadline, FIRST, seen, || one_look(cx, &trouble, &look)).await?;
+    let answer = wait(cx.clock, cx.deadline, USUAL, seen, || one_look(cx, &trouble, &look)).await?;
     let trouble = trouble.into_inner().unwrap_or_else(PoisonError::into_inner);
     answer.ok_or_else(|| {
         trouble.error.unwrap_or_else(|| {

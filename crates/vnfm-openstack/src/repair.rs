@@ -37,6 +37,8 @@ const UPDATES: u32 = 6;
 const DELETE_EVERY: u32 = 8;
 /// The longest that nothing may happen to a stack before its update is asked for again.
 const QUIET: SignedDuration = SignedDuration::from_mins(2);
+/// How long Heat may take from the acceptance of an update to its beginning.
+const BEGINS: SignedDuration = SignedDuration::from_secs(5);
 /// What Heat shows as the reason.
 const REASON: &str = "to be replaced: healed by vnfm";
 
@@ -58,6 +60,8 @@ struct Progress {
     updates: u32,
     /// What the stack looked like when it last changed, and when that was.
     last: Option<(String, Timestamp)>,
+    /// When Heat was asked for the last update, and the stack's own stamp before it.
+    asked: Option<(Timestamp, Option<Timestamp>)>,
 }
 
 /// The stack, with every server replaced that is meant; `None` where there is no stack to repair.
@@ -175,6 +179,9 @@ impl Healing<'_> {
         if old.is_empty() && stack.phase() == Phase::Complete {
             return Ok(Waited::Done(Some(stack)));
         }
+        if self.is_about_to_begin(&stack) {
+            return Ok(Waited::NotYet(format!("Heat to begin with stack `{}`", stack.name)));
+        }
         for one in &old {
             if !heat::mark_unhealthy(self.cloud, one, REASON).await? {
                 return Ok(Waited::NotYet(format!("Heat to let go of resource `{}`", one.name)));
@@ -184,6 +191,13 @@ impl Healing<'_> {
         self.update(&stack).await?;
         let names: Vec<&str> = old.iter().map(|one| one.name.as_str()).collect();
         Ok(Waited::NotYet(format!("stack `{}` to replace {}", stack.name, names.join(", "))))
+    }
+
+    /// Heat takes an update a moment before the stack shows it.
+    fn is_about_to_begin(&self, stack: &Stack) -> bool {
+        self.progress().asked.is_some_and(|(at, before)| {
+            stack.updated == before && self.cx.clock.now().duration_since(at) < BEGINS
+        })
     }
 
     /// Servers and ports of the stack that the cloud does not have any more.
@@ -247,6 +261,7 @@ impl Healing<'_> {
         let mut progress = self.progress();
         progress.updates += 1;
         progress.last = None;
+        progress.asked = Some((self.cx.clock.now(), stack.updated));
         Ok(())
     }
 

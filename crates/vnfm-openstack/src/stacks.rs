@@ -22,8 +22,8 @@ use vnfm_core::ports::{Ownership, PortError, VimCall, Waited, wait};
 const CREATIONS: u32 = 3;
 /// How long a name that belongs to no stack that Heat shows is taken for one that Heat is about to let go of.
 const NAME_HELD: SignedDuration = SignedDuration::from_secs(30);
-/// The first pause before such a name is asked for again.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The usual pause before such a name is asked for again.
+const PAUSE: Duration = Duration::from_millis(250);
 /// How often Heat is asked to delete one stack.
 const DELETIONS: u32 = 4;
 /// Between two looks at the resources of a stack that is being made, looks at the stack alone.
@@ -95,7 +95,7 @@ async fn created(
     let until = cx.deadline.min(cx.clock.now() + NAME_HELD);
     let lost = AtomicU32::new(0);
     let heard = |reason: &str| cx.watcher.waiting(reason);
-    let made = wait(cx.clock, until, FIRST_PAUSE, heard, || async {
+    let made = wait(cx.clock, until, PAUSE, heard, || async {
         let answer = heat::create(cloud, cx.ownership, blueprint).await;
         if matches!(&answer, Err(error) if !error.is_unavailable()) {
             return answer.map(|_| Waited::NotYet(String::new()));
@@ -219,7 +219,7 @@ pub(crate) async fn deleted(
     let doing = format!("delete stack `{}`", stack.name);
     let asked = AtomicU32::new(0);
     patiently(cx, &doing, || async {
-        let Some(seen) = heat::show(cloud, stack).await? else { return Ok(Waited::Done(())) };
+        let Some(mut seen) = heat::show(cloud, stack).await? else { return Ok(Waited::Done(())) };
         let times = asked.load(Ordering::Relaxed);
         let phase = seen.phase();
         if phase == Phase::DeleteFailed && times >= DELETIONS {
@@ -229,6 +229,8 @@ pub(crate) async fn deleted(
         if phase != Phase::Deleting && (times == 0 || phase == Phase::DeleteFailed) {
             heat::delete(cloud, &seen).await?;
             asked.fetch_add(1, Ordering::Relaxed);
+            let Some(now) = heat::show(cloud, stack).await? else { return Ok(Waited::Done(())) };
+            seen = now;
         }
         Ok(Waited::NotYet(format!("stack `{}` is {}", seen.name, seen.status)))
     })

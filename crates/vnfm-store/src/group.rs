@@ -11,6 +11,7 @@
 
 use crate::fault::{Done, Fault};
 use crate::keys::SecretKeys;
+use crate::known::KnownVims;
 use crate::wal::Acknowledged;
 use crate::write::Writing;
 use crate::{lease, sqlite, write};
@@ -31,6 +32,7 @@ pub(crate) struct Writer {
     pub(crate) connection: Mutex<SqliteConnection>,
     pub(crate) keys: RwLock<Arc<SecretKeys>>,
     pub(crate) path: Option<PathBuf>,
+    pub(crate) vims: KnownVims,
 }
 
 /// What one caller wants written.
@@ -40,6 +42,15 @@ pub(crate) enum Work {
     Renew { fence: Fence, lease: Duration },
     Release { fence: Fence },
     Log { op_id: String, lines: Vec<LogLine> },
+}
+
+impl Work {
+    fn changes(&self) -> &[Change] {
+        match self {
+            Self::Write { changes, .. } => changes,
+            _ => &[],
+        }
+    }
 }
 
 /// What a caller hears.
@@ -141,6 +152,7 @@ fn serve(
         if let Some(acknowledged) = &mut acknowledged {
             acknowledged.note();
         }
+        writer.vims.heed(jobs.iter().flat_map(|job| job.work.changes()));
         for (job, answer) in jobs.drain(..).zip(answers) {
             // Whoever asked may be gone.
             let _ = job.reply.send(answer);

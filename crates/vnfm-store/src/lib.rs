@@ -17,6 +17,7 @@
 //! | `write` | one function per [`Change`](vnfm_core::ports::Change), with its condition |
 //! | `read` | rows back into records |
 //! | `lease` | who drives an operation |
+//! | `known` | VIMs as they were last read |
 //! | `keys`, `rotate` | what seals secrets; sealing happens here and nowhere else |
 //! | `backup` | a backup, and its way back |
 //! | `retention` | how long what is over is kept |
@@ -29,6 +30,7 @@ mod backup;
 mod fault;
 mod group;
 mod keys;
+mod known;
 mod lease;
 mod packages;
 mod read;

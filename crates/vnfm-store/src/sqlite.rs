@@ -8,6 +8,7 @@
 use crate::fault::{Done, Fault};
 use crate::group::{Answer, Group, Work, Writer};
 use crate::keys::SecretKeys;
+use crate::known::KnownVims;
 use crate::wal::Acknowledged;
 use crate::{read, schema, wal, write};
 use async_trait::async_trait;
@@ -107,6 +108,7 @@ impl SqliteStore {
             connection: Mutex::new(writer),
             keys: RwLock::new(Arc::new(keys)),
             path: file.as_ref().map(|(path, _)| path.to_path_buf()),
+            vims: KnownVims::default(),
         });
         Ok(Self {
             group: Group::start(writer.clone(), acknowledged)?,
@@ -281,8 +283,15 @@ impl Store for SqliteStore {
     }
 
     async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError> {
+        let changes = match self.writer.vims.get(tenant, id_or_name) {
+            Ok(known) => return Ok(known),
+            Err(changes) => changes,
+        };
         let row = read::vim(&mut *self.reader().await, tenant, id_or_name).await;
-        row.and_then(|row| row.record(&self.keys())).map_err(|e| e.told("read a VIM"))
+        let record =
+            row.and_then(|row| row.record(&self.keys())).map_err(|e| e.told("read a VIM"))?;
+        self.writer.vims.keep(changes, id_or_name, &record);
+        Ok(record)
     }
 
     async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError> {

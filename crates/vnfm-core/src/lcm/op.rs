@@ -4,8 +4,8 @@ use super::step::StepOutput;
 use crate::engine::Engine;
 use crate::live::LiveOp;
 use crate::ports::{
-    Allocation, Clock, Code, ErrorKind, Fence, InfraDriver, InstanceRecord, JournalRow, OpRecord,
-    Ownership, PortError, StepStatus, Vim, VimCall, Watcher,
+    Allocation, Change, Clock, Code, ErrorKind, Fence, InfraDriver, InstanceRecord, JournalRow,
+    OpRecord, Ownership, PortError, StepStatus, Vim, VimCall, Watcher,
 };
 use crate::redact::{Redactor, redact};
 use crate::vims::AnyVim;
@@ -30,6 +30,8 @@ pub struct Op {
     pub(crate) fence: Fence,
     pub(crate) live: Arc<LiveOp>,
     pub(crate) rows: BTreeMap<String, JournalRow>,
+    /// How the last step ended; stored with what comes next.
+    pub(crate) unwritten: Vec<Change>,
     pub(crate) deadline: Timestamp,
     package: Result<Arc<Package>, PortError>,
     ownership: Ownership,
@@ -57,7 +59,19 @@ impl Op {
         };
         let deadline = engine.parts.clock.now();
         let engine = engine.clone();
-        let op = Self { engine, record, instance, fence, live, rows, deadline, package, ownership };
+        let unwritten = Vec::new();
+        let op = Self {
+            engine,
+            record,
+            instance,
+            fence,
+            live,
+            rows,
+            unwritten,
+            deadline,
+            package,
+            ownership,
+        };
         op.hide_secrets();
         Ok(op)
     }

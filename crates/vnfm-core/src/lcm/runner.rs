@@ -6,9 +6,10 @@
 //!                      └─ beside it: the lease is renewed, the log stored, a wish to cancel heard
 //! ```
 //!
-//! `Started` is written before a side effect and `Done(output)` after it, so a crash resumes at the step that
-//! was running; each step makes it so, whether or not an interrupted attempt had begun to. Every write carries
-//! the lease's epoch: a process that lost its lease stops at the next one.
+//! `Started` is written before a side effect and `Done(output)` after it, in one transaction with the next
+//! step's `Started` or the operation's next state. So a crash resumes at the step that was running; each step makes
+//! it so, whether or not an interrupted attempt had begun to. Every write carries the lease's epoch: a process that
+//! lost its lease stops at the next one.
 
 use super::hook_row;
 use super::op::Op;
@@ -117,7 +118,7 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
             continue;
         }
         if op.live.is_left() || op.engine.live.is_resting() {
-            return Ok(());
+            return store(op, Vec::new()).await;
         }
         if op.live.cancel_mode().is_some() {
             return stop(op, step, cancelled(op)).await;
@@ -126,12 +127,12 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
             enter(op, Processing, None).await?;
         }
         if step.hook && is_left_out(op, step) {
-            write(op, step, StepStatus::Skipped, Value::Null).await?;
+            end(op, step, StepStatus::Skipped, Value::Null);
             continue;
         }
         begin(op, step, StepStatus::Started).await?;
         match perform(op, step, step.run).await {
-            Ok(output) => write(op, step, StepStatus::Done, output).await?,
+            Ok(output) => end(op, step, StepStatus::Done, output),
             Err(_) if op.live.is_left() => return leave(op, step).await,
             Err(error) => {
                 look(op, step).await?;
@@ -156,14 +157,14 @@ async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError>
     for step in steps.iter().rev() {
         let Some(undo) = step.undo.filter(|_| op.has_begun(step.name)) else { continue };
         if op.live.is_left() || op.engine.live.is_resting() {
-            return Ok(());
+            return store(op, Vec::new()).await;
         }
         if op.live.cancel_mode().is_some() {
             return stop(op, step, cancelled(op)).await;
         }
         begin(op, step, StepStatus::Undoing).await?;
         match perform(op, step, undo).await {
-            Ok(_) => write(op, step, StepStatus::Undone, Value::Null).await?,
+            Ok(_) => end(op, step, StepStatus::Undone, Value::Null),
             Err(_) if op.live.is_left() => return leave(op, step).await,
             Err(error) => return stop(op, step, error).await,
         }
@@ -258,15 +259,11 @@ async fn begin(op: &mut Op, step: &Step, status: StepStatus) -> Result<(), Store
         changes.push(Change::PutOp { record: Box::new(op.record.clone()), from });
     }
     op.rows.insert(step.name.to_owned(), row);
-    op.engine.store().write(Some(&op.fence), changes).await
+    store(op, changes).await
 }
 
-async fn write(
-    op: &mut Op,
-    step: &Step,
-    status: StepStatus,
-    output: Value,
-) -> Result<(), StoreError> {
+/// Notes that a step, or its opposite, has ended; the next write stores it.
+fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
     let now = op.clock().now();
     let row = JournalRow {
         op_id: op.fence.op_id.clone(),
@@ -278,15 +275,23 @@ async fn write(
         ended_at: Some(now),
     };
     op.watcher().log("info", step.name, &format!("{status:?}").to_lowercase());
-    let mut changes = vec![Change::Journal(Box::new(row.clone()))];
+    op.unwritten.push(Change::Journal(Box::new(row.clone())));
     if status == StepStatus::Undone {
         // A retry after a rollback that was stopped begins the step anew.
         let (op_id, step) = (op.fence.op_id.clone(), step.name.to_owned());
-        changes.push(Change::ForgetCheckpoints { op_id, step });
+        op.unwritten.push(Change::ForgetCheckpoints { op_id, step });
     }
-    op.engine.store().write(Some(&op.fence), changes).await?;
     op.rows.insert(step.name.to_owned(), row);
-    Ok(())
+}
+
+/// One transaction: how the step before ended, and these.
+async fn store(op: &mut Op, changes: Vec<Change>) -> Result<(), StoreError> {
+    let mut all = std::mem::take(&mut op.unwritten);
+    all.extend(changes);
+    if all.is_empty() {
+        return Ok(());
+    }
+    op.engine.store().write(Some(&op.fence), all).await
 }
 
 /// The operation stops at `step`: undone by itself as long as nothing was changed, else for the operator.
@@ -337,11 +342,15 @@ async fn enter_with(
     error: Option<ProblemDetails>,
     also: Vec<Change>,
 ) -> Result<(), StoreError> {
-    let fence = op.fence.clone();
     let (record, mut changes) = transition(op, next, error)?;
     changes.splice(0..0, also);
-    op.engine.store().write(Some(&fence), changes).await?;
+    // The log is asked for at the same moment, and so shares the transaction.
+    let (engine, id, lines) = (op.engine.clone(), op.fence.op_id.clone(), op.live.drain_log());
+    let logged = engine.store().append_log(&id, lines);
+    let (entered, logged) = future::join(store(op, changes), logged).await;
+    entered?;
     op.record = record;
+    logged?;
     Ok(())
 }
 

@@ -22,8 +22,9 @@ pub enum Waited<T> {
     NotYet(String),
 }
 
-/// Looks with `look` until it says [`Waited::Done`], with pauses that grow from `first` to eight times that, each
-/// about a tenth of the time waited so far: what takes long is asked for rarely, and is noticed soon all the same.
+/// Looks with `look` until it says [`Waited::Done`], with pauses that double from an eighth of `usual` to `usual`,
+/// then grow to eight times that, each about a tenth of the time waited so far: what is quick is noticed at once, and
+/// what takes long is asked for rarely and noticed soon all the same.
 /// `seen` hears every reason for waiting. `None` where `deadline` passed first; the last reason is then
 /// what `seen` heard last.
 ///
@@ -33,7 +34,7 @@ pub enum Waited<T> {
 pub async fn wait<T, F, Fut>(
     clock: &dyn Clock,
     deadline: Timestamp,
-    first: Duration,
+    usual: Duration,
     seen: impl Fn(&str),
     mut look: F,
 ) -> Result<Option<T>, PortError>
@@ -41,7 +42,7 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<Waited<T>, PortError>>,
 {
-    let mut pause = first;
+    let mut pause = usual / 8;
     loop {
         match look().await? {
             Waited::Done(value) => return Ok(Some(value)),
@@ -52,6 +53,6 @@ where
             return Ok(None);
         }
         clock.sleep(pause.min(left.unsigned_abs())).await;
-        pause = (pause * 11 / 10).min(first * 8);
+        pause = if pause < usual { pause * 2 } else { (pause * 11 / 10).min(usual * 8) };
     }
 }

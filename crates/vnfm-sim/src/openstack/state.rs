@@ -148,9 +148,9 @@ impl State {
         state.add_image("nfv-image", "active", "public", &project);
         let [a, b] = block;
         let provider = [format!("127.{a}.{b}.20"), format!("127.{a}.{b}.250")];
-        state.add_seeded_network("provider", true, &format!("127.{a}.{b}.0/24"), provider);
+        state.add_seeded_network("provider", true, &format!("127.{a}.{b}.0/24"), &provider);
         let inside = ["10.88.0.20".into(), "10.88.255.250".into()];
-        state.add_seeded_network("nfv-net", false, "10.88.0.0/16", inside);
+        state.add_seeded_network("nfv-net", false, "10.88.0.0/16", &inside);
         let group = new_id();
         state.put(
             "security_group",
@@ -169,7 +169,7 @@ impl State {
         state
     }
 
-    fn add_seeded_network(&mut self, name: &str, external: bool, cidr: &str, pool: [String; 2]) {
+    fn add_seeded_network(&mut self, name: &str, external: bool, cidr: &str, pool: &[String; 2]) {
         let project = self.projects["nfv"].clone();
         let network = self.add_network(name, &project, &Map::new());
         self.change(

@@ -1,10 +1,11 @@
 //! Group commit: many callers share a transaction, each hears of its own.
 
 use crate::log::Crashed;
-use crate::records::{Home, TENANT, at, instance, op, seed, told};
+use crate::records::{Home, TENANT, at, instance, op, seed, told, vim};
 use futures::future::join_all;
 use serde_json::json;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use vnfm_core::ports::{Change, Store as _, StoreError};
 use vnfm_types::LogLine;
@@ -101,4 +102,29 @@ async fn leases_and_logs_share_it_too() {
     assert_eq!(fences.len(), 12, "each was claimed once");
     let transactions = Crashed::now(home.folder.path()).transactions() - before;
     assert!(transactions <= 12, "{transactions} transactions for 48 calls");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_reads_a_vim_while_it_is_written_never_sees_less_than_was_acknowledged() {
+    let home = Home::new();
+    let store = Arc::new(home.open().await);
+    store.write(None, vec![Change::AddVim(vim("v1", "one"))]).await.unwrap();
+    let acknowledged = Arc::new(AtomicU64::new(store.vim(TENANT, "v1").await.unwrap().version));
+    let readers = ["v1", "one", "v1"].map(|name| {
+        let (store, acknowledged) = (store.clone(), acknowledged.clone());
+        tokio::spawn(async move {
+            let mut last = 0;
+            while last < 100 {
+                let at_least = acknowledged.load(Ordering::SeqCst);
+                last = store.vim(TENANT, name).await.unwrap().version;
+                assert!(last >= at_least, "{last} after {at_least}");
+            }
+        })
+    });
+    for _ in 0..100 {
+        let now = store.vim(TENANT, "v1").await.unwrap();
+        store.write(None, vec![Change::PutVim(Box::new(now.clone()))]).await.unwrap();
+        acknowledged.store(now.version + 1, Ordering::SeqCst);
+    }
+    join_all(readers).await.into_iter().for_each(Result::unwrap);
 }
