@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use crate::plan::Plan;
 use crate::process::{Process, Ran};
@@ -15,6 +16,8 @@ use crate::world::Control;
 
 /// The argument that makes this program a child.
 pub(crate) const DRIVE: &str = "--drive";
+/// The program that begins operations: this one, or that of an earlier version.
+pub(crate) static FIRST: OnceLock<PathBuf> = OnceLock::new();
 const STRUCK: &str = "struck";
 const DONE: &str = "done";
 
@@ -39,12 +42,13 @@ pub(crate) fn killed(site: &Site, target: &Target, act: Act, plan: &Plan) -> Res
         act,
         plan: plan.clone(),
     };
-    let mut child = Command::new(std::env::current_exe()?)
+    let program = FIRST.get().cloned().map_or_else(std::env::current_exe, Ok)?;
+    let mut child = Command::new(program)
         .arg(DRIVE)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .context("cannot start this program again")?;
+        .context("cannot start the program that is to be killed")?;
     let written = child.stdin.take().context("no standard input")?;
     serde_json::to_writer(written, &order)?;
     let mut said = String::new();

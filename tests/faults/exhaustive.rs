@@ -26,6 +26,8 @@ pub(crate) struct Choice {
     pub(crate) operation: Option<LcmOperationType>,
     /// Only cases whose fault holds this text.
     pub(crate) only: Option<String>,
+    /// An earlier version begins, and dies; this one goes on.
+    pub(crate) upgrade: bool,
     /// Every death by SIGKILL, and not a tenth of them.
     pub(crate) all: bool,
     /// Of so many cases one is run.
@@ -120,6 +122,10 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
         }
         for address in addresses {
             for fault in Fault::ALL {
+                // Another version can only be told to die.
+                if choice.upgrade && !fault.ends_the_drive() {
+                    continue;
+                }
                 let plan = Plan { address: address.clone(), fault };
                 let text = plan.to_string();
                 if choice.only.as_ref().is_some_and(|only| !text.contains(only.as_str())) {
@@ -127,7 +133,7 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
                 }
                 let mut dice = Dice::new(choice.seed, &format!("{vnf:?} {act} {text}"));
                 let way = *dice.one(&Way::ALL);
-                let signal = choice.all || dice.below(10) == 0;
+                let signal = choice.all || choice.upgrade || dice.below(10) == 0;
                 let death = if signal { Death::Signal } else { Death::Dropped };
                 if dice.below(choice.share) == 0 {
                     let case = Case { act, first: Some(plan), second: None, way, death };

@@ -50,6 +50,9 @@ struct Arguments {
     /// Every death by SIGKILL, and not a tenth of them
     #[arg(long)]
     all: bool,
+    /// This program of an earlier version begins each operation and is killed; this one goes on
+    #[arg(long, value_name = "PROGRAM")]
+    from: Option<PathBuf>,
     /// Of so many cases run one
     #[arg(long, default_value_t = 1)]
     share: usize,
@@ -91,12 +94,16 @@ fn run() -> Result<bool> {
     if arguments.drive {
         return child::drive().map(|()| true);
     }
+    if let Some(program) = arguments.from.clone() {
+        child::FIRST.get_or_init(|| program);
+    }
     let operation = arguments.operation.as_deref().map(operation).transpose()?;
     let choice = exhaustive::Choice {
         seed: arguments.seed,
         operation,
         only: arguments.only.clone(),
         all: arguments.all,
+        upgrade: arguments.from.is_some(),
         share: arguments.share.max(1),
         workers: arguments.workers.max(1),
         piece: arguments.piece,

@@ -38,18 +38,43 @@ const ROUNDS: usize = 6;
 /// How many of a thousand calls of a crowd are struck.
 const STRUCK: usize = 12;
 
-/// What there is to strike, forward and back.
-struct Known<'a> {
-    forward: &'a Learnt,
+/// What there is to strike, forward and back: the first call of each name in each step, in an order that does not vary.
+struct Known {
+    forward: Learnt,
     back: Learnt,
 }
 
-impl Known<'_> {
-    /// Somewhere on the way forward or, where there is one, back.
-    fn one(&self, key: Key, back: bool, dice: &mut Dice) -> Option<Address> {
-        let back = self.back.get(&key).filter(|all| back && !all.is_empty());
-        Some(dice.one(back.or_else(|| self.forward.get(&key))?).clone())
+impl Known {
+    fn new(forward: &Learnt, back: &Learnt) -> Self {
+        Self { forward: settled(forward), back: settled(back) }
     }
+
+    /// Two places: the second one lies behind the first one or, where there is a way back, on that.
+    fn two(&self, key: Key, back: bool, dice: &mut Dice) -> Option<[Address; 2]> {
+        let forward = self.forward.get(&key)?;
+        let first = dice.one(forward);
+        let behind = forward.iter().position(|address| address.step == first.step)?;
+        let back = self.back.get(&key).filter(|all| back && !all.is_empty());
+        let second = dice.one(back.map_or(&forward[behind..], Vec::as_slice));
+        let mut places = [first.clone(), second.clone()];
+        for place in &mut places {
+            place.nth += u32::from(dice.below(4) == 0);
+        }
+        Some(places)
+    }
+}
+
+/// How often something is looked at varies, and in which order hosts are worked on side by side.
+fn settled(learnt: &Learnt) -> Learnt {
+    let settle = |all: &Vec<Address>| {
+        let mut steps: Vec<&str> = all.iter().map(|address| address.step.as_str()).collect();
+        steps.dedup();
+        let place = |one: &Address| steps.iter().position(|step| *step == one.step);
+        let mut first: Vec<_> = all.iter().filter(|address| address.nth == 1).cloned().collect();
+        first.sort_by_key(|one| (place(one), one.clone()));
+        first
+    };
+    learnt.iter().map(|(key, all)| (*key, settle(all))).collect()
 }
 
 /// Lets each act of each package fail at its end and go back; what it meets on its way.
@@ -83,7 +108,7 @@ pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Result<Re
     let back = ways_back(&site, learnt).context("cannot learn the ways back")?;
     let calls: usize = back.values().map(Vec::len).sum();
     eprintln!("{calls} calls on ways back");
-    let known = Known { forward: learnt, back };
+    let known = Known::new(learnt, &back);
     let report = Mutex::new(Report::new(choice.seed));
     let number = AtomicUsize::new(choice.piece.unwrap_or(0));
     let workers = if choice.piece.is_some() { 1 } else { choice.workers };
@@ -116,7 +141,7 @@ pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Result<Re
 struct Piece<'a> {
     seed: u64,
     number: usize,
-    known: &'a Known<'a>,
+    known: &'a Known,
     report: &'a Mutex<Report>,
 }
 
@@ -158,10 +183,10 @@ impl Piece<'_> {
             if !done.insert(act) {
                 return None;
             }
+            let dice = &mut Dice::new(self.seed, &format!("{} {act}", self.name()));
             let way = *dice.one(&Way::ALL);
             let back = way == Way::Rollback && dice.below(4) > 0;
-            let first = self.known.one(key, false, dice)?;
-            let second = self.known.one(key, back, dice)?;
+            let [first, second] = self.known.two(key, back, dice)?;
             let mut plan = |address| Plan { address, fault: *dice.one(&Fault::ALL) };
             let (first, second) = (Some(plan(first)), Some(plan(second)));
             Some(Case { act, first, second, way, death: Death::Dropped })
@@ -436,12 +461,15 @@ async fn move_on(
         if state != FailedTemp {
             return Ok(String::new());
         }
-        match way {
-            Way::Retry => engine.retry(TENANT, op).await?,
-            Way::Rollback => engine.rollback(TENANT, op).await?,
-            Way::FailAndTerminate => engine.fail(TENANT, op).await?,
-        }
-        return Ok(format!("{name} {way:?}"));
+        let taken = match way {
+            Way::Retry => engine.retry(TENANT, op).await,
+            Way::Rollback => engine.rollback(TENANT, op).await,
+            Way::FailAndTerminate => engine.fail(TENANT, op).await,
+        };
+        return match taken {
+            Err(refusal) if refusal.why == Why::Conflict => Ok(format!("{name} {way:?} refused")),
+            taken => Ok(taken.map(|()| format!("{name} {way:?}"))?),
+        };
     }
     if is_idle {
         return Ok(String::new());

@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// Kill every process that is to die by SIGKILL, and not a tenth of them.
     #[arg(long)]
     all: bool,
+    /// The `vnfm-faults` of an earlier version begins each operation and is killed; this one goes on.
+    #[arg(long, value_name = "PROGRAM")]
+    from: Option<PathBuf>,
     /// How long faults in pairs and at random go on after every single one was tried.
     #[arg(long, default_value_t = 0, value_name = "N")]
     minutes: u64,
@@ -61,6 +64,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     if arguments.all {
         machine.arg("--all");
+    }
+    if let Some(program) = &arguments.from {
+        machine.arg("--from").arg(program);
     }
     if let Some(json) = &arguments.json {
         machine.arg("--json").arg(json);
