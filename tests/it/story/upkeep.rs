@@ -28,6 +28,7 @@ fn told_to_stop_it_ends_the_running_step_and_the_next_start_goes_on() {
         calls.iter().any(|call| call["status"] == 201).then_some(())
     });
     let (status, took) = stage.server.terminate();
+    let stopped = jiff::Timestamp::now();
     assert!(status.success(), "{status}");
     assert!(took < GRACE, "{took:?}");
     let commands = sim.calls("host.exec", "");
@@ -40,7 +41,11 @@ fn told_to_stop_it_ends_the_running_step_and_the_next_start_goes_on() {
         let lines = log.as_array().unwrap().iter();
         lines.filter(|line| line["source"] == step && line["text"] == "done").count()
     };
-    assert_eq!(began("allocate"), 1, "the step that ran was in the journal: {log:#} {progress:#}");
+    assert_eq!(began("allocate"), 1, "{log:#}");
+    let steps = progress["steps"].as_array().unwrap();
+    let allocated = steps.iter().find(|step| step["name"] == "allocate").unwrap();
+    let ended: jiff::Timestamp = allocated["endedAt"].as_str().unwrap().parse().unwrap();
+    assert!(ended < stopped, "the step that ran was not in the journal: {progress:#}");
     assert_eq!(sim.touched_stacks(), 1);
     stage.a_is_up(3);
     sim.is_lawful();

@@ -81,9 +81,13 @@ async fn it_starts_answers_and_ends_on_sigterm() {
 fn a_second_server_on_the_same_folder_is_kept_out() {
     let data = tempfile::tempdir().unwrap();
     let first = start(data.path());
-    let second = command(data.path()).output().unwrap();
-    assert!(!second.status.success());
-    let said = String::from_utf8(second.stderr).unwrap();
+    let mut second = Server { process: command(data.path()).spawn().unwrap(), url: String::new() };
+    let mut line = String::new();
+    BufReader::new(second.process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "", "it serves all the same");
+    let mut said = String::new();
+    second.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(!second.process.wait().unwrap().success());
     let folder = data.path().to_str().unwrap();
     assert!(said.starts_with(&format!("error: cannot use `{folder}/vnfm.db`: ")), "{said}");
     assert!(said.contains(&format!("the process {} has it open", first.process.id())), "{said}");
