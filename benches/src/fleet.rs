@@ -57,7 +57,7 @@ async fn create(world: &Arc<World>, all: usize) -> Result<Vec<String>> {
         let world = Arc::clone(world);
         tokio::spawn(async move {
             let mut made = Vec::new();
-            for _ in 0..all / CLIENTS {
+            for _ in 0..all.div_ceil(CLIENTS) {
                 made.push(world.create().await?);
             }
             anyhow::Ok(made)
