@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `clients` | many at once |
 //! | `cluster_heal` | VNF-A is healed under VNF-B |
+//! | `containers` | what keeps containers from running or from going |
 //! | `crashes` | `kill -9` of the server in the middle |
 //! | `heal` | a VNF of containers healed; what its cluster refuses |
 //! | `heals` | servers of a VNF without hooks are replaced |
@@ -19,6 +20,7 @@
 
 mod clients;
 mod cluster_heal;
+mod containers;
 mod crashes;
 mod heal;
 mod heals;
@@ -32,12 +34,12 @@ mod secrets;
 mod ssh;
 mod upkeep;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use vnfm_tests::programs::{program, until};
 use vnfm_tests::simulated::Simulated;
-use vnfm_tests::sources;
+use vnfm_tests::sources::copy;
 use vnfm_tests::stage::Stage;
 use vnfm_tests::story::{play, processes_of, steps, told};
 
@@ -116,19 +118,16 @@ fn stage(flags: &[&str], log: &str) -> (Simulated, Stage) {
 
 /// The same with the server's own configuration.
 fn stage_with(configuration: &str) -> (Simulated, Stage) {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("server.yaml"), configuration).unwrap();
-    let sim = Simulated::start(folder.path(), &[]);
-    let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), "info");
-    (sim, stage)
+    stage_in(&[], configuration)
 }
 
-/// A copy of a sample; the folder's name stays.
-fn copy(sample: &str, folder: &Path) -> PathBuf {
-    let from = sources::root().join("vnfd-samples").join(sample);
-    let to = folder.join(sample);
-    copy_all(&from, &to);
-    to
+/// The same in a world with these flags.
+fn stage_in(flags: &[&str], configuration: &str) -> (Simulated, Stage) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("server.yaml"), configuration).unwrap();
+    let sim = Simulated::start(folder.path(), flags);
+    let stage = Stage::new(folder, &sim.clouds(), sim.ssh_port(), "info");
+    (sim, stage)
 }
 
 /// A copy of a sample of VNF-A that names no hooks: servers and nothing on them.
@@ -140,16 +139,4 @@ fn without_hooks(sample: &str, folder: &Path) -> String {
     let (_, tail) = rest.split_once("      artifacts:\n").unwrap();
     std::fs::write(&vnfd, format!("{head}      artifacts:\n{tail}")).unwrap();
     package.to_string_lossy().into_owned()
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy_all(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }

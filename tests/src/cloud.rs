@@ -24,22 +24,71 @@ const KINDS: &[(&str, &str, &str, &str)] = &[
 pub struct Cloud {
     token: String,
     catalog: Value,
+    identity: String,
 }
 
 impl Cloud {
     /// Logs in with the entry `nfv` of a clouds.yaml.
     pub fn login(clouds: &Path) -> Self {
+        Self::login_by(clouds, "nfv")
+    }
+
+    /// Logs in with the entry `admin`.
+    pub fn administer(clouds: &Path) -> Self {
+        Self::login_by(clouds, "admin")
+    }
+
+    fn login_by(clouds: &Path, entry: &str) -> Self {
         let file: Value = serde_yaml::from_str(&std::fs::read_to_string(clouds).unwrap()).unwrap();
-        let auth = &file["clouds"]["nfv"]["auth"];
+        let auth = &file["clouds"][entry]["auth"];
         let body = json!({ "auth": {
             "identity": { "methods": ["password"], "password": { "user": {
                 "name": auth["username"], "domain": { "id": "default" }, "password": auth["password"] } } },
             "scope": { "project": { "name": auth["project_name"], "domain": { "id": "default" } } } } });
-        let url = format!("{}/auth/tokens", auth["auth_url"].as_str().unwrap());
-        let mut answer = ureq::post(&url).send_json(body).unwrap();
+        let identity = auth["auth_url"].as_str().unwrap().to_owned();
+        let mut answer = ureq::post(format!("{identity}/auth/tokens")).send_json(body).unwrap();
         let token = answer.headers()["X-Subject-Token"].to_str().unwrap().to_owned();
         let catalog = answer.body_mut().read_json::<Value>().unwrap()["token"]["catalog"].clone();
-        Self { token, catalog }
+        Self { token, catalog, identity }
+    }
+
+    /// Another user who may do what `nfv` may; one of that name who is left from before goes. For administrators.
+    pub fn make_user(&self, name: &str, password: &str) {
+        self.delete_user(name);
+        let first = |list: &str, query: &str| self.identities(list, query)[0].clone();
+        let (project, model) = (first("projects", "name=nfv"), first("users", "name=nfv"));
+        let user = json!({ "user": { "name": name, "password": password, "domain_id": "default",
+            "default_project_id": project["id"] } });
+        let mut made = self.ask("POST", &format!("{}/users", self.identity), &user.to_string());
+        let id = made.body_mut().read_json::<Value>().unwrap()["user"]["id"].clone();
+        let text = |id: &Value| id.as_str().unwrap().to_owned();
+        let query = format!("user.id={}", text(&model["id"]));
+        for role in self.identities("role_assignments", &query) {
+            let (project, role) =
+                (text(&role["scope"]["project"]["id"]), text(&role["role"]["id"]));
+            let path = format!("projects/{project}/users/{}/roles/{role}", text(&id));
+            self.ask("PUT", &format!("{}/{path}", self.identity), "");
+        }
+    }
+
+    /// Takes a user away, if there is one of that name. For administrators.
+    pub fn delete_user(&self, name: &str) {
+        for user in self.identities("users", &format!("name={name}")) {
+            let id = user["id"].as_str().unwrap();
+            self.ask("DELETE", &format!("{}/users/{id}", self.identity), "");
+        }
+    }
+
+    fn identities(&self, list: &str, query: &str) -> Vec<Value> {
+        let mut answer = self.ask("GET", &format!("{}/{list}?{query}", self.identity), "");
+        answer.body_mut().read_json::<Value>().unwrap()[list].as_array().unwrap().clone()
+    }
+
+    fn ask(&self, method: &str, url: &str, body: &str) -> ureq::http::Response<ureq::Body> {
+        let request = ureq::http::Request::builder().method(method).uri(url);
+        let request = request.header("X-Auth-Token", &self.token);
+        let request = request.header("content-type", "application/json");
+        ureq::run(request.body(body.to_owned()).unwrap()).unwrap()
     }
 
     /// Everything of a kind.

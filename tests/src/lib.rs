@@ -8,12 +8,15 @@
 //! ```
 
 pub mod cloud;
+pub mod deaths;
 pub mod faulty;
 pub mod inside;
 pub mod live;
 pub mod planted;
 pub mod programs;
+pub mod search;
 pub mod simulated;
 pub mod sources;
 pub mod stage;
 pub mod story;
+pub mod watch;

@@ -7,6 +7,7 @@
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,13 +27,16 @@ impl std::fmt::Debug for Planted {
 
 /// A secret that is shorter could be found where it is not.
 const SHORTEST: usize = 12;
+/// How the first line of every key in the manner of OpenSSH begins.
+const KEYS_BEGIN: &str = "b3BlbnNzaC1rZXktdjEA";
 
 impl Planted {
     /// Adds a secret.
     pub fn add(&mut self, what: &str, secret: &str) {
         assert!(secret.len() >= SHORTEST, "{what} is too short to be searched for");
         let shapes = self.0.entry(what.to_owned()).or_default();
-        let lines = secret.lines().filter(|line| line.len() > 20 && !line.starts_with("-----"));
+        let of_all = |line: &str| line.starts_with("-----") || line.starts_with(KEYS_BEGIN);
+        let lines = secret.lines().filter(|line| line.len() > 20 && !of_all(line));
         for text in std::iter::once(secret).chain(lines) {
             shapes.extend([text.to_owned(), text.replace('\n', "\\n")]);
             shapes.extend(encoded(text));
@@ -51,7 +55,7 @@ impl Planted {
     #[must_use]
     pub fn files(&self, folders: &[PathBuf], past: &[&str]) -> Vec<String> {
         let mut search = Command::new("grep");
-        search.args(["-rlaF", "--devices=skip", "-f", "-"]);
+        search.env("LC_ALL", "C").args(["-rlaF", "--devices=skip", "-f", "-"]);
         search.args(past.iter().map(|name| format!("--exclude-dir={name}")));
         search.arg("--").args(folders.iter().filter(|folder| folder.exists()));
         search.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -116,6 +120,12 @@ impl Processes {
     }
 }
 
+/// Letters and digits that nobody has ever seen.
+#[must_use]
+pub fn random() -> String {
+    format!("{:016x}", RandomState::new().build_hasher().finish())
+}
+
 /// A pair of SSH keys in the manner of OpenSSH: the private one, and the line of the public one.
 #[must_use]
 pub fn key_pair(folder: &Path) -> (String, String) {
@@ -137,7 +147,7 @@ mod tests {
     use base64::Engine as _;
     use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-    const KEY: &str = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ\n-----END OPENSSH PRIVATE KEY-----\n";
+    const KEY: &str = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ\nUkV0s3cretHalfOfTheKeyQyNTUxOQ\n-----END OPENSSH PRIVATE KEY-----\n";
 
     fn planted() -> Planted {
         let mut planted = Planted::default();
@@ -161,7 +171,9 @@ mod tests {
         let binary = [b"\xff\x00\x80".as_slice(), KEY.as_bytes(), b"\xfe"].concat();
         assert_eq!(planted.within(&binary), ["key"]);
         assert_eq!(planted.within(serde_json::json!({"k": KEY}).to_string().as_bytes()), ["key"]);
-        assert_eq!(planted.within(KEY.lines().nth(1).unwrap().as_bytes()), ["key"], "a line of it");
+        assert_eq!(planted.within(KEY.lines().nth(2).unwrap().as_bytes()), ["key"], "a line of it");
+        let of_all = planted.within(KEY.lines().nth(1).unwrap().as_bytes());
+        assert_eq!(of_all, [""; 0], "the line with which each key begins");
         assert_eq!(planted.within(b"planted-password nothing else"), [""; 0]);
     }
 

@@ -70,3 +70,29 @@ fn collect(folder: &Path, ending: &str, found: &mut Vec<Source>) -> anyhow::Resu
     }
     Ok(())
 }
+
+/// A copy of a sample package below `folder`; the sample's own folder name stays.
+///
+/// # Panics
+/// When it cannot be copied.
+#[must_use]
+pub fn copy(sample: &str, folder: &Path) -> PathBuf {
+    let from = root().join("vnfd-samples").join(sample);
+    let to = folder.join(sample);
+    copy_all(&from, &to).unwrap_or_else(|why| panic!("cannot copy `{}`: {why}", from.display()));
+    to
+}
+
+fn copy_all(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_all(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}

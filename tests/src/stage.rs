@@ -128,10 +128,20 @@ impl Stage {
 
     /// The same with VNF-B of another package.
     pub fn b_of(&self, package: &str, cluster: &str) {
+        let request = self.create_b(package, cluster);
+        self.ends_as(&self.instantiate(VNF_B, &request), "COMPLETED");
+        self.b_is_up();
+    }
+
+    /// VNF-B of this package, created; returns its request.
+    pub fn create_b(&self, package: &str, cluster: &str) -> Value {
         let package = self.onboard(package);
         self.server.ctl(&["vnf", "create", "--package", &package, "--name", VNF_B]);
-        let op = self.instantiate(VNF_B, &self.request("vnf-b-cnf", cluster));
-        self.ends_as(&op, "COMPLETED");
+        self.request("vnf-b-cnf", cluster)
+    }
+
+    /// VNF-B, up and whole, and VNF-A is protected by it.
+    pub fn b_is_up(&self) {
         let instance = self.server.ctl(&["vnf", "show", VNF_B]);
         let pods = instance["instantiatedVnfInfo"]["vnfcResourceInfo"].as_array().unwrap();
         assert_eq!(pods.len(), 2, "{instance:#}");
@@ -146,10 +156,14 @@ impl Stage {
         assert!(problem["detail"].as_str().unwrap().contains(id), "{problem}");
     }
 
+    /// Begins to terminate an instance; the operation's id.
+    pub fn terminate(&self, name: &str) -> String {
+        text(&self.server.ctl(&["vnf", "terminate", name])["vnfLcmOpOccId"])
+    }
+
     /// Takes an instance down and deletes it.
     pub fn bring_down(&self, name: &str) {
-        let begun = self.server.ctl(&["vnf", "terminate", name]);
-        self.ends_as(&text(&begun["vnfLcmOpOccId"]), "COMPLETED");
+        self.ends_as(&self.terminate(name), "COMPLETED");
         self.server.ctl(&["vnf", "delete", name]);
     }
 

@@ -55,6 +55,10 @@ enum Action {
     DeleteObject { cluster: String, path: String },
     /// Changes an object of a cluster, by its API path, with a merge patch.
     EditObject { cluster: String, path: String, patch: Value },
+    /// Applies manifests to a cluster, as `kubectl` would.
+    Apply { cluster: String, manifests: String },
+    /// Images that could not be pulled or that crashed work from now on.
+    MendImages { cluster: String },
     /// Takes the machine of a cluster's node away (`cut`), or gives it back.
     CutNode { cluster: String, node: String, cut: bool },
 }
@@ -175,6 +179,17 @@ impl Control {
             Action::EditObject { cluster, path, patch } => {
                 self.clusters.get(&cluster).is_some_and(|cluster| cluster.merge(&path, &patch))
             }
+            Action::Apply { cluster, manifests } => {
+                let Some(cluster) = self.clusters.get(&cluster) else {
+                    return Err(refuse(404, "there is no such cluster"));
+                };
+                cluster.apply(&manifests).map_err(|why| refuse(400, &format!("{why:#}")))?;
+                true
+            }
+            Action::MendImages { cluster } => self.clusters.get(&cluster).is_some_and(|cluster| {
+                cluster.mend_images();
+                true
+            }),
             Action::CutNode { cluster, node, cut } => {
                 self.clusters.get(&cluster).is_some_and(|cluster| cluster.cut_node(&node, cut))
             }

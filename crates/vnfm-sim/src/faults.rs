@@ -41,6 +41,13 @@ pub enum Fault {
         #[serde(default)]
         stderr: String,
     },
+    /// A command on a host writes so many bytes of garbage, some last words, and ends with this exit code.
+    Flood {
+        /// How many bytes.
+        flood: usize,
+        /// The exit code.
+        exit: i32,
+    },
     /// Never answered.
     Hang {
         /// Must be `true`.
@@ -191,6 +198,7 @@ mod tests {
             (r#"{"drop":"after"}"#, Fault::Drop { drop: When::After }),
             (r#"{"errorAfterEffect":500}"#, Fault::ErrorAfterEffect { error_after_effect: 500 }),
             (r#"{"exit":1,"stderr":"no"}"#, Fault::Exit { exit: 1, stderr: "no".into() }),
+            (r#"{"flood":9,"exit":1}"#, Fault::Flood { flood: 9, exit: 1 }),
             (r#"{"hang":true}"#, Fault::Hang { hang: true }),
             (r#"{"hangAfterEffect":true}"#, Fault::HangAfterEffect { hang_after_effect: true }),
         ];

@@ -230,7 +230,9 @@ async fn play(desk: &Desk, request: &Request) -> Result<Reply, Cut> {
         reply
     };
     match desk.faults.take(&call, &subject) {
-        None | Some(Fault::Exit { .. } | Fault::Hang { hang: false }) => Ok(served(run())),
+        None | Some(Fault::Exit { .. } | Fault::Flood { .. } | Fault::Hang { hang: false }) => {
+            Ok(served(run()))
+        }
         Some(Fault::Status { status }) => {
             Ok(served(desk.neighbour.failure(status).remark("fault: status")))
         }

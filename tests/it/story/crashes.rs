@@ -1,9 +1,10 @@
 //! `kill -9` of the server: started again on its data, it goes on by itself and ends as if nothing had happened.
 
 use serde_json::{Value, json};
+use vnfm_tests::deaths::Deaths;
 use vnfm_tests::programs::until;
 use vnfm_tests::simulated::Simulated;
-use vnfm_tests::stage::{LONG, Stage, VNF_A, VNF_B};
+use vnfm_tests::stage::{LONG, VNF_A, VNF_B};
 
 use super::stage;
 
@@ -21,10 +22,17 @@ fn killed_when(flags: &[&str], rule: Option<&Value>, look: impl Fn(&Simulated) -
     stage.server.kill();
     stage.server.begin();
     stage.ends_as(&op, "COMPLETED");
-    is_as_if_nothing_had_happened(&sim, &stage);
+    was_made_once(&sim);
+    let cluster = stage.a_is_up(3);
+    stage.b_lives_on(&cluster);
+    stage.bring_down(VNF_B);
+    stage.bring_down(VNF_A);
+    stage.ends();
+    sim.is_clean();
 }
 
-fn is_as_if_nothing_had_happened(sim: &Simulated, stage: &Stage) {
+/// One stack, and one cluster on it.
+fn was_made_once(sim: &Simulated) {
     assert_eq!(sim.touched_stacks(), 1, "{:#?}", sim.calls("heat.", ""));
     let masters = sim.hosts_that_ran("kubeadm init");
     let mut workers = sim.hosts_that_ran("kubeadm join");
@@ -34,12 +42,6 @@ fn is_as_if_nothing_had_happened(sim: &Simulated, stage: &Stage) {
     let resets = sim.calls("host.exec", ": kubeadm reset");
     assert!(resets.is_empty(), "what ran was thrown away: {resets:#?}");
     sim.is_lawful();
-    let cluster = stage.a_is_up(3);
-    stage.b_lives_on(&cluster);
-    stage.bring_down(VNF_B);
-    stage.bring_down(VNF_A);
-    stage.ends();
-    sim.is_clean();
 }
 
 #[test]
@@ -75,6 +77,31 @@ fn killed_while_the_stack_goes_it_goes_on() {
     stage.server.begin();
     stage.ends_as(op, "COMPLETED");
     stage.server.ctl(&["vnf", "delete", VNF_A]);
+    stage.ends();
+    sim.is_clean();
+}
+
+/// The moments that the story's operations have at least in the simulated world.
+const COURSE: [usize; 4] = [12, 5, 3, 3];
+
+#[test]
+fn killed_at_ten_points_of_the_story_it_goes_on_each_time() {
+    // Deletions take a moment, as they do in the real world.
+    let (sim, mut stage) = stage(&["--server-build", "500"], "info");
+    let mut deaths = Deaths::drawn(10, &COURSE);
+    let (_, request) = stage.create_a(SAMPLE);
+    deaths.over(&mut stage, |stage| stage.instantiate(VNF_A, &request));
+    was_made_once(&sim);
+    let cluster = stage.a_is_up(3);
+    let request = stage.create_b("vnf-b-cnf", &cluster);
+    deaths.over(&mut stage, |stage| stage.instantiate(VNF_B, &request));
+    stage.b_is_up();
+    for name in [VNF_B, VNF_A] {
+        deaths.over(&mut stage, |stage| stage.terminate(name));
+        stage.server.ctl(&["vnf", "delete", name]);
+    }
+    println!("{} retries; died at\n{}", deaths.retried, deaths.died.join("\n"));
+    assert_eq!(deaths.died.len(), 10);
     stage.ends();
     sim.is_clean();
 }

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use vnfm_tests::planted::{Planted, Processes, key_pair};
 use vnfm_tests::programs::until;
+use vnfm_tests::search::{ask_for_everything, is_found_in_the_open, written};
 use vnfm_tests::simulated::Simulated;
 use vnfm_tests::stage::{LONG, Stage, VIM, VNF_A};
 
@@ -13,50 +14,6 @@ const VIM_PASSWORD: &str = "planted-vim-password-1f0c";
 const SSH_PASSWORD: &str = "planted-ssh-password-7b21";
 const REFUSED: &str = "planted-refused-password-c05a";
 const PROXY_PASSWORD: &str = "planted-proxy-password-9d3e";
-
-/// Asks for every page that there is; `vnfmctl` keeps what it prints.
-fn ask_for_everything(stage: &Stage, ops: &[&str]) -> String {
-    let server = &stage.server;
-    let mut answers = String::new();
-    let lists = [
-        "/vnflcm/v2/vnf_instances",
-        "/vnflcm/v2/vnf_lcm_op_occs",
-        "/vnfm/v1/vims",
-        "/vnfpkgm/v2/vnf_packages",
-    ];
-    for list in lists {
-        for item in server.get(list).as_array().unwrap() {
-            let one = server.get(&format!("{list}/{}", item["id"].as_str().unwrap()));
-            answers.extend([item.to_string(), one.to_string()]);
-        }
-    }
-    for op in ops {
-        answers += &server.get(&format!("/vnfm/v1/op_occs/{op}/progress")).to_string();
-        answers += &server.get(&format!("/vnfm/v1/op_occs/{op}/log")).to_string();
-        for words in [["op", "show", op], ["op", "explain", op], ["op", "log", op]] {
-            assert_eq!(server.run(&words).code, 0);
-        }
-    }
-    for words in [["vim", "show", VIM], ["vim", "show", "cluster"], ["vnf", "show", VNF_A]] {
-        let table = server.run(&words);
-        let json = server.run(&[&["-o", "json"], words.as_slice()].concat());
-        assert!(table.code == json.code, "{table:?}");
-    }
-    answers + &server.get("/vnfm/v1/plugins").to_string()
-}
-
-/// The server's files that hold a secret; the requests that the test itself has written are none of them.
-fn written(stage: &Stage, planted: &Planted) -> Vec<String> {
-    let folder = stage.server.folder();
-    for expected in ["server.log", "vnfmctl.log", "data/vnfm.db"] {
-        assert!(folder.join(expected).is_file(), "{expected} was not looked at");
-    }
-    let log = std::fs::read(folder.join("server.log")).unwrap();
-    assert!(String::from_utf8_lossy(&log).contains("TRACE"), "the log is not at its loudest");
-    let mut found = planted.files(&[folder.to_owned()], &["world"]);
-    found.retain(|file| !file.ends_with(&format!("/{VNF_A}.json")));
-    found
-}
 
 /// Files on hosts that hold a secret, as `host:path`.
 fn on_hosts(sim: &Simulated, planted: &Planted) -> Vec<String> {
@@ -147,16 +104,5 @@ fn planted_secrets_are_in_no_log_answer_output_database_page_command_line_or_fil
 fn found_where_they_are_let_through(sim: &Simulated, stage: &Stage, planted: &Planted) {
     let known = on_hosts(sim, planted);
     assert!(known.iter().any(|file| file.ends_with("/90-vnfm-proxy.conf")), "{known:?}");
-    let package = stage.server.ctl(&["package", "list"])[0]["id"].clone();
-    let shown = ["--name", "shown", "--description", SSH_PASSWORD];
-    stage
-        .server
-        .ctl(&[&["vnf", "create", "--package", package.as_str().unwrap()], &shown[..]].concat());
-    let answer = stage.server.get("/vnflcm/v2/vnf_instances").to_string();
-    assert_eq!(planted.within(answer.as_bytes()), ["SSH password"]);
-    let files = written(stage, planted);
-    for name in ["/vnfmctl.log", "/data/vnfm.db"] {
-        assert!(files.iter().any(|file| file.contains(name)), "not in {name}: {files:?}");
-    }
-    stage.server.ctl(&["vnf", "delete", "shown"]);
+    is_found_in_the_open(stage, planted, SSH_PASSWORD, "SSH password");
 }

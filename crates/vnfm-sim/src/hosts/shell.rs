@@ -29,6 +29,17 @@ impl Output {
         Self { code, out: Vec::new(), err: err.into() }
     }
 
+    /// So many bytes that no terminal likes, in lines that no page holds, and a last line of words.
+    pub(crate) fn flood(bytes: usize, code: i32) -> Self {
+        let garbage = b"\x1b[31m\xff\xfe\x00garbage\x07".iter().copied().cycle();
+        let mut out: Vec<u8> = garbage.take(bytes).collect();
+        for line in out.chunks_mut(1 << 20) {
+            line[0] = b'\n';
+        }
+        out.extend_from_slice(b"\nand here the flood ended\n");
+        Self { code, out, err: String::new() }
+    }
+
     fn then(&mut self, next: Self) {
         self.code = next.code;
         self.out.extend(next.out);
@@ -220,6 +231,10 @@ impl Shell {
                 Some(Fault::Exit { exit, stderr }) => {
                     programs::leave_half(self, argv);
                     Output::fail(exit, stderr)
+                }
+                Some(Fault::Flood { flood, exit }) => {
+                    programs::leave_half(self, argv);
+                    Output::flood(flood, exit)
                 }
                 Some(Fault::Hang { .. }) => std::future::pending().await,
                 Some(Fault::Drop { drop: When::Before } | Fault::Status { .. }) => {

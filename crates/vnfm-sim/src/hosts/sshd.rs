@@ -229,6 +229,7 @@ async fn execute(mut shell: Shell, command: &str, mut input: Input) -> Option<Ou
     let fault = lan.faults.take(call, &subject);
     let (output, remark) = match fault {
         Some(Fault::Exit { exit, stderr }) => (Some(Output::fail(exit, stderr)), "fault"),
+        Some(Fault::Flood { flood, exit }) => (Some(Output::flood(flood, exit)), "flood"),
         Some(Fault::Drop { drop: When::Before } | Fault::Status { .. }) => (None, "cut before"),
         Some(Fault::Hang { .. }) => std::future::pending().await,
         Some(Fault::HangAfterEffect { .. }) => {

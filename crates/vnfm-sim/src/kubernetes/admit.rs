@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::objects::{Key, Kind, Store};
+use super::quota;
 use super::writes::{error, status};
 use crate::http::Reply;
 
@@ -41,6 +42,10 @@ pub(crate) fn admit(
     body["kind"] = json!(kind.kind);
     check(kind, &key.name, body)?;
     default(store, kind, body);
+    if let Some(why) = quota::exceeded(store, &kind.qualified(), &key.namespace) {
+        let message = format!("{} \"{}\" is forbidden: {why}", kind.qualified(), key.name);
+        return Err(error(403, "Forbidden", &message));
+    }
     if !body["spec"].is_null() {
         body["metadata"]["generation"] = json!(1);
     }

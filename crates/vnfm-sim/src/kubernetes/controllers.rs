@@ -248,7 +248,7 @@ fn fail_to_pull(store: &mut Store, key: &Key, pod: &Value, image: &str) {
     event(store, key, pod, ("Failed", &message));
 }
 
-fn event(store: &mut Store, key: &Key, about: &Value, (reason, message): (&str, &str)) {
+pub(super) fn event(store: &mut Store, key: &Key, about: &Value, (reason, message): (&str, &str)) {
     let name = format!("{}.{}", key.name, &Uuid::new_v4().simple().to_string()[..16]);
     let place = Key::new("events", &key.namespace, &name);
     let body = json!({ "apiVersion": "v1", "kind": "Event", "metadata": {}, "type": "Warning", "reason": reason, "message": message, "count": 1,
@@ -295,6 +295,56 @@ fn empty(store: &mut Store, namespace: &Key) {
             store.delete(&key, false, false);
         }
     }
+    say_what_is_left(store, namespace);
+}
+
+/// What keeps a namespace from going, as its conditions.
+fn say_what_is_left(store: &mut Store, namespace: &Key) {
+    let (mut kinds, mut finalizers) = (BTreeMap::new(), BTreeMap::new());
+    for (key, body) in store.all().filter(|(key, _)| key.namespace == namespace.name) {
+        *kinds.entry(format!("{}.", key.kind)).or_insert(0) += 1;
+        let names = body["metadata"]["finalizers"].as_array().into_iter().flatten();
+        for name in names.filter_map(Value::as_str) {
+            *finalizers.entry(name.to_owned()).or_insert(0) += 1;
+        }
+    }
+    let told = |found: &BTreeMap<String, usize>, link: &str| {
+        let each =
+            found.iter().map(|(what, times)| format!("{what}{link}{times} resource instances"));
+        each.collect::<Vec<_>>().join(", ")
+    };
+    let left = [
+        (
+            "NamespaceContentRemaining",
+            "SomeResourcesRemain",
+            format!("Some resources are remaining: {}", told(&kinds, " has ")),
+            !kinds.is_empty(),
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            "SomeFinalizersRemain",
+            format!(
+                "Some content in the namespace has finalizers remaining: {}",
+                told(&finalizers, " in ")
+            ),
+            !finalizers.is_empty(),
+        ),
+    ];
+    store.update(namespace, |body| {
+        let before = body["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let now =
+            left.into_iter().filter(|(.., holds)| *holds).map(|(kind, reason, message, _)| {
+                let same =
+                    |seen: &&Value| seen["type"] == kind && seen["message"] == message.as_str();
+                before.iter().find(same).cloned().unwrap_or_else(|| {
+                    let mut new = condition(kind, true, reason);
+                    new["message"] = json!(message);
+                    new
+                })
+            });
+        let now: Vec<_> = now.collect();
+        body["status"]["conditions"] = json!(now);
+    });
 }
 
 fn volumes(store: &mut Store) {

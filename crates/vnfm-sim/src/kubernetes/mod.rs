@@ -7,6 +7,7 @@
 //! | `admit.rs`, `apply.rs` | validation and defaults; server-side apply and its conflicts |
 //! | `auth.rs` | bearer tokens, RBAC |
 //! | `controllers.rs`, `workloads.rs` | from workloads to pods that are Ready, namespaces, garbage |
+//! | `quota.rs` | how many objects a namespace may hold |
 //! | `nodes.rs`, `disruption.rs` | nodes that fall silent, are cordoned, deleted; evictions and their budgets |
 //!
 //! A cluster begins with the system objects of a real one. Its nodes are Ready once a network is
@@ -22,6 +23,7 @@ mod discovery;
 mod disruption;
 mod nodes;
 mod objects;
+mod quota;
 mod seeds;
 mod tls;
 mod watch;

@@ -8,9 +8,10 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::apply::Owners;
-use super::controllers::{condition, keys, owner};
+use super::controllers::{condition, event, keys, owner};
 use super::nodes::evicts;
 use super::objects::{Key, Store};
+use super::quota;
 use crate::time::now;
 
 fn hash(value: &Value) -> String {
@@ -107,11 +108,17 @@ pub(super) fn deployments(store: &mut Store) {
             sets.iter().map(|(_, set)| set["status"][field].as_u64().unwrap_or(0)).sum::<u64>()
         };
         let (made, ready) = (total("replicas"), total("readyReplicas"));
-        let updated = sets
-            .iter()
-            .find(|(set, _)| set.name == current)
-            .map_or(0, |(_, set)| set["status"]["replicas"].as_u64().unwrap_or(0));
-        store.update(&key, |body| deployment_status(body, (made, ready, updated)));
+        let current = sets.iter().find(|(set, _)| set.name == current);
+        let updated = current.map_or(0, |(_, set)| set["status"]["replicas"].as_u64().unwrap_or(0));
+        let failure = current.and_then(|(_, set)| replica_failure(set)).cloned();
+        store.update(&key, |body| {
+            deployment_status(body, (made, ready, updated));
+            if let (Some(failure), Some(all)) =
+                (failure, body["status"]["conditions"].as_array_mut())
+            {
+                all.push(failure);
+            }
+        });
     }
 }
 
@@ -180,9 +187,17 @@ pub(super) fn replica_sets(store: &mut Store) {
         let Some(set) = store.get(&key).cloned().filter(|s| !is_going(s)) else { continue };
         let pods: Vec<_> =
             children(store, "pods", &set).into_iter().filter(|(_, pod)| !is_going(pod)).collect();
+        let mut refused = None;
         for _ in pods.len()..count(&set) {
-            make_pod(store, &set, &format!("{}-{}", key.name, suffix()), &[]);
+            let name = format!("{}-{}", key.name, suffix());
+            refused = quota::exceeded(store, "pods", &key.namespace)
+                .map(|why| format!("pods \"{name}\" is forbidden: {why}"));
+            if refused.is_some() {
+                break;
+            }
+            make_pod(store, &set, &name, &[]);
         }
+        let failure = refused.map(|why| failed_create(store, &key, &set, &why));
         let mut surplus: Vec<_> = pods.iter().collect();
         surplus.sort_by_key(|(_, pod)| is_ready(pod));
         for (pod, _) in surplus.into_iter().take(pods.len().saturating_sub(count(&set))) {
@@ -191,10 +206,33 @@ pub(super) fn replica_sets(store: &mut Store) {
         let pods: Vec<_> =
             children(store, "pods", &set).into_iter().filter(|(_, pod)| !is_going(pod)).collect();
         let ready = pods.iter().filter(|(_, pod)| is_ready(pod)).count();
-        store.update(&key, |body| body["status"] = json!({ "replicas": pods.len(), "fullyLabeledReplicas": pods.len(), "readyReplicas": ready, "availableReplicas": ready,
-            "observedGeneration": body["metadata"]["generation"] }));
+        store.update(&key, |body| {
+            body["status"] = json!({ "replicas": pods.len(), "fullyLabeledReplicas": pods.len(), "readyReplicas": ready, "availableReplicas": ready,
+                "observedGeneration": body["metadata"]["generation"] });
+            if let Some(failure) = &failure {
+                body["status"]["conditions"] = json!([failure]);
+            }
+        });
     }
 }
+
+/// A pod was refused: the condition that says so, the one from before where it was refused before.
+fn failed_create(store: &mut Store, key: &Key, set: &Value, why: &str) -> Value {
+    if let Some(before) = replica_failure(set) {
+        return before.clone();
+    }
+    event(store, key, set, ("FailedCreate", &format!("Error creating: {why}")));
+    let mut failure = condition(FAILURE, true, "FailedCreate");
+    failure["message"] = json!(why);
+    failure
+}
+
+fn replica_failure(body: &Value) -> Option<&Value> {
+    let mut conditions = body["status"]["conditions"].as_array()?.iter();
+    conditions.find(|condition| condition["type"] == FAILURE)
+}
+
+const FAILURE: &str = "ReplicaFailure";
 
 pub(super) fn stateful_sets(store: &mut Store) {
     for key in keys(store, "statefulsets.apps") {

@@ -56,9 +56,12 @@ impl Cloud {
             Some(Fault::Hang { hang: true } | Fault::HangAfterEffect { .. }) => {
                 self.wait(run, name, None).await
             }
-            Some(Fault::Status { .. } | Fault::Drop { .. } | Fault::Exit { .. }) => {
-                Err(Failure::of(name, no_valid_host()))
-            }
+            Some(
+                Fault::Status { .. }
+                | Fault::Drop { .. }
+                | Fault::Exit { .. }
+                | Fault::Flood { .. },
+            ) => Err(Failure::of(name, no_valid_host())),
         }
     }
 

@@ -1,0 +1,223 @@
+//! All that runs on this machine while a story is told, looked at again and again: command lines and environments, who
+//! runs `kubeadm` on which host, and what lies for a while in files that hooks put on hosts.
+//!
+//! Hosts are namespaces of this machine: their processes are here, too, and their files are seen through the first
+//! process of each.
+
+#![expect(clippy::missing_panics_doc, reason = "a test that cannot go on says so by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::planted::Processes;
+
+/// Between two looks.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// What of `kubeadm` changes a host.
+const CHANGES: &[&str] = &["init", "join", "reset"];
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Every command line and environment.
+    pub processes: Processes,
+    /// Every version that the files had for which was asked.
+    pub files: BTreeSet<Vec<u8>>,
+    /// Each `kubeadm` that changes its host, by host: `init`, `join`, `reset` in order.
+    pub kubeadms: BTreeMap<String, Vec<String>>,
+    /// Where several ran on one host at once.
+    pub at_once: Vec<String>,
+    known: BTreeSet<String>,
+}
+
+/// Somebody who looks.
+#[derive(Debug)]
+pub struct Watch {
+    stop: Arc<AtomicBool>,
+    looks: Arc<AtomicUsize>,
+    seen: Arc<Mutex<Seen>>,
+    thread: JoinHandle<()>,
+}
+
+impl Watch {
+    /// Begins to look; at these files on each host that comes, which has a folder below `hosts` then.
+    pub fn begin(hosts: &Path, files: &[&str]) -> Self {
+        let (hosts, stop) = (hosts.to_owned(), Arc::<AtomicBool>::default());
+        let files: Vec<_> = files.iter().map(|file| (*file).to_owned()).collect();
+        let (looks, seen) = (Arc::<AtomicUsize>::default(), Arc::<Mutex<Seen>>::default());
+        let (told, counted, shared) = (stop.clone(), looks.clone(), seen.clone());
+        let others: BTreeSet<_> = running(&hosts).into_keys().collect();
+        let thread = std::thread::spawn(move || {
+            while !told.load(Ordering::Relaxed) {
+                let mut came = running(&hosts);
+                came.retain(|host, _| !others.contains(host));
+                lock(&shared).look(&came, &files);
+                counted.fetch_add(1, Ordering::Relaxed);
+                std::thread::park_timeout(LOOK_AGAIN);
+            }
+        });
+        Self { stop, looks, seen, thread }
+    }
+
+    /// How often it has looked.
+    pub fn looks(&self) -> usize {
+        self.looks.load(Ordering::Relaxed)
+    }
+
+    /// What has stood in the files so far.
+    pub fn files(&self) -> BTreeSet<Vec<u8>> {
+        lock(&self.seen).files.clone()
+    }
+
+    /// Ends it; what it has seen.
+    #[expect(clippy::unwrap_used, reason = "see above")]
+    pub fn end(self) -> Seen {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        self.thread.join().unwrap();
+        std::mem::take(&mut *lock(&self.seen))
+    }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Seen {
+    fn look(&mut self, hosts: &BTreeMap<String, PathBuf>, files: &[String]) {
+        self.processes.look();
+        self.look_for_kubeadm(hosts);
+        for host in hosts.values() {
+            let found = files.iter().filter_map(|file| std::fs::read(host.join(file)).ok());
+            self.files.extend(found.filter(|content| !content.is_empty()));
+        }
+    }
+
+    fn look_for_kubeadm(&mut self, hosts: &BTreeMap<String, PathBuf>) {
+        let network = |root: &Path| std::fs::read_link(root.with_file_name("ns/net")).ok();
+        let of_host: BTreeMap<PathBuf, &String> = hosts
+            .iter()
+            .filter_map(|(name, root)| network(root).map(|network| (network, name)))
+            .collect();
+        let running: BTreeMap<String, Kubeadm> = kubeadms().collect();
+        let mut now = BTreeMap::<&str, Vec<&str>>::new();
+        // A program that one starts looks like it for a moment.
+        let own = running.iter().filter(|(_, one)| !running.contains_key(&one.parent));
+        for (id, one) in own {
+            let network = std::fs::read_link(format!("/proc/{id}/ns/net"));
+            let Some(host) = network.ok().and_then(|network| of_host.get(&network)) else {
+                continue;
+            };
+            now.entry(host).or_default().push(&one.verb);
+            if self.known.insert(format!("{id} since {}", one.since)) {
+                self.kubeadms.entry((*host).clone()).or_default().push(one.verb.clone());
+            }
+        }
+        let several = now.into_iter().filter(|(_, verbs)| verbs.len() > 1);
+        self.at_once.extend(several.map(|(host, verbs)| format!("{host}: {verbs:?}")));
+    }
+}
+
+/// The hosts that run, of those that have a folder below `hosts`: where the files of each are seen from here.
+pub fn running(hosts: &Path) -> BTreeMap<String, PathBuf> {
+    let folders = std::fs::read_dir(hosts).into_iter().flatten().flatten();
+    let known = folders.filter_map(|host| {
+        let pid = std::fs::read_to_string(host.path().join("pid")).ok()?;
+        let root = Path::new("/proc").join(pid.trim()).join("root");
+        Some((host.file_name().to_string_lossy().into_owned(), root))
+    });
+    known.filter(|(_, root)| root.join("run").is_dir()).collect()
+}
+
+/// A `kubeadm` at work.
+struct Kubeadm {
+    verb: String,
+    parent: String,
+    since: String,
+}
+
+fn kubeadms() -> impl Iterator<Item = (String, Kubeadm)> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter_map(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).ok()?;
+        let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let verb = (words.next()? == "kubeadm").then(|| words.next())??.into_owned();
+        if !CHANGES.contains(&verb.as_str()) {
+            return None;
+        }
+        let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
+        // Behind the name, which may hold anything: state, parent, …, and the 22nd of all is when it began.
+        let fields: Vec<_> = stat.rsplit(')').next()?.split_whitespace().collect();
+        let field = |at: usize| fields.get(at).map(|field| (*field).to_owned());
+        let found = Kubeadm { verb, parent: field(1)?, since: field(19)? };
+        Some((process.file_name().to_string_lossy().into_owned(), found))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::path::Path;
+    use std::process::{Child, Command, Stdio};
+    use std::time::Duration;
+
+    use super::Watch;
+    use crate::programs::until;
+
+    /// What looks like `kubeadm join` until it is spoken to.
+    fn join(folder: &Path) -> Child {
+        std::fs::write(folder.join("join"), "read line").unwrap();
+        let mut shell = Command::new("sh");
+        shell.arg0("kubeadm").arg("join").current_dir(folder).env("KEY", "seen-by-the-watch");
+        let child = shell.stdin(Stdio::piped()).spawn().unwrap();
+        let line = format!("/proc/{}/cmdline", child.id());
+        until("it runs", Duration::from_secs(10), || {
+            std::fs::read(&line).unwrap().starts_with(b"kubeadm").then_some(())
+        });
+        child
+    }
+
+    #[test]
+    fn who_runs_for_a_while_is_seen_and_two_at_once_are_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let (host, file) = (folder.path().join("one"), folder.path().join("join.yaml"));
+        let relative = file.strip_prefix("/").unwrap().to_string_lossy().into_owned();
+        let story = |at_once: bool| {
+            let watch = Watch::begin(folder.path(), &[&relative]);
+            std::fs::create_dir(&host).unwrap();
+            std::fs::write(host.join("pid"), format!("{}\n", std::process::id())).unwrap();
+            std::fs::write(&file, "the token").unwrap();
+            let mut children = vec![join(folder.path())];
+            let looked = || watch.looks();
+            let enough = |before| {
+                let more = || (looked() > before + 1).then_some(());
+                until("a look", Duration::from_secs(10), more);
+            };
+            enough(looked());
+            if !at_once {
+                children[0].kill().unwrap();
+                children[0].wait().unwrap();
+                enough(looked());
+            }
+            children.push(join(folder.path()));
+            enough(looked());
+            for mut child in children {
+                let _ = child.kill(); // one may have ended
+                child.wait().unwrap();
+            }
+            std::fs::remove_dir_all(&host).unwrap();
+            watch.end()
+        };
+        let seen = story(false);
+        assert_eq!((&seen.kubeadms["one"], seen.at_once.len()), (&vec!["join".to_owned(); 2], 0));
+        assert!(
+            seen.files.contains(b"the token".as_slice()) && seen.processes.saw("seen-by-the-watch")
+        );
+        let seen = story(true);
+        assert!(seen.at_once[0].contains("one: [\"join\", \"join\"]"), "{:?}", seen.at_once);
+    }
+}
