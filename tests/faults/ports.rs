@@ -35,31 +35,34 @@ fn unavailable(why: &str) -> StoreError {
     StoreError::Unavailable(why.to_owned())
 }
 
-/// What a transaction is, in a word, and the step that it begins.
+/// What a transaction is, in a few words, and the step that it begins: how one ends and what comes next share one.
 fn told(changes: &[Change]) -> (String, Option<String>) {
-    let mut name = None;
+    let (mut words, mut begins, mut other) = (Vec::new(), None, None);
     for change in changes {
         match change {
             Change::AddOp(_) => return ("begin".to_owned(), None),
             Change::Journal(row) => {
-                let begins = match row.status {
-                    StepStatus::Started => Some(row.step.clone()),
-                    StepStatus::Undoing => Some(format!("undo {}", row.step)),
-                    _ => None,
-                };
-                return (format!("journal {:?}", row.status).to_lowercase(), begins);
+                match row.status {
+                    StepStatus::Started => begins = Some(row.step.clone()),
+                    StepStatus::Undoing => begins = Some(format!("undo {}", row.step)),
+                    _ => {}
+                }
+                words.push(format!("journal {:?}", row.status).to_lowercase());
             }
             Change::PutOp { record, .. } => {
-                return (format!("state {}", record.op.operation_state), None);
+                words.push(format!("state {}", record.op.operation_state));
             }
-            other => {
-                let text = format!("{other:?}");
+            change => {
+                let text = format!("{change:?}");
                 let variant = text.split(|c: char| !c.is_alphanumeric()).next();
-                name = name.or_else(|| variant.map(str::to_lowercase));
+                other = other.or_else(|| variant.map(str::to_lowercase));
             }
         }
     }
-    (name.unwrap_or_else(|| "nothing".to_owned()), None)
+    if words.is_empty() {
+        words.push(other.unwrap_or_else(|| "nothing".to_owned()));
+    }
+    (words.join(", "), begins)
 }
 
 /// The operation that a transaction is of.
