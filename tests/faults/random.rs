@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vnfm_core::Engine;
 use vnfm_core::Why;
-use vnfm_core::ports::StoreError;
+use vnfm_core::ports::{OpRecord, StoreError};
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp};
 use vnfm_types::LcmOperationType;
 
@@ -369,12 +369,12 @@ impl<'a> Crowd<'a> {
         let engine = process.engine()?;
         let instances = process.finish(async {
             let (mut instances, mut all) = (Vec::new(), Vec::new());
-            for _ in 0..ROUNDS {
+            for round in 0..ROUNDS {
                 engine.resume_all().await?;
                 for Member { target, .. } in &members {
                     for record in check::operations(&engine, &target.instance).await? {
                         if record.op.operation_state == FailedTemp {
-                            engine.retry(TENANT, &record.op.id).await?;
+                            way_out(&engine, round, &record).await?;
                         }
                     }
                 }
@@ -437,6 +437,22 @@ impl<'a> Crowd<'a> {
         self.process = None;
         check::pages(&site.data())
     }
+}
+
+/// What an operator does with an operation that has stopped: tries again, then goes back, then gives it up.
+async fn way_out(engine: &Engine, round: usize, record: &OpRecord) -> Result<()> {
+    let (op, cause) = (&record.op.id, &record.op.error);
+    ensure!(round + 1 < ROUNDS, "I7: {} stopped {ROUNDS} times: {cause:?}", record.op.operation);
+    if round < ROUNDS / 2 {
+        return Ok(engine.retry(TENANT, op).await?);
+    }
+    if round + 2 < ROUNDS {
+        match engine.rollback(TENANT, op).await {
+            Err(refusal) if refusal.why == Why::Conflict => {}
+            gone_back => return Ok(gone_back?),
+        }
+    }
+    Ok(engine.fail(TENANT, op).await?)
 }
 
 /// Two operations of one instance were accepted.

@@ -3,6 +3,7 @@
 use super::host::Host;
 use super::shell::{Input, Output, Shell};
 use crate::faults::{Fault, When};
+use crate::time::pause;
 use anyhow::Context as _;
 use russh::keys::ssh_key::private::Ed25519Keypair;
 use russh::keys::{PrivateKey, PublicKey};
@@ -13,6 +14,8 @@ use russh::{
     Channel, ChannelId, ChannelMsg, ChannelOpenFailure, ChannelReadHalf, ChannelWriteHalf,
 };
 use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::copy_bidirectional;
@@ -20,10 +23,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+/// How often, and after which pauses, an address is looked at that another host has still.
+const LOOKS: u32 = 200;
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// Starts to listen; connections end with the host's power.
 pub(crate) async fn listen(host: Arc<Host>) -> anyhow::Result<JoinHandle<()>> {
     let place = (host.spec().address, host.lan.ssh_port);
-    let listener = TcpListener::bind(place)
+    let listener = bound(place)
         .await
         .with_context(|| format!("cannot listen at `{}:{}` for SSH", place.0, place.1))?;
     let config = config(host.key().clone());
@@ -32,6 +39,18 @@ pub(crate) async fn listen(host: Arc<Host>) -> anyhow::Result<JoinHandle<()>> {
             serve(&host, config.clone(), stream);
         }
     }))
+}
+
+/// An address goes from a server to its successor, which may be up a moment before its predecessor is gone.
+async fn bound(place: (IpAddr, u16)) -> std::io::Result<TcpListener> {
+    let mut looks = LOOKS;
+    loop {
+        match TcpListener::bind(place).await {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && looks > 0 => looks -= 1,
+            bound => return bound,
+        }
+        pause(LOOK_AGAIN).await;
+    }
 }
 
 fn config(key: PrivateKey) -> Arc<Config> {

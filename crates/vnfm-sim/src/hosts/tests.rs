@@ -64,6 +64,15 @@ fn text(output: &Output) -> String {
 }
 
 #[tokio::test]
+async fn a_successor_waits_for_the_address_of_a_host_that_is_about_to_go() {
+    let room = Room::new().await;
+    room.boot("m1", 1).await;
+    let (successor, ()) = tokio::join!(room.boot("m2", 1), room.hosts.destroy("m1"));
+    assert!(successor.is_on());
+    assert_eq!(room.hosts.running(), ["m2"]);
+}
+
+#[tokio::test]
 async fn a_shell_behaves() {
     let room = Room::new().await;
     let host = room.boot("m1", 1).await;
