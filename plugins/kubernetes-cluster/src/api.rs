@@ -19,7 +19,7 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const CORDONED_BY: &str = "vnfm.dev/cordoned-by";
 /// Whose a pod is.
 const INSTANCE: &str = "vnfm.dev/instance";
-const MERGE: &str = "application/merge-patch+json";
+pub(crate) const MERGE: &str = "application/merge-patch+json";
 
 /// The way to the API server.
 pub(crate) struct Api<'a> {
@@ -70,6 +70,12 @@ impl NodeSeen {
     /// Its name.
     pub(crate) fn name(&self) -> &str {
         self.0.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Its labels.
+    pub(crate) fn labels(&self) -> &Map<String, Value> {
+        static NONE: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
+        self.0.pointer("/metadata/labels").and_then(Value::as_object).unwrap_or(&NONE)
     }
 
     /// Whether it has this address.
@@ -194,13 +200,7 @@ impl Api<'_> {
 
     /// A node, where there is one of that name.
     pub(crate) async fn node(&self, name: &str) -> Result<Option<NodeSeen>, DriverError> {
-        let path = node_path(name);
-        let answer = self.ask("GET", &path, None).await?;
-        match answer.status {
-            200 => Ok(Some(NodeSeen(answer.body))),
-            404 => Ok(None),
-            _ => Err(refused("read", &path, &answer)),
-        }
+        Ok(self.find(&node_path(name)).await?.map(NodeSeen))
     }
 
     /// The pods on a node.
@@ -297,7 +297,33 @@ impl Api<'_> {
         }
     }
 
-    async fn change(&self, node: &NodeSeen, change: Value) -> Result<(), DriverError> {
+    /// What is at a path, if anything is.
+    pub(crate) async fn find(&self, path: &str) -> Result<Option<Value>, DriverError> {
+        let answer = self.ask("GET", path, None).await?;
+        match answer.status {
+            200 => Ok(Some(answer.body)),
+            404 => Ok(None),
+            _ => Err(refused("read", path, &answer)),
+        }
+    }
+
+    /// Writes at a path; nothing where nothing is there to be changed.
+    pub(crate) async fn write(
+        &self,
+        method: &str,
+        path: &str,
+        body: (&str, Value),
+    ) -> Result<Option<()>, DriverError> {
+        let answer = self.ask(method, path, Some(body)).await?;
+        match answer.status {
+            200..=299 => Ok(Some(())),
+            404 => Ok(None),
+            _ => Err(refused("write", path, &answer)),
+        }
+    }
+
+    /// Changes a node, unless it is gone or was changed meanwhile.
+    pub(crate) async fn change(&self, node: &NodeSeen, change: Value) -> Result<(), DriverError> {
         let path = node_path(node.name());
         let answer = self.ask("PATCH", &path, Some((MERGE, change))).await?;
         match answer.status {

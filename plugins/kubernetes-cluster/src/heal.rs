@@ -5,7 +5,7 @@
 //!              control plane   refused, unless the request accepts that the cluster is lost
 //!                              … the VNFM replaces the servers …
 //!              rolled back     nodes take pods again, those that left join again
-//! heal_end     workers         preflight ─ proxy ─ packages ─ runtime ─ join ─► Ready ─► pods of others run
+//! heal_end     workers         preflight ─ proxy ─ packages ─ runtime ─ join ─► Ready ─ labels ─► pods of others run
 //!              control plane   the installation from the beginning; the VIM keeps its id
 //! ```
 //!
@@ -15,6 +15,7 @@
 use crate::api::{Api, NodeSeen, PodSeen};
 use crate::drain::{Drain, Way, leave};
 use crate::install::{self, Story, authority, first_failure};
+use crate::labels;
 use crate::machine::{Machine, State};
 use crate::params::HealParams;
 use crate::plan::{Node, Plan};
@@ -62,6 +63,8 @@ pub(crate) async fn start(cx: &HookContext, request: &Request) -> Result<Effects
     let story = Story::new(cx, &plan);
     let hosts: Vec<_> = plan.workers.iter().map(|worker| Machine::new(cx, &plan, worker)).collect();
     let names = names(&plan.workers);
+    let going: Vec<_> = plan.workers.iter().filter_map(|worker| seen(worker, &nodes)).collect();
+    labels::remember(&api, &going).await?;
     story.tell(10, &format!("draining {names}")).await;
     if let Err(error) = drain(&api, &hosts, (&request.additional_params).into()).await {
         give_back(&api, &hosts).await;
@@ -333,6 +336,7 @@ async fn rejoin(api: &Api<'_>, plan: &Plan, new: &[&Node]) -> Result<(), DriverE
     });
     first_failure(join_all(joins).await)?;
     story.ready(&master, new.iter().copied()).await?;
+    labels::restore(api, new).await?;
     story.forget_tokens(&master, &plane).await?;
     story.tell(90, &format!("{} joined", names(new.iter().copied()))).await;
     Ok(())

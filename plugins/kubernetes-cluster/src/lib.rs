@@ -16,6 +16,7 @@ mod config;
 mod drain;
 mod heal;
 mod install;
+mod labels;
 mod machine;
 pub mod params;
 mod plan;

@@ -131,6 +131,56 @@ async fn a_worker_gives_its_pods_away_and_its_successor_joins() {
     assert!(told.contains("in an emptyDir goes with the node"), "{told}");
 }
 
+/// What somebody gave a worker, and VNF-B asks for.
+const DISK: (&str, &str) = ("example.com/disk", "fast");
+const NOTE: &str = "/api/v1/namespaces/kube-system/configmaps/vnfm-node-labels";
+
+impl Lab {
+    async fn with_a_label() -> Self {
+        let (lab, _) = Self::with_b().await;
+        let labels = json!({ DISK.0: DISK.1, "node-role.kubernetes.io/worker": "" });
+        for node in ["w1", "w2"] {
+            let path = format!("/api/v1/nodes/{node}");
+            assert!(lab.cluster().merge(&path, &json!({ "metadata": { "labels": labels } })));
+        }
+        lab
+    }
+
+    fn has_its_label(&self, node: &str) {
+        let labels = self.node(node).unwrap()["metadata"]["labels"].clone();
+        assert_eq!(labels[DISK.0], DISK.1, "{labels:#}");
+        assert!(labels["node-role.kubernetes.io/worker"].is_null(), "not ours: {labels:#}");
+        let note = self.cluster().get_json(NOTE).unwrap();
+        assert_eq!(note["data"], json!({}), "the note goes when it was of use");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_successor_gets_the_labels_that_somebody_gave_its_predecessor() {
+    let lab = Lab::with_a_label().await;
+    let path = "/apis/apps/v1/namespaces/default/deployments/web";
+    let wants =
+        json!({ "spec": { "template": { "spec": { "nodeSelector": { DISK.0: DISK.1 } } } } });
+    assert!(lab.cluster().merge(path, &wants));
+    lab.b_runs(2).await;
+    lab.heal("heal_start", json!({}), &["w1", "w2"]).await.unwrap();
+    let end = lab.finish(&["w1", "w2"]).await;
+    lab.healed(&end);
+    lab.b_runs(2).await;
+    lab.has_its_label("w1");
+    lab.has_its_label("w2");
+    assert!(lab.texts().contains("`w1` gets its labels back: `example.com/disk`"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_comes_back_after_a_rollback_has_its_labels() {
+    let lab = Lab::with_a_label().await;
+    lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
+    assert!(lab.node("w1").is_none());
+    lab.undo(&["w1"]).await.unwrap();
+    lab.has_its_label("w1");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn doing_either_half_again_changes_nothing() {
     let (lab, _) = Lab::with_b().await;
