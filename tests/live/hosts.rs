@@ -2,8 +2,9 @@
 //! is full. Each time the operation goes on by itself, or stops with a reason and goes on when it is told to.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -57,18 +58,29 @@ impl<'a> Host<'a> {
         Some(pid.trim().to_owned()).filter(|pid| Path::new("/proc").join(pid).exists())
     }
 
+    /// Where its files are seen from here.
+    pub(crate) fn root(&self) -> PathBuf {
+        let pid = self.pid().unwrap_or_else(|| panic!("`{}` is off", self.name));
+        Path::new("/proc").join(pid).join("root")
+    }
+
     /// Runs a script inside of it, beside its own programs.
     pub(crate) fn inside(&self, script: &str) -> String {
+        self.inside_with(script, "")
+    }
+
+    /// The same, with something to read.
+    pub(crate) fn inside_with(&self, script: &str, input: &str) -> String {
         let pid = self.pid().unwrap_or_else(|| panic!("`{}` is off", self.name));
         let mut command = Command::new("nsenter");
-        command.args(["-t", &pid, "-m", "-n", "-p", "-u", "sh", "-c", script]);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "`{script}`: {output:?}");
+        let script = ["-t", &pid, "-m", "-n", "-p", "-u", "sh", "-c", script];
+        let output = fed(command.args(script), input);
+        assert!(output.status.success(), "`{command:?}`: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Waits until a program of this command line runs in it.
-    fn until_runs(&self, pattern: &str) {
+    pub(crate) fn until_runs(&self, pattern: &str) {
         until(&format!("`{pattern}` on `{}`", self.name), LONG, || {
             let pid = self.pid()?;
             let mut command = Command::new("nsenter");
@@ -76,6 +88,14 @@ impl<'a> Host<'a> {
             look.unwrap().status.success().then_some(())
         });
     }
+}
+
+/// Runs a program that reads this.
+pub(crate) fn fed(command: &mut Command, input: &str) -> Output {
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
 }
 
 /// A story in which VNF-A is being instantiated.

@@ -4,7 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod crashes;
 mod heal;
 mod hosts;
 mod neighbours;
+mod secrets;
 mod story;

@@ -1,8 +1,8 @@
 //! The story on real OpenStack, real hosts with kubeadm and real Kubernetes: told to its end with both packages,
 //! and with the server killed in the middle. At the end the cloud is asked whether it is as empty as before.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use vnfm_tests::live::neighbour;
 use vnfm_tests::programs::until;
 use vnfm_tests::stage::{LONG, Stage, VNF_A, VNF_B};
 use vnfm_tests::story::{play, steps};
+use vnfm_tests::watch::{Seen, Watch};
 
 fn holds(package: &str) {
     if neighbour("VNFM_LIVE_OPENSTACK").is_none() || neighbour("VNFM_LIVE_HOSTS").is_none() {
@@ -51,7 +52,12 @@ impl Real {
     }
 
     pub(crate) fn stage(&self) -> Stage {
-        Stage::new(tempfile::tempdir().unwrap(), &self.clouds, 22, "info")
+        stage_of(&self.clouds, "info")
+    }
+
+    /// What has come since, as `kind name id`.
+    pub(crate) fn came(&self) -> BTreeSet<String> {
+        self.cloud().inventory(&self.hosts).difference(&self.before).cloned().collect()
     }
 
     pub(crate) fn cloud(&self) -> Cloud {
@@ -68,8 +74,7 @@ impl Real {
         let mut left = BTreeSet::new();
         let settled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             until("nothing is left behind", Duration::from_secs(30), || {
-                left =
-                    self.cloud().inventory(&self.hosts).difference(&self.before).cloned().collect();
+                left = self.came();
                 left.is_empty().then_some(())
             });
         }));
@@ -86,10 +91,16 @@ impl Drop for Real {
     }
 }
 
+/// A server that knows the cloud by this login, and logs so much.
+pub(crate) fn stage_of(clouds: &Path, log: &str) -> Stage {
+    Stage::new(tempfile::tempdir().unwrap(), clouds, 22, log)
+}
+
 /// Begins to instantiate VNF-A, kills the server once `look` says so, starts it again, and plays to the end.
 fn killed_when(look: impl Fn(&Real, &str, &Value) -> bool) {
     let Some(real) = Real::find() else { return };
     let mut stage = real.stage();
+    let watch = Watch::begin(&real.hosts, &[]);
     let (id, request) = stage.create_a("vnf-a-k8s-cluster");
     let op = stage.instantiate(VNF_A, &request);
     let path = format!("/vnfm/v1/op_occs/{op}/progress");
@@ -100,10 +111,8 @@ fn killed_when(look: impl Fn(&Real, &str, &Value) -> bool) {
     });
     stage.server.kill();
     stage.server.begin();
-    let joins = joins_until_the_end(&stage, &path);
-    assert_eq!(joins.len(), 2, "each worker joins: {joins:?}");
-    assert!(joins.values().all(|ids| ids.len() == 1), "one kubeadm on each host: {joins:?}");
     stage.ends_as(&op, "COMPLETED");
+    each_joined_once(&watch.end());
     let stacks = real.cloud().stack_states(&id);
     assert_eq!(stacks, ["CREATE_COMPLETE"]);
     let cluster = stage.a_is_up(3);
@@ -126,28 +135,11 @@ fn killed_during_a_join_it_goes_on() {
     killed_when(|_, _, _| !kubeadms("join").is_empty());
 }
 
-/// Every `kubeadm join` that is seen until the operation ends: its process ids by the host's network namespace.
-fn joins_until_the_end(stage: &Stage, path: &str) -> BTreeMap<PathBuf, BTreeSet<String>> {
-    let mut seen = BTreeMap::<_, BTreeSet<_>>::new();
-    until("the end of the operation", LONG, || {
-        let running = kubeadms("join");
-        let is_own = |id: &String| !parent(id).is_some_and(|parent| running.contains(&parent));
-        // A program that it starts looks like it for a moment.
-        for id in running.iter().filter(|id| is_own(id)) {
-            if let Ok(host) = std::fs::read_link(format!("/proc/{id}/ns/net")) {
-                seen.entry(host).or_default().insert(id.clone());
-            }
-        }
-        (stage.server.get(path)["operationState"] != "PROCESSING").then_some(())
-    });
-    seen
-}
-
-/// The process that started this one; nothing where it is gone by now.
-fn parent(id: &str) -> Option<String> {
-    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
-    Some(line.trim().to_owned())
+/// One `kubeadm` on each host, and never two at once.
+pub(crate) fn each_joined_once(seen: &Seen) {
+    assert_eq!(seen.at_once, [""; 0]);
+    let verbs: Vec<_> = seen.kubeadms.values().map(|verbs| verbs.join(" ")).collect();
+    assert_eq!(verbs, ["init", "join", "join"], "{:?}", seen.kubeadms);
 }
 
 /// The `kubeadm` of this name that run on this machine, whose hosts are namespaces: their process ids.

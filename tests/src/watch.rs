@@ -146,7 +146,8 @@ fn kubeadms() -> impl Iterator<Item = (String, Kubeadm)> {
         let line = std::fs::read(process.path().join("cmdline")).ok()?;
         let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
         let verb = (words.next()? == "kubeadm").then(|| words.next())??.into_owned();
-        if !CHANGES.contains(&verb.as_str()) {
+        // A single phase is what somebody else asks for.
+        if !CHANGES.contains(&verb.as_str()) || words.next().is_some_and(|word| word == "phase") {
             return None;
         }
         let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;

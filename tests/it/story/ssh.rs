@@ -142,3 +142,34 @@ fn a_host_that_answers_nobody() {
     let words = &["did not end within", "not answered by then: `ssh.wait` on 127."];
     holds(&sim, &mut stage, &Case { fault, code: "plugin.deadline", words, retryable: true });
 }
+
+/// What a command may write before it fails.
+const FLOOD: usize = 100_000_000;
+
+#[test]
+fn a_command_that_floods_us() {
+    case(&Case {
+        fault: on(
+            "ssh.run",
+            &format!("{HOST}: sudo -n -- sh -c 'modprobe"),
+            &json!({"flood": FLOOD, "exit": 4}),
+        ),
+        code: "runtime-failed",
+        words: &["workernode-1", "`runtime`", "exit code 4", "and here the flood ended"],
+        retryable: true,
+    });
+}
+
+#[test]
+fn a_join_that_floods_its_log() {
+    case(&Case {
+        fault: on(
+            "host.exec",
+            &format!("{HOST}: kubeadm join"),
+            &json!({"flood": FLOOD, "exit": 3}),
+        ),
+        code: "join-failed",
+        words: &["workernode-1", "`join`", "exit code 3", "and here the flood ended"],
+        retryable: true,
+    });
+}

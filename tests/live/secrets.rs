@@ -1,0 +1,194 @@
+//! Secrets planted in the real world, and the search for them: a user of the cloud, a password and a key of the hosts,
+//! and what the cluster itself makes. Everything is searched where it lies, hosts from outside.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use vnfm_tests::cloud::Cloud;
+use vnfm_tests::planted::{Planted, key_pair, random};
+use vnfm_tests::sources::copy;
+use vnfm_tests::watch::running;
+
+use crate::hosts::{Host, fed};
+use crate::story::Real;
+
+/// Files that hold what lets hosts join, for as long as a step runs; from a host's root.
+pub(crate) const FLEETING: &[&str] =
+    &["run/vnfm/init.yaml", "run/vnfm/join.yaml", "run/vnfm/vendor.env", "run/vnfm/script/out"];
+/// The user of the cloud.
+const LODGER: &str = "planted";
+
+/// What was planted before anything begins.
+pub(crate) struct Secrets {
+    pub(crate) planted: Planted,
+    pub(crate) password: String,
+    key: String,
+    folder: TempDir,
+    clouds: PathBuf,
+}
+
+impl Secrets {
+    /// A user of the cloud, a password, and a key; none of them was ever used before.
+    pub(crate) fn plant(real: &Real) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let vim_password = format!("planted-vim-{}", random());
+        let clouds = folder.path().join("clouds.yaml");
+        Cloud::administer(&real.clouds).make_user(LODGER, &vim_password);
+        let text = std::fs::read_to_string(&real.clouds).unwrap();
+        let mut file: Value = serde_yaml::from_str(&text).unwrap();
+        let auth = &mut file["clouds"]["nfv"]["auth"];
+        (auth["username"], auth["password"]) = (json!(LODGER), json!(vim_password));
+        file["clouds"].as_object_mut().unwrap().remove("admin");
+        std::fs::write(&clouds, file.to_string()).unwrap();
+        let (key, public) = key_pair(folder.path());
+        let password = format!("planted-ssh-{}", random());
+        let mut planted = Planted::default();
+        planted.add("VIM password", &vim_password);
+        planted.add("SSH password", &password);
+        planted.add("private key", &key);
+        let secrets = Self { planted, password, key, folder, clouds };
+        secrets.change_logins(&public);
+        secrets
+    }
+
+    /// The login of the user.
+    pub(crate) fn clouds(&self) -> &Path {
+        &self.clouds
+    }
+
+    /// A package of VNF-A whose servers know the password, as a hash, and the key's public half.
+    pub(crate) fn package(&self) -> String {
+        self.folder.path().join("vnf-a-k8s-cluster").to_string_lossy().into_owned()
+    }
+
+    fn change_logins(&self, public: &str) {
+        let hash = hash(&self.password);
+        let script = format!(
+            "#!/bin/sh\nset -e\nusermod -p '{hash}' ubuntu\n\
+             install -d -m 700 -o ubuntu -g ubuntu /home/ubuntu/.ssh\n\
+             echo '{public}' >/home/ubuntu/.ssh/authorized_keys\n"
+        );
+        let boot = json!({ "content_or_file_data": { "content": script } });
+        let vnfd = copy("vnf-a-k8s-cluster", self.folder.path()).join("Definitions/vnf-a.yaml");
+        let mut text = std::fs::read_to_string(&vnfd).unwrap();
+        for line in
+            ["        description: Control plane node\n", "        description: Worker node\n"]
+        {
+            assert!(text.contains(line), "no `{line}` in {text}");
+            text = text.replace(line, &format!("{line}        boot_data: {boot}\n"));
+        }
+        std::fs::write(vnfd, text).unwrap();
+    }
+
+    /// The control plane is entered by the password, the workers by the key.
+    pub(crate) fn fill(&self, request: &mut Value) {
+        let params = &mut request["additionalParams"]["k8s_cluster_installation_param"];
+        params["master_node"]["password"] = json!(self.password);
+        let worker = params["worker_node"].as_object_mut().unwrap();
+        worker.remove("password");
+        worker.insert("private_key".to_owned(), json!(self.key));
+    }
+
+    /// The user goes; nothing of that user's may be left.
+    pub(crate) fn end(real: &Real) {
+        Cloud::administer(&real.clouds).delete_user(LODGER);
+    }
+}
+
+/// What a host keeps of a password.
+fn hash(password: &str) -> String {
+    let mut openssl = Command::new("openssl");
+    let output = fed(openssl.args(["passwd", "-6", "-stdin"]), password);
+    assert!(output.status.success(), "openssl (Debian: openssl) makes no hash: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// What a cluster made of itself: bootstrap tokens and a certificate key, as they stood in the files that were seen.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    pub(crate) tokens: Vec<String>,
+    pub(crate) keys: Vec<String>,
+}
+
+impl Made {
+    pub(crate) fn of<'a>(files: impl IntoIterator<Item = &'a Vec<u8>>) -> Self {
+        let mut made = Self::default();
+        for file in files {
+            let text = String::from_utf8_lossy(file);
+            let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.');
+            made.tokens.extend(words.filter(|word| is_token(word)).map(str::to_owned));
+            let key =
+                text.split_once("\"certificate_key\":\"").and_then(|(_, rest)| rest.get(..64));
+            made.keys.extend(key.map(str::to_owned));
+        }
+        for list in [&mut made.tokens, &mut made.keys] {
+            list.sort();
+            list.dedup();
+        }
+        made
+    }
+
+    /// They are looked for with the rest.
+    pub(crate) fn add_to(&self, planted: &mut Planted) {
+        for token in &self.tokens {
+            planted.add("bootstrap token", token);
+            // The cluster shows the first half as a name.
+            planted.add("bootstrap token", token.split_once('.').unwrap().1);
+        }
+        for key in &self.keys {
+            planted.add("certificate key", key);
+        }
+    }
+}
+
+fn is_token(word: &str) -> bool {
+    let plain = |part: &str| part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    word.split_once('.').is_some_and(|(id, secret)| {
+        id.len() == 6 && secret.len() == 16 && plain(id) && plain(secret)
+    })
+}
+
+/// The token by which the VNFM uses the cluster.
+pub(crate) fn bearer_token(master: &Host<'_>, secret: &str) -> String {
+    let line = format!(
+        "kubectl --kubeconfig=/etc/kubernetes/admin.conf -n kube-system get secret {secret} \
+         -o 'jsonpath={{.data.token}}' | base64 -d"
+    );
+    let token = master.inside(&line);
+    assert!(token.starts_with("eyJ"), "no token of `{secret}`");
+    token
+}
+
+/// The files of all hosts that hold a secret, but for the database of Kubernetes, which is made to hold them.
+pub(crate) fn on_hosts(real: &Real, planted: &Planted) -> Vec<String> {
+    let came = real.came();
+    let names: Vec<_> = came.iter().filter_map(|one| one.strip_prefix("host ")).collect();
+    assert_eq!(names.len(), 3, "{came:#?}");
+    let (hosts, mut folders) = (running(&real.hosts), Vec::new());
+    for name in names {
+        let root = &hosts[name];
+        assert!(root.join("run/vnfm/vnfm-step").is_file(), "not the files of a host of ours");
+        folders.push(real.hosts.join(name));
+        folders.extend(["run", "tmp", "dev/shm"].map(|folder| root.join(folder)));
+    }
+    planted.files(&folders, &["etcd"])
+}
+
+/// Whether a host could begin to join with a token: what `kubeadm join` does first, without changing anything. The
+/// token is in no command line: somebody looks at those.
+pub(crate) fn lets_join(worker: &Host<'_>, token: &str) -> Result<(), String> {
+    let ask = json!({ "apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "JoinConfiguration",
+        "discovery": { "bootstrapToken": { "apiServerEndpoint": "@SERVER@", "token": token,
+            "unsafeSkipCAVerification": true } },
+        "timeouts": { "discovery": "3s", "kubernetesAPICall": "3s" } });
+    // It is a node already.
+    let script = "past=FileAvailable--etc-kubernetes-kubelet.conf,FileAvailable--etc-kubernetes-pki-ca.crt,Port-10250\n\
+         umask 077; server=$(sed -n 's|.*server: https://||p' /etc/kubernetes/kubelet.conf)\n\
+         sed \"s/@SERVER@/$server/\" >/run/ask.yaml\n\
+         kubeadm join phase preflight --config /run/ask.yaml --ignore-preflight-errors=$past 2>&1 && echo accepted\n\
+         rm -f /run/ask.yaml";
+    let said = worker.inside_with(script, &ask.to_string());
+    if said.lines().any(|line| line == "accepted") { Ok(()) } else { Err(said) }
+}
