@@ -365,6 +365,7 @@ impl<'a> Crowd<'a> {
         self.site.control().disarm()?;
         self.process = None;
         let (site, members, mark) = (self.site, self.members.clone(), self.mark);
+        let facts = site.facts();
         let process = self.process()?;
         let engine = process.engine()?;
         let instances = process.finish(async {
@@ -379,6 +380,7 @@ impl<'a> Crowd<'a> {
                     }
                 }
             }
+            heal_who_lost_its_cluster(&engine, facts, &members).await?;
             for Member { target, moved, .. } in &members {
                 let instance = engine.store().instance(TENANT, &target.instance).await?;
                 let ops = check::operations(&engine, &target.instance).await?;
@@ -437,6 +439,36 @@ impl<'a> Crowd<'a> {
         self.process = None;
         check::pages(&site.data())
     }
+}
+
+/// Where Heat fails at the network between VNF-A's nodes, it replaces the network, and with it every node: the cluster
+/// is made anew, empty. What an operator then does is to heal whoever lived on it, and that has to bring it back.
+async fn heal_who_lost_its_cluster(
+    engine: &Engine,
+    facts: &Facts,
+    members: &[Member],
+) -> Result<()> {
+    for Member { target, .. } in members.iter().filter(|one| one.target.vnf == Vnf::B) {
+        let instance = engine.store().instance(TENANT, &target.instance).await?;
+        let Ok(vim) = engine.store().vim(TENANT, &target.vim).await else { continue };
+        let Some(host) = vim.vim.registered_by.filter(|_| check::is_instantiated(&instance)) else {
+            continue;
+        };
+        if !check::operations(engine, &host).await?.iter().any(replaced_the_control_plane) {
+            continue;
+        }
+        let op = begin(engine, facts, target, Act::whole(LcmOperationType::Heal)).await?;
+        engine.drive(&op).await?;
+        let end = engine.store().op(TENANT, &op).await?.op;
+        ensure!(end.operation_state == Completed, "I7: {:?}", end.error);
+    }
+    Ok(())
+}
+
+fn replaced_the_control_plane(record: &OpRecord) -> bool {
+    let changes = record.op.resource_changes.iter().flat_map(|changes| &changes.affected_vnfcs);
+    let is_heal = record.op.operation == LcmOperationType::Heal;
+    is_heal && changes.into_iter().any(|vnfc| vnfc.vdu_id == "masterNode")
 }
 
 /// What an operator does with an operation that has stopped: tries again, then goes back, then gives it up.

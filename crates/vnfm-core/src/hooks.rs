@@ -17,6 +17,7 @@ use host::{Host, Pending};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use vnfm_descriptor::{Hook, Package};
 use vnfm_types::KeyValuePairs;
 
@@ -274,10 +275,15 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
             .collect(),
         heal: lcm::heal::told(op)?,
         artifacts: hook.artifact.iter().filter_map(in_package).collect(),
-        // The hook ends a moment before its step does, so that its error says what was not answered.
-        deadline: op.deadline - jiff::SignedDuration::from_millis(200),
+        deadline: op.deadline - before_its_step(op.engine.parts.limits.hook),
         attempt: op.rows.get(&hook.operation).map_or(1, |row| row.attempt),
     })
+}
+
+/// How much sooner a hook ends than its step does, so that its error says what was not answered: also on a machine that
+/// is busy.
+fn before_its_step(limit: Duration) -> Duration {
+    (limit / 10).min(Duration::from_secs(1))
 }
 
 /// The live VNF instances on `vims`, which `op`'s instance registered.
