@@ -125,7 +125,7 @@ fn ours() -> Result<f64> {
     let steps = told["steps"].as_array().context("the story tells no steps")?;
     let of = |operation: &&Value| {
         let name = operation["step"].as_str().unwrap_or_default();
-        OPERATIONS.iter().any(|wanted| name.starts_with(wanted))
+        OPERATIONS.iter().any(|wanted| name.starts_with(wanted)) && !name.contains("refused")
     };
     let counted: Vec<_> = steps.iter().filter(of).collect();
     ensure!(
