@@ -350,8 +350,7 @@ async fn enter_with(
     let (entered, logged) = future::join(store(op, changes), logged).await;
     entered?;
     op.record = record;
-    logged?;
-    Ok(())
+    logged
 }
 
 /// The changes that bring `op` into `next`.
