@@ -108,6 +108,17 @@ impl Stage {
         end
     }
 
+    /// An operation's error says all of this and what comes next, in the answer and in `op explain`.
+    pub fn explains(&self, op: &str, error: &Value, says: &[&str]) {
+        let detail = error["detail"].as_str().unwrap();
+        assert!(detail.contains("next: ") && error["step"].is_string(), "{error:#}");
+        let explained = self.server.run(&["op", "explain", op]).data;
+        for part in says {
+            assert!(detail.contains(part), "no `{part}` in {detail}");
+            assert!(explained.contains(part), "no `{part}` in {explained}");
+        }
+    }
+
     /// VNF-A, up and whole: every VNFC, and its cluster as a VIM; that VIM's id.
     pub fn a_is_up(&self, nodes: usize) -> String {
         let instance = self.server.ctl(&["vnf", "show", VNF_A]);

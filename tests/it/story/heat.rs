@@ -48,13 +48,7 @@ impl Scene {
     fn stops(&self, op: &str, state: &str, (code, retryable, says): Told<'_>) -> Value {
         let error = self.stage.ends_as(op, state)["error"].clone();
         assert_eq!((&error["code"], &error["retryable"]), (&json!(code), &json!(retryable)));
-        let detail = error["detail"].as_str().unwrap();
-        assert!(detail.contains("next: ") && error["step"].is_string(), "{error:#}");
-        let explained = self.stage.server.run(&["op", "explain", op]).data;
-        for part in says {
-            assert!(detail.contains(part), "no `{part}` in {detail}");
-            assert!(explained.contains(part), "no `{part}` in {explained}");
-        }
+        self.stage.explains(op, &error, says);
         error
     }
 
