@@ -7,6 +7,7 @@
 //! http.rs       the facade: creating and reading
 //! operations.rs what an operation costs
 //! fleet.rs      many instances, many operations in flight
+//! lists.rs      lists of 50 000 instances
 //! plugins.rs    the plugins' border: a call, and a hook with its messages
 //! ```
 //! A new group is a file with one function that returns figures, and a row in [`GROUPS`].
@@ -14,6 +15,7 @@
 pub mod figure;
 pub mod fleet;
 pub mod http;
+pub mod lists;
 pub mod operations;
 pub mod plugins;
 pub mod programs;
@@ -32,5 +34,6 @@ pub const GROUPS: &[Group] = &[
     ("http", http::figures),
     ("operations", operations::figures),
     ("fleet", fleet::figures),
+    ("lists", lists::figures),
     ("plugins", plugins::figures),
 ];

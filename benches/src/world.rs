@@ -128,6 +128,25 @@ impl World {
         Ok(began.elapsed())
     }
 
+    /// Ends the server, does something with its data, and starts it again, with this configuration.
+    ///
+    /// # Errors
+    /// When it does not start, or with what went wrong with the data.
+    pub fn without_server<T>(
+        &mut self,
+        config: &str,
+        act: impl FnOnce(&Path) -> Result<T>,
+    ) -> Result<T> {
+        self.server.0.kill()?;
+        self.server.0.wait()?;
+        let done = act(&self.folder.path().join("data"))?;
+        let file = self.folder.path().join("vnfm.yaml");
+        std::fs::write(&file, config)
+            .with_context(|| format!("cannot write `{}`", file.display()))?;
+        (self.server, self.url) = serve(&self.programs, self.folder.path())?;
+        Ok(done)
+    }
+
     /// A command of `vnfmctl`, which must go well; its data.
     ///
     /// # Errors
@@ -249,6 +268,10 @@ fn serve(programs: &Path, folder: &Path) -> Result<(Running, String)> {
     let mut command = Command::new(programs.join("vnfm-server"));
     command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
     command.env("VNFM_LOG", "warn");
+    let config = folder.join("vnfm.yaml");
+    if config.exists() {
+        command.arg("--config").arg(config);
+    }
     let (server, line) = Running::start(&mut command)?;
     let url = line.split_whitespace().find(|word| word.starts_with("http"));
     Ok((server, url.with_context(|| format!("no address in `{line}`"))?.to_owned()))

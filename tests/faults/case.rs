@@ -10,7 +10,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 use sqlx::Connection as _;
 use std::collections::BTreeSet;
 use std::path::Path;
-use vnfm_core::ports::{InstanceFilter, OpRecord};
+use vnfm_core::ports::OpRecord;
+use vnfm_core::query::Query;
 use vnfm_core::{Engine, Why};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp};
 use vnfm_types::{InstantiationState, LcmOperationState, LcmOperationType};
@@ -124,8 +125,7 @@ fn known(process: &Process, target: &Target) -> Result<BTreeSet<String>> {
 }
 
 async fn operations(engine: &Engine, target: &Target) -> Result<Vec<OpRecord>> {
-    let filter =
-        InstanceFilter { instance_id: Some(target.instance.clone()), ..InstanceFilter::default() };
+    let filter = Query::of_instance(target.instance.clone());
     Ok(engine.store().ops(TENANT, &filter).await?)
 }
 

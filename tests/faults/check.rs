@@ -16,7 +16,8 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use vnfm_core::Engine;
-use vnfm_core::ports::{InstanceFilter, InstanceRecord, OpRecord};
+use vnfm_core::ports::{InstanceRecord, OpRecord};
+use vnfm_core::query::Query;
 use vnfm_types::{InstantiationState, LcmOperationState};
 
 use crate::process::Process;
@@ -83,8 +84,7 @@ pub(crate) fn all(site: &Site, process: &Process, target: &Target, mark: Mark) -
 
 /// An instance's operations.
 pub(crate) async fn operations(engine: &Engine, instance: &str) -> Result<Vec<OpRecord>> {
-    let filter =
-        InstanceFilter { instance_id: Some(instance.to_owned()), ..InstanceFilter::default() };
+    let filter = Query::of_instance(instance.to_owned());
     Ok(engine.store().ops(TENANT, &filter).await?)
 }
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::{
     Change, Claim, Code, CommandOutput, Declaration, Effects, ErrorKind, Fence, HookHost,
-    HookRequest, HostServices, HttpRequest, HttpResponse, InstanceFilter, InstanceRecord,
-    JournalRow, MgmtDriver, MgmtDrivers, OpRecord, OutboxRow, PackageRecord, PortError, RemoteFile,
-    SecretJson, SshCommand, SshTarget, StepStatus, Store, StoreError, Use, VimRecord,
+    HookRequest, HostServices, HttpRequest, HttpResponse, InstanceRecord, JournalRow, MgmtDriver,
+    MgmtDrivers, OpRecord, OutboxRow, PackageRecord, PortError, RemoteFile, SecretJson, SshCommand,
+    SshTarget, StepStatus, Store, StoreError, Use, VimRecord,
 };
+use vnfm_core::query::Query;
 use vnfm_store::SqliteStore;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
@@ -125,22 +126,18 @@ impl Store for WatchedStore {
     async fn instances(
         &self,
         tenant: &str,
-        filter: &InstanceFilter,
+        query: &Query,
     ) -> Result<Vec<InstanceRecord>, StoreError> {
         let _busy = self.probe.busy();
-        self.inner.instances(tenant, filter).await
+        self.inner.instances(tenant, query).await
     }
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
         let _busy = self.probe.busy();
         self.inner.op(tenant, id).await
     }
-    async fn ops(
-        &self,
-        tenant: &str,
-        filter: &InstanceFilter,
-    ) -> Result<Vec<OpRecord>, StoreError> {
+    async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
         let _busy = self.probe.busy();
-        self.inner.ops(tenant, filter).await
+        self.inner.ops(tenant, query).await
     }
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
         let _busy = self.probe.busy();
@@ -171,9 +168,13 @@ impl Store for WatchedStore {
         let _busy = self.probe.busy();
         self.inner.package_record(tenant, id).await
     }
-    async fn package_records(&self, tenant: &str) -> Result<Vec<PackageRecord>, StoreError> {
+    async fn package_records(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<PackageRecord>, StoreError> {
         let _busy = self.probe.busy();
-        self.inner.package_records(tenant).await
+        self.inner.package_records(tenant, query).await
     }
     async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
         if lines.is_empty() {

@@ -8,5 +8,6 @@ mod engine;
 mod errors;
 mod faults;
 mod layering;
+mod shape;
 mod story;
 mod style;

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use vnfm_core::ports::{
-    Change, Claim, Clock, Fence, InstanceFilter, InstanceRecord, JournalRow, OpRecord, OutboxRow,
-    PackageRecord, SecretJson, Store, StoreError, Use, VimRecord,
+    Change, Claim, Clock, Fence, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord,
+    SecretJson, Store, StoreError, Use, VimRecord,
 };
+use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
 /// How a write goes wrong.
@@ -110,19 +111,15 @@ impl Store for Faulty {
     async fn instances(
         &self,
         tenant: &str,
-        filter: &InstanceFilter,
+        query: &Query,
     ) -> Result<Vec<InstanceRecord>, StoreError> {
-        self.inner.instances(tenant, filter).await
+        self.inner.instances(tenant, query).await
     }
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
         self.inner.op(tenant, id).await
     }
-    async fn ops(
-        &self,
-        tenant: &str,
-        filter: &InstanceFilter,
-    ) -> Result<Vec<OpRecord>, StoreError> {
-        self.inner.ops(tenant, filter).await
+    async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
+        self.inner.ops(tenant, query).await
     }
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
         self.inner.journal(op_id).await
@@ -147,8 +144,12 @@ impl Store for Faulty {
     async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError> {
         self.inner.package_record(tenant, id).await
     }
-    async fn package_records(&self, tenant: &str) -> Result<Vec<PackageRecord>, StoreError> {
-        self.inner.package_records(tenant).await
+    async fn package_records(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<PackageRecord>, StoreError> {
+        self.inner.package_records(tenant, query).await
     }
     async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
         self.inner.log(op_id, after).await

@@ -114,7 +114,7 @@ pub enum Package {
         path: PathBuf,
     },
     /// All packages
-    List,
+    List(Listing),
     /// One package
     Show {
         /// Id, vnfdId or product name
@@ -214,7 +214,7 @@ pub enum Vnf {
         description: Option<String>,
     },
     /// All instances
-    List,
+    List(Listing),
     /// One instance
     Show {
         /// Id or name
@@ -292,6 +292,17 @@ pub enum Vnf {
     },
 }
 
+/// Which entries of a list, and which attributes of them.
+#[derive(Debug, Args)]
+pub struct Listing {
+    /// Only entries for which this holds, such as `(eq,instantiationState,INSTANTIATED);(cont,vnfInstanceName,web)`
+    #[arg(long, value_name = "EXPR")]
+    pub filter: Option<String>,
+    /// Attributes to ask for and to show, with commas between them, such as `id,metadata/site`
+    #[arg(long, value_name = "LIST")]
+    pub fields: Option<String>,
+}
+
 /// Hooks that an operation is not to run.
 #[derive(Debug, Args)]
 pub struct Skip {
@@ -307,7 +318,7 @@ pub struct Skip {
 #[derive(Debug, Subcommand)]
 pub enum Op {
     /// All operations
-    List,
+    List(Listing),
     /// One operation
     Show {
         /// Id

@@ -1,6 +1,6 @@
 //! One HTTP call to the server, and its errors as people and scripts need them.
 
-use crate::args::Cli;
+use crate::args::{Cli, Listing};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
@@ -184,6 +184,29 @@ impl Client {
             .map_err(|error| local(format!("{url} answers with what I do not understand: {error}")))
     }
 
+    /// All entries of a list as `wanted` says, page by page; where it names no attributes, those of `columns`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Failure`] says.
+    pub async fn listing(
+        &self,
+        path: &str,
+        wanted: &Listing,
+        columns: &str,
+    ) -> Outcome<Vec<Value>> {
+        let fields = wanted.fields.as_deref().unwrap_or(columns);
+        let mut parameters = Vec::new();
+        if !fields.is_empty() {
+            parameters.push(format!("fields={}", segment(fields)));
+        }
+        if let Some(filter) = &wanted.filter {
+            parameters.push(format!("filter={}", segment(filter)));
+        }
+        let asked = if parameters.is_empty() { "" } else { "?" };
+        self.list(&format!("{path}{asked}{}", parameters.join("&"))).await
+    }
+
     /// All entries of a list, page by page.
     ///
     /// # Errors
@@ -253,9 +276,14 @@ impl Client {
             Err(Failure::Refused(problem)) if problem.status == StatusCode::NOT_FOUND.as_u16() => {}
             found => return found,
         }
-        let all = self.list(path).await?;
-        let has = |entry: &Value| names.iter().any(|name| entry[*name] == *wanted);
-        let mut found: Vec<_> = all.into_iter().filter(has).collect();
+        let mut found: Vec<Value> = Vec::new();
+        for name in names {
+            let filter = segment(&format!("(eq,{name},'{}')", wanted.replace('\'', "''")));
+            let named = self.list(&format!("{path}?all_fields&filter={filter}")).await?;
+            let new = |entry: &Value| found.iter().all(|known| known["id"] != entry["id"]);
+            let new: Vec<_> = named.into_iter().filter(new).collect();
+            found.extend(new);
+        }
         if found.len() > 1 {
             let ids: Vec<_> = found.iter().filter_map(|entry| entry["id"].as_str()).collect();
             return Err(local(format!("several {what}s are named `{wanted}`: {}", ids.join(", "))));

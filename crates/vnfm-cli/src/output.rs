@@ -13,7 +13,7 @@ use std::io::Write as _;
 pub struct Output(pub Format);
 
 /// A column: its head, and the JSON pointer of its cells.
-pub type Column = (&'static str, &'static str);
+pub type Column<'a> = (&'a str, &'a str);
 
 impl Output {
     /// Prints a list.
@@ -34,6 +34,27 @@ impl Output {
         let lines = table.to_string();
         lines.lines().for_each(|line| print(line.strip_prefix(' ').unwrap_or(line).trim_end()));
         Ok(())
+    }
+
+    /// Prints a list with the attributes that somebody asked for, such as `id,metadata/site`, as its columns.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written as YAML.
+    pub fn chosen(
+        self,
+        entries: &[Value],
+        columns: &[Column],
+        fields: Option<&str>,
+    ) -> Outcome<()> {
+        let Some(fields) = fields else { return self.list(entries, columns) };
+        let places: Vec<_> = fields
+            .split(',')
+            .map(|field| (field, format!("/{}", field.trim_matches('/'))))
+            .collect();
+        let chosen: Vec<Column> =
+            places.iter().map(|(head, place)| (*head, place.as_str())).collect();
+        self.list(entries, &chosen)
     }
 
     /// Prints one thing: its members a line each, or as the server sent it.

@@ -4,6 +4,7 @@ use crate::acts::SkipHooks;
 use crate::engine::Engine;
 use crate::lcm;
 use crate::ports::{Change, InstanceRecord, OutboxRow};
+use crate::query::Query;
 use crate::refusal::{self, Refusal, Why};
 use serde_json::json;
 use vnfm_types::{
@@ -22,10 +23,10 @@ impl Engine {
         tenant: &str,
         request: CreateVnfRequest,
     ) -> Result<InstanceRecord, Refusal> {
-        let packages = self.store().package_records(tenant).await?;
+        let of_vnfd = Query::only("vnfdId", request.vnfd_id.as_str());
+        let packages = self.store().package_records(tenant, &of_vnfd).await?;
         let wanted = |info: &vnfm_types::VnfPkgInfo| {
-            info.vnfd_id.as_deref() == Some(request.vnfd_id.as_str())
-                && info.onboarding_state == PackageOnboardingState::Onboarded
+            info.onboarding_state == PackageOnboardingState::Onboarded
                 && info.operational_state == PackageOperationalState::Enabled
         };
         let Some(package) = packages.into_iter().find(|package| wanted(&package.info)) else {

@@ -15,6 +15,7 @@ pub mod lcm;
 mod live;
 mod orphans;
 pub mod ports;
+pub mod query;
 mod recovery;
 mod redact;
 mod refusal;

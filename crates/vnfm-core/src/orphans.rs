@@ -2,7 +2,8 @@
 //! have left something on a VIM that cannot be asked any more.
 
 use crate::engine::Engine;
-use crate::ports::{InstanceFilter, VimRecord};
+use crate::ports::VimRecord;
+use crate::query::Query;
 use crate::recovery::is_explained;
 use crate::refusal::Refusal;
 use crate::vims::AnyVim;
@@ -20,7 +21,7 @@ impl Engine {
         &self,
         tenant: &str,
     ) -> Result<(Vec<Orphan>, Vec<(String, String)>), Refusal> {
-        let instances = self.store().instances(tenant, &InstanceFilter::default()).await?;
+        let instances = self.store().instances(tenant, &Query::default()).await?;
         let explained: BTreeSet<_> =
             instances.into_iter().filter(is_explained).map(|record| record.vnf.id).collect();
         let tombstones = self.store().tombstones(tenant).await?;

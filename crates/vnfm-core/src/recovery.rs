@@ -2,7 +2,8 @@
 //! before anything is done. Nothing is changed here: what is missing and what is too much is told.
 
 use crate::engine::Engine;
-use crate::ports::{InstanceFilter, InstanceRecord, StoreError};
+use crate::ports::{InstanceRecord, StoreError};
+use crate::query::Query;
 use crate::refusal::Refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_types::{
@@ -26,7 +27,7 @@ impl Engine {
     ///
     /// Where the database does not answer. A VIM that does not answer is named in the comparison.
     pub async fn compare(&self, tenant: &str) -> Result<Comparison, Refusal> {
-        let records = self.store().instances(tenant, &InstanceFilter::default()).await?;
+        let records = self.store().instances(tenant, &Query::default()).await?;
         let seen = self.look_around(tenant, &records).await?;
         let in_flight = self.in_flight(tenant, &records).await?;
         let instances = records.iter().map(|record| compared(record, &seen)).collect();

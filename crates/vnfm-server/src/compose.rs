@@ -81,6 +81,7 @@ impl Server {
             engine: engine.clone(),
             onboarding: Onboarding::new(store.clone(), packages, plugins.clone(), largest),
             wake: wake.clone(),
+            page: config.limits.page_size(),
             public_url: config.public_url.clone(),
             tls: config.tls.is_some(),
             token: config.token.clone(),

@@ -130,6 +130,15 @@ pub struct Limits {
     pub package_bytes: Option<u64>,
     /// Bytes that have to be free on the disk of the data folder before anything new is begun; 128 MiB where absent.
     pub free_bytes: Option<u64>,
+    /// Entries of a page of a list, at most 1000; 0 for lists that are whole in one answer. 100 where absent.
+    pub page_entries: Option<usize>,
+}
+
+impl Limits {
+    /// How many entries a page of a list has; 0: all of them.
+    pub fn page_size(&self) -> usize {
+        self.page_entries.unwrap_or(PAGE)
+    }
 }
 
 /// How long what is over is kept.
@@ -168,6 +177,10 @@ pub struct Config {
     /// Retention.
     pub retention: Retention,
 }
+
+/// How many entries a page of a list has, and the most that it may have.
+const PAGE: usize = 100;
+const LARGEST_PAGE: usize = 1000;
 
 /// The port that nobody else has registered.
 const PORT: u16 = 9890;
@@ -240,6 +253,11 @@ impl Config {
             retention: file.retention,
         };
         config.guarded()?;
+        if config.limits.page_size() > LARGEST_PAGE {
+            bail!(
+                "limits.page_entries is at most {LARGEST_PAGE}; 0 for whole lists, sent piece by piece"
+            );
+        }
         Ok(config)
     }
 
@@ -349,6 +367,19 @@ mod tests {
         let process = given.process.unwrap();
         assert_eq!((process.limits.memory_mib, process.limits.processes), (100, 128));
         assert_eq!(process.arguments, ["plugin-runner"]);
+    }
+
+    #[test]
+    fn a_page_has_an_end() {
+        let page = |entries: &str| {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            writeln!(file, "limits: {{page_entries: {entries}}}").unwrap();
+            load(&["--config", file.path().to_str().unwrap(), "--data", "d"])
+        };
+        assert_eq!(page("1000").unwrap().limits.page_size(), 1000);
+        assert_eq!(page("0").unwrap().limits.page_size(), 0);
+        assert!(page("1001").unwrap_err().to_string().contains("at most 1000"));
+        assert_eq!(load(&["--data", "d"]).unwrap().limits.page_size(), 100);
     }
 
     #[test]

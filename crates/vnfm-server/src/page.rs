@@ -5,13 +5,14 @@ use crate::state::{App, TENANT};
 use axum::extract::State;
 use axum::response::Html;
 use std::fmt::Write as _;
-use vnfm_core::ports::{InstanceFilter, InstanceRecord, OpRecord};
+use vnfm_core::ports::{InstanceRecord, OpRecord};
+use vnfm_core::query::Query;
 
 /// How many rows of each table are shown.
 const ROWS: usize = 200;
 
 pub(crate) async fn show(State(app): State<App>) -> Answer<Html<String>> {
-    let filter = InstanceFilter { limit: ROWS, ..InstanceFilter::default() };
+    let filter = Query { limit: ROWS, ..Query::default() };
     let store = app.engine.store();
     let instances = store.instances(TENANT, &filter).await?;
     let mut ops = store.ops(TENANT, &filter).await?;

@@ -20,6 +20,8 @@ pub struct AppState {
     pub onboarding: Onboarding,
     /// Told after each acceptance.
     pub wake: Wake,
+    /// How many entries a page of a list has; 0: all are in one answer.
+    pub page: usize,
     /// Where clients find this server; derived from each request where absent.
     pub public_url: Option<String>,
     /// True where it is served by TLS.

@@ -16,6 +16,7 @@
 //! | `schema` | numbered migrations |
 //! | `write` | one function per [`Change`](vnfm_core::ports::Change), with its condition |
 //! | `read` | rows back into records |
+//! | `filter`, `dialect` | what a list is asked for, as SQL; how this database spells JSON |
 //! | `lease` | who drives an operation |
 //! | `known` | VIMs as they were last read |
 //! | `keys`, `rotate` | what seals secrets; sealing happens here and nowhere else |
@@ -24,10 +25,12 @@
 //! | `packages` | the packages' files, on disk beside the database |
 //!
 //! Statements hold one SQL text that PostgreSQL takes as well; there, transactions are to be SERIALIZABLE. What
-//! differs between the two is in `schema` (the view `clock`) and in `sqlite` (how to connect).
+//! differs between the two is in `schema` (the view `clock`), in `dialect` (JSON) and in `sqlite` (how to connect).
 
 mod backup;
+mod dialect;
 mod fault;
+mod filter;
 mod group;
 mod keys;
 mod known;

@@ -2,15 +2,20 @@
 //! package is in use, whether a cancel is pending) is computed here, from rows that cannot disagree.
 
 use crate::fault::{Done, Fault};
+use crate::filter::{Bound, INSTANCES, OPS, PACKAGES, condition};
 use crate::keys::SecretKeys;
 use crate::lease::cancel_mode;
 use crate::write::{absent, count, number, status_text};
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{FromRow, Row as _, query, query_as, query_scalar};
-use vnfm_core::ports::{
-    InstanceFilter, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, StepStatus,
-    StoreError, Use, VimRecord,
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
+use sqlx::{
+    Arguments as _, AssertSqlSafe, FromRow, Row as _, query, query_as, query_as_with, query_scalar,
+    query_with,
 };
+use vnfm_core::ports::{
+    InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, StepStatus, StoreError, Use,
+    VimRecord,
+};
+use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, LogLine, PackageUsageState, Tombstone, VnfLcmOpOcc, VnfPkgInfo};
 
 /// Each field from the column of its name.
@@ -70,24 +75,18 @@ pub(crate) async fn instance(
     found.ok_or_else(|| absent("VNF instance", id).into())
 }
 
-/// Instances in order of id.
+/// Instances in order of id; what is sealed of them stays where it is.
 pub(crate) async fn instances(
     connection: &mut SqliteConnection,
     tenant: &str,
-    filter: &InstanceFilter,
+    query: &Query,
 ) -> Done<Vec<InstanceRow>> {
-    const LIST: &str = "
-        SELECT tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at
-        FROM instances WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3";
-    const ONLY: &str = "
-        SELECT tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at
-        FROM instances WHERE tenant = $1 AND id > $2 AND id = $4 ORDER BY id LIMIT $3";
-    let sql = if filter.instance_id.is_some() { ONLY } else { LIST };
-    let after = filter.after.as_deref().unwrap_or_default();
-    let mut list = query_as(sql).bind(tenant).bind(after).bind(limit(filter.limit));
-    if let Some(id) = &filter.instance_id {
-        list = list.bind(id);
-    }
+    let (condition, bound) = condition(&INSTANCES, &query.filter, FIRST);
+    let sql = format!(
+        "SELECT tenant, version, vnf_pkg_id, active_op, vnf, NULL AS request, handle, created_at
+        FROM instances WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
+    );
+    let list = query_as_with(AssertSqlSafe(sql), arguments(tenant, query, bound)?);
     Ok(list.fetch_all(connection).await?)
 }
 
@@ -126,24 +125,18 @@ pub(crate) async fn op(connection: &mut SqliteConnection, tenant: &str, id: &str
     found.ok_or_else(|| absent("operation", id).into())
 }
 
-/// Operations in order of id.
+/// Operations in order of id; what is sealed of them stays where it is.
 pub(crate) async fn ops(
     connection: &mut SqliteConnection,
     tenant: &str,
-    filter: &InstanceFilter,
+    query: &Query,
 ) -> Done<Vec<OpRow>> {
-    const LIST: &str = "
-        SELECT tenant, op, request, point_of_no_return, cancel, epoch
-        FROM ops WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3";
-    const OF_INSTANCE: &str = "
-        SELECT tenant, op, request, point_of_no_return, cancel, epoch
-        FROM ops WHERE tenant = $1 AND instance_id = $4 AND id > $2 ORDER BY id LIMIT $3";
-    let sql = if filter.instance_id.is_some() { OF_INSTANCE } else { LIST };
-    let after = filter.after.as_deref().unwrap_or_default();
-    let mut list = query_as(sql).bind(tenant).bind(after).bind(limit(filter.limit));
-    if let Some(id) = &filter.instance_id {
-        list = list.bind(id);
-    }
+    let (condition, bound) = condition(&OPS, &query.filter, FIRST);
+    let sql = format!(
+        "SELECT tenant, op, NULL AS request, point_of_no_return, cancel, epoch
+        FROM ops WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
+    );
+    let list = query_as_with(AssertSqlSafe(sql), arguments(tenant, query, bound)?);
     Ok(list.fetch_all(connection).await?)
 }
 
@@ -274,11 +267,33 @@ pub(crate) async fn package(
 pub(crate) async fn packages(
     connection: &mut SqliteConnection,
     tenant: &str,
+    query: &Query,
 ) -> Done<Vec<PackageRecord>> {
-    const LIST: &str = "
-        SELECT tenant, info, EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) AS used
-        FROM packages WHERE tenant = $1 ORDER BY id";
-    query(LIST).bind(tenant).fetch_all(connection).await?.iter().map(package_of).collect()
+    let (condition, bound) = condition(&PACKAGES, &query.filter, FIRST);
+    let sql = format!(
+        "SELECT tenant, info, EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) AS used
+        FROM packages WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
+    );
+    let list = query_with(AssertSqlSafe(sql), arguments(tenant, query, bound)?);
+    list.fetch_all(connection).await?.iter().map(package_of).collect()
+}
+
+/// The number of the first value of a list's filter, after those of [`arguments`] that every list has.
+const FIRST: usize = 4;
+
+/// The values of a list: whose, after which, how many, and those of its filter.
+fn arguments(tenant: &str, query: &Query, bound: Vec<Bound>) -> Done<SqliteArguments> {
+    let mut arguments = SqliteArguments::default();
+    let mut add = |value: Bound| match value {
+        Bound::Text(text) => arguments.add(text),
+        Bound::Whole(number) => arguments.add(number),
+        Bound::Real(number) => arguments.add(number),
+    };
+    let after = query.after.clone().unwrap_or_default();
+    let common =
+        [Bound::Text(tenant.to_owned()), Bound::Text(after), Bound::Whole(limit(query.limit))];
+    common.into_iter().chain(bound).try_for_each(&mut add).map_err(sqlx::Error::Encode)?;
+    Ok(arguments)
 }
 
 fn package_of(row: &SqliteRow) -> Done<PackageRecord> {

@@ -16,6 +16,7 @@ pub(crate) struct Migration {
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, sql: include_str!("../migrations/0001_first.sql") },
     Migration { number: 2, sql: include_str!("../migrations/0002_acts.sql") },
+    Migration { number: 3, sql: include_str!("../migrations/0003_lists.sql") },
 ];
 
 /// The newest schema that this binary knows.

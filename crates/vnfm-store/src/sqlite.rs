@@ -23,9 +23,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 use vnfm_core::ports::{
-    Change, Claim, Fence, InstanceFilter, InstanceRecord, JournalRow, OpRecord, OutboxRow,
-    PackageRecord, SecretJson, Store, StoreError, Use, VimRecord,
+    Change, Claim, Fence, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord,
+    SecretJson, Store, StoreError, Use, VimRecord,
 };
+use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
 const READERS: usize = 4;
@@ -238,9 +239,9 @@ impl Store for SqliteStore {
     async fn instances(
         &self,
         tenant: &str,
-        filter: &InstanceFilter,
+        query: &Query,
     ) -> Result<Vec<InstanceRecord>, StoreError> {
-        let rows = read::instances(&mut *self.reader().await, tenant, filter).await;
+        let rows = read::instances(&mut *self.reader().await, tenant, query).await;
         let keys = self.keys();
         let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
         records.map_err(|e| e.told("list instances"))
@@ -251,12 +252,8 @@ impl Store for SqliteStore {
         row.and_then(|row| row.record(&self.keys())).map_err(|e| e.told("read an operation"))
     }
 
-    async fn ops(
-        &self,
-        tenant: &str,
-        filter: &InstanceFilter,
-    ) -> Result<Vec<OpRecord>, StoreError> {
-        let rows = read::ops(&mut *self.reader().await, tenant, filter).await;
+    async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
+        let rows = read::ops(&mut *self.reader().await, tenant, query).await;
         let keys = self.keys();
         let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
         records.map_err(|e| e.told("list operations"))
@@ -311,8 +308,12 @@ impl Store for SqliteStore {
         record.map_err(|e| e.told("read a VNF package's record"))
     }
 
-    async fn package_records(&self, tenant: &str) -> Result<Vec<PackageRecord>, StoreError> {
-        let records = read::packages(&mut *self.reader().await, tenant).await;
+    async fn package_records(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<PackageRecord>, StoreError> {
+        let records = read::packages(&mut *self.reader().await, tenant, query).await;
         records.map_err(|e| e.told("list VNF packages"))
     }
 

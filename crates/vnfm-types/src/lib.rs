@@ -9,6 +9,7 @@
 //! | [`vim`] | 4.4.1.6 | `VimConnectionInfo`, the VIM types, and our registry's record |
 //! | [`package`] | 10.5.2.2 / SOL005 9.5.2.5 | `VnfPkgInfo` |
 //! | [`problem`] | SOL013 6.3 | `ProblemDetails` with our extension members |
+//! | [`shape`] | SOL013 5.2, 5.3 | which attributes each resource of a list has |
 //! | [`progress`] | – | our own API: what an operation does, and why it waits |
 //! | [`acts`] | – | our own API: what somebody did on their own authority, and what that left behind |
 //!
@@ -23,6 +24,7 @@ pub mod progress;
 pub mod recovery;
 pub mod request;
 pub mod secret;
+pub mod shape;
 pub mod state;
 pub mod vim;
 

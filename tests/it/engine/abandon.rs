@@ -6,7 +6,8 @@ use super::faults::ready;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
-use vnfm_core::ports::{InstanceFilter, StoreError};
+use vnfm_core::ports::StoreError;
+use vnfm_core::query::Query;
 use vnfm_core::{Act, Engine, Limits, SkipHooks, Why};
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp};
 use vnfm_types::{CancelMode, HealVnfRequest, LcmOperationType, TerminateVnfRequest};
@@ -195,6 +196,6 @@ async fn a_vim_is_remembered_by_its_id_although_a_request_named_it_by_its_name()
     let op = engine.terminate(TENANT, &id, TerminateVnfRequest::default()).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
-    let left = engine.store().instances(TENANT, &InstanceFilter::default()).await.unwrap();
+    let left = engine.store().instances(TENANT, &Query::default()).await.unwrap();
     assert_eq!(left[0].vnf.id, id);
 }

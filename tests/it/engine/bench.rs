@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock, Mutex};
 use tokio::sync::Notify;
 use vnfm_core::ports::*;
+use vnfm_core::query::Query;
 use vnfm_core::{Drivers, Engine, EngineParts, Limits};
 use vnfm_descriptor::Package;
 use vnfm_store::SqliteStore;
@@ -460,7 +461,7 @@ pub(super) async fn state(engine: &Engine, op: &str) -> LcmOperationState {
 
 /// What must hold after an end, whatever happened before: books and records agree, nothing is taken for ever.
 pub(super) async fn agrees(engine: &Engine, world: &World, case: &str) {
-    let all = engine.store().instances(TENANT, &InstanceFilter::default()).await.unwrap();
+    let all = engine.store().instances(TENANT, &Query::default()).await.unwrap();
     let with: Vec<_> = all
         .iter()
         .filter(|record| record.vnf.instantiation_state == InstantiationState::Instantiated)

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::Notify;
-use vnfm_core::ports::{Clock, InstanceFilter, Store, StoreError};
+use vnfm_core::ports::{Clock, Store, StoreError};
+use vnfm_core::query::Query;
 use vnfm_core::{Engine, Limits};
 use vnfm_store::{SecretKeys, SqliteStore};
 use vnfm_types::LcmOperationState::Completed;
@@ -96,7 +97,7 @@ impl Place {
         let record = store.op(TENANT, op).await.unwrap();
         let journal = store.journal(op).await.unwrap();
         let outbox = store.outbox(0, 1000).await.unwrap();
-        let instances = store.instances(TENANT, &InstanceFilter::default()).await.unwrap();
+        let instances = store.instances(TENANT, &Query::default()).await.unwrap();
         format!("{record:?} {journal:?} {outbox:?} {instances:?}")
     }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::Notify;
 use vnfm_core::ports::*;
+use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
 /// The store of a process that ends.
@@ -70,19 +71,15 @@ impl Store for Stopping {
     async fn instances(
         &self,
         tenant: &str,
-        filter: &InstanceFilter,
+        query: &Query,
     ) -> Result<Vec<InstanceRecord>, StoreError> {
-        self.inner.instances(tenant, filter).await
+        self.inner.instances(tenant, query).await
     }
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
         self.inner.op(tenant, id).await
     }
-    async fn ops(
-        &self,
-        tenant: &str,
-        filter: &InstanceFilter,
-    ) -> Result<Vec<OpRecord>, StoreError> {
-        self.inner.ops(tenant, filter).await
+    async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
+        self.inner.ops(tenant, query).await
     }
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
         self.inner.journal(op_id).await
@@ -107,8 +104,12 @@ impl Store for Stopping {
     async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError> {
         self.inner.package_record(tenant, id).await
     }
-    async fn package_records(&self, tenant: &str) -> Result<Vec<PackageRecord>, StoreError> {
-        self.inner.package_records(tenant).await
+    async fn package_records(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<PackageRecord>, StoreError> {
+        self.inner.package_records(tenant, query).await
     }
     async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
         self.inner.append_log(op_id, lines).await

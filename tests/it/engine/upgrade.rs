@@ -13,7 +13,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vnfm_core::Engine;
-use vnfm_core::ports::InstanceFilter;
+use vnfm_core::query::Query;
 use vnfm_store::{SecretKeys, SqliteStore};
 use vnfm_tests::sources;
 use vnfm_types::LcmOperationState::Completed;
@@ -104,7 +104,7 @@ async fn unpacked(from: &Path, to: &Path) -> (Arc<SqliteStore>, Arc<World>) {
 
 /// The operations that are not ended, by kind.
 async fn in_flight(engine: &Engine) -> Vec<(LcmOperationType, String)> {
-    let all = engine.store().ops(TENANT, &InstanceFilter::default()).await.unwrap();
+    let all = engine.store().ops(TENANT, &Query::default()).await.unwrap();
     let driven = all.into_iter().filter(|record| record.op.operation_state.is_driven());
     driven.map(|record| (record.op.operation, record.op.id)).collect()
 }

@@ -34,7 +34,10 @@ const DETAILS: &[Column] = &[
 
 pub(super) async fn run(client: &Client, output: Output, command: Op) -> Outcome<()> {
     match command {
-        Op::List => output.list(&client.list(OPS).await?, COLUMNS),
+        Op::List(wanted) => {
+            let all = client.listing(OPS, &wanted, "").await?;
+            output.chosen(&all, COLUMNS, wanted.fields.as_deref())
+        }
         Op::Show { op } => output.one(&client.get(&format!("{OPS}/{op}")).await?, DETAILS),
         Op::Watch { op } => watch::operation(client, &op, Completed).await,
         Op::Explain { op } => explain(client, output, &op).await,

@@ -35,7 +35,10 @@ const DETAILS: &[Column] = &[
 pub(super) async fn run(client: &Client, output: Output, command: Package) -> Outcome<()> {
     match command {
         Package::Onboard { path } => onboard(client, output, &path).await,
-        Package::List => output.list(&client.list(PACKAGES).await?, COLUMNS),
+        Package::List(wanted) => {
+            let all = client.listing(PACKAGES, &wanted, "").await?;
+            output.chosen(&all, COLUMNS, wanted.fields.as_deref())
+        }
         Package::Show { package } => output.one(&find(client, &package).await?, DETAILS),
         Package::Delete { package } => {
             let found = find(client, &package).await?;

@@ -1,6 +1,6 @@
 //! `vnfmctl vnf …`
 
-use crate::args::{Format, Skip, Vnf};
+use crate::args::{Format, Listing, Skip, Vnf};
 use crate::client::{Client, Outcome, local};
 use crate::commands::package;
 use crate::output::{Column, Output};
@@ -46,7 +46,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
             let vnfd = vnfd_id(client, vnfd, package).await?;
             create(client, output, &json!({"vnfdId": vnfd, "vnfInstanceName": name, "vnfInstanceDescription": description})).await
         }
-        Vnf::List => output.list(&client.list(INSTANCES).await?, COLUMNS),
+        Vnf::List(wanted) => list(client, output, &wanted).await,
         Vnf::Show { vnf } => show(output, &find(client, &vnf).await?),
         Vnf::Delete { vnf } => {
             let found = find(client, &vnf).await?;
@@ -113,6 +113,11 @@ async fn vnfd_id(client: &Client, vnfd: Option<String>, wanted: Option<String>) 
         (None, Some(wanted)) => Ok(package::find(client, &wanted).await?["vnfdId"].clone()),
         (None, None) => Err(local("give --vnfd or --package")),
     }
+}
+
+async fn list(client: &Client, output: Output, wanted: &Listing) -> Outcome<()> {
+    let all = client.listing(INSTANCES, wanted, "instantiatedVnfInfo/vnfcResourceInfo");
+    output.chosen(&all.await?, COLUMNS, wanted.fields.as_deref())
 }
 
 async fn create(client: &Client, output: Output, body: &Value) -> Outcome<()> {

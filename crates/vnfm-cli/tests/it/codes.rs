@@ -29,7 +29,12 @@ async fn what_the_server_refuses_is_3_with_its_hint() {
 async fn a_name_that_nobody_has_is_3_and_one_that_several_have_is_1_with_their_ids() {
     let twice =
         json!([{"id": "i-1", "vnfInstanceName": "x"}, {"id": "i-2", "vnfInstanceName": "x"}]);
-    let stub = Stub::new([("GET /vnflcm/v2/vnf_instances", ok(&twice))]).await;
+    let named = |name: &str| {
+        format!(
+            "GET /vnflcm/v2/vnf_instances?all_fields&filter=%28eq%2CvnfInstanceName%2C%27{name}%27%29"
+        )
+    };
+    let stub = Stub::new([(&*named("x"), ok(&twice)), (&*named("y"), ok(&json!([])))]).await;
     let none = stub.run(&["vnf", "show", "y"]).await;
     let said = "error: there is no vnf `y`\nhint: `vnfmctl vnf list` shows those that there are\n";
     ended_with(&none, 3, said);

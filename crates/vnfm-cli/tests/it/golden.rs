@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 
 const PACKAGES: &str = "GET /vnfpkgm/v2/vnf_packages";
-const INSTANCES: &str = "GET /vnflcm/v2/vnf_instances";
+const INSTANCES: &str =
+    "GET /vnflcm/v2/vnf_instances?all_fields&filter=%28eq%2CvnfInstanceName%2C%27vnf%2Da%27%29";
 
 fn instance() -> Value {
     let cp = |address: &str| {
@@ -39,6 +40,22 @@ Cluster  1.0      p-1  vnfd-1  ONBOARDED  IN_USE
 ";
     assert_eq!((ended.code, ended.data.as_str(), ended.said.as_str()), (0, wanted, ""));
     assert_eq!(stub.asked()[0].headers["authorization"], "Bearer planted-token");
+}
+
+#[tokio::test]
+async fn a_list_is_asked_for_what_it_shows() {
+    let all = "GET /vnflcm/v2/vnf_instances?fields=instantiatedVnfInfo%2FvnfcResourceInfo";
+    let some = "GET /vnflcm/v2/vnf_instances?fields=id%2Cmetadata%2Fsite\
+                &filter=%28cont%2CvnfInstanceName%2Cvnf%29";
+    let mut shown = instance();
+    shown["metadata"] = json!({"site": "oslo"});
+    let stub = Stub::new([(all, ok(&json!([instance()]))), (some, ok(&json!([shown])))]).await;
+    let ended = stub.run(&["vnf", "list"]).await;
+    assert!(ended.data.contains("INSTANTIATED  simple"), "{ended:?}");
+    let words = ["--filter", "(cont,vnfInstanceName,vnf)", "--fields", "id,metadata/site"];
+    let ended = stub.run(&[&["vnf", "list"][..], &words].concat()).await;
+    let id = "ID".to_owned() + &" ".repeat(VNF.len() - 2);
+    assert_eq!(ended.data, format!("{id}  METADATA/SITE\n{VNF}  oslo\n"), "{ended:?}");
 }
 
 #[tokio::test]

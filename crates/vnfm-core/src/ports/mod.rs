@@ -40,4 +40,4 @@ pub use records::{
     InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus, Use,
     VimRecord,
 };
-pub use store::{Change, Claim, Fence, InstanceFilter, Store, StoreError};
+pub use store::{Change, Claim, Fence, Store, StoreError};

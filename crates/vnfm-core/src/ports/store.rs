@@ -6,6 +6,7 @@ use super::{
     Code, ErrorKind, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, PortError,
     SecretJson, Use, VimRecord,
 };
+use crate::query::Query;
 use async_trait::async_trait;
 use std::time::Duration;
 use vnfm_types::{AuditEntry, LcmOperationState, LogLine, Tombstone};
@@ -177,17 +178,6 @@ pub struct Claim {
     pub fence: Fence,
 }
 
-/// Which rows a list is to hold. Everything else of SOL013 (selectors, any attribute) comes with the facade.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct InstanceFilter {
-    /// Only rows after this id, in order of id.
-    pub after: Option<String>,
-    /// At most so many; 0: all.
-    pub limit: usize,
-    /// Only operations of this instance.
-    pub instance_id: Option<String>,
-}
-
 /// Why a store call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -316,7 +306,7 @@ pub trait Store: Send + Sync {
     /// [`StoreError::NotFound`]; also for another tenant's.
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError>;
 
-    /// Instances in order of id.
+    /// Instances in order of id, without what is sealed: whoever writes one reads it by its id.
     ///
     /// # Errors
     ///
@@ -324,7 +314,7 @@ pub trait Store: Send + Sync {
     async fn instances(
         &self,
         tenant: &str,
-        filter: &InstanceFilter,
+        query: &Query,
     ) -> Result<Vec<InstanceRecord>, StoreError>;
 
     /// One operation occurrence.
@@ -334,13 +324,12 @@ pub trait Store: Send + Sync {
     /// [`StoreError::NotFound`]; also for another tenant's.
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError>;
 
-    /// Operation occurrences in order of id.
+    /// Operation occurrences in order of id, without what is sealed.
     ///
     /// # Errors
     ///
     /// Where the database does not answer.
-    async fn ops(&self, tenant: &str, filter: &InstanceFilter)
-    -> Result<Vec<OpRecord>, StoreError>;
+    async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError>;
 
     /// All rows of an operation's journal, in the order in which they were first written.
     ///
@@ -394,7 +383,11 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// Where the database does not answer.
-    async fn package_records(&self, tenant: &str) -> Result<Vec<PackageRecord>, StoreError>;
+    async fn package_records(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<PackageRecord>, StoreError>;
 
     /// Appends to an operation's log; the oldest lines go where it grows beyond its bound.
     ///

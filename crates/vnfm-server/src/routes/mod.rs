@@ -2,6 +2,7 @@
 
 mod acts;
 pub mod api_versions;
+mod list;
 mod orphans;
 mod own_op_occs;
 mod plugins;
@@ -90,7 +91,10 @@ fn lcm() -> Router<App> {
     Router::new()
         .route("/vnflcm/api_versions", get(api_versions::lcm))
         .route("/vnflcm/v2/api_versions", get(api_versions::lcm))
-        .route("/vnflcm/v2/vnf_instances", get(vnf_instances::list).post(vnf_instances::create))
+        .route(
+            "/vnflcm/v2/vnf_instances",
+            get(list::list::<list::Instances>).post(vnf_instances::create),
+        )
         .route(
             "/vnflcm/v2/vnf_instances/{id}",
             get(vnf_instances::show).delete(vnf_instances::delete),
@@ -98,7 +102,7 @@ fn lcm() -> Router<App> {
         .route("/vnflcm/v2/vnf_instances/{id}/instantiate", post(vnf_instances::instantiate))
         .route("/vnflcm/v2/vnf_instances/{id}/terminate", post(vnf_instances::terminate))
         .route("/vnflcm/v2/vnf_instances/{id}/heal", post(vnf_instances::heal))
-        .route("/vnflcm/v2/vnf_lcm_op_occs", get(vnf_lcm_op_occs::list))
+        .route("/vnflcm/v2/vnf_lcm_op_occs", get(list::list::<list::Ops>))
         .route("/vnflcm/v2/vnf_lcm_op_occs/{id}", get(vnf_lcm_op_occs::show))
         .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/retry", post(vnf_lcm_op_occs::retry))
         .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/rollback", post(vnf_lcm_op_occs::rollback))
@@ -110,7 +114,10 @@ fn packages() -> Router<App> {
     Router::new()
         .route("/vnfpkgm/api_versions", get(api_versions::packages))
         .route("/vnfpkgm/v2/api_versions", get(api_versions::packages))
-        .route("/vnfpkgm/v2/vnf_packages", get(vnf_packages::list).post(vnf_packages::create))
+        .route(
+            "/vnfpkgm/v2/vnf_packages",
+            get(list::list::<list::Packages>).post(vnf_packages::create),
+        )
         .route(
             "/vnfpkgm/v2/vnf_packages/{id}",
             get(vnf_packages::show).delete(vnf_packages::delete),

@@ -3,16 +3,12 @@
 use crate::acts::Acting;
 use crate::body::Json;
 use crate::problem::Answer;
-use crate::query;
 use crate::state::{App, TENANT};
 use crate::view::{self, Root};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use std::collections::BTreeMap;
-use vnfm_types::{
-    CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, TerminateVnfRequest, VnfInstance,
-};
+use vnfm_types::{CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, TerminateVnfRequest};
 
 pub(super) async fn create(
     State(app): State<App>,
@@ -23,18 +19,6 @@ pub(super) async fn create(
     let location = root.instance(&record.vnf.id);
     let body = axum::Json(view::instance(record, &root));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
-}
-
-pub(super) async fn list(
-    State(app): State<App>,
-    root: Root,
-    Query(asked): Query<BTreeMap<String, String>>,
-) -> Answer {
-    let filter = query::page(&asked)?;
-    let records = app.engine.store().instances(TENANT, &filter).await?;
-    let shown: Vec<_> = records.into_iter().map(|record| view::instance(record, &root)).collect();
-    let uri = format!("{}/vnflcm/v2/vnf_instances", root.0);
-    Ok(query::answer(shown, &uri, |vnf: &VnfInstance| vnf.id.clone()))
 }
 
 pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {

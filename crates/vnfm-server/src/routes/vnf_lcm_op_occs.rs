@@ -3,26 +3,12 @@
 use crate::acts::Acting;
 use crate::body::Json;
 use crate::problem::Answer;
-use crate::query;
 use crate::state::{App, TENANT};
 use crate::view::{self, Root};
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
-use std::collections::BTreeMap;
-use vnfm_types::{CancelMode, CancelRequest, VnfLcmOpOcc};
-
-pub(super) async fn list(
-    State(app): State<App>,
-    root: Root,
-    Query(asked): Query<BTreeMap<String, String>>,
-) -> Answer {
-    let filter = query::page(&asked)?;
-    let records = app.engine.store().ops(TENANT, &filter).await?;
-    let shown: Vec<_> = records.into_iter().map(|record| view::op(record, &root)).collect();
-    let uri = format!("{}/vnflcm/v2/vnf_lcm_op_occs", root.0);
-    Ok(query::answer(shown, &uri, |op: &VnfLcmOpOcc| op.id.clone()))
-}
+use vnfm_types::{CancelMode, CancelRequest};
 
 pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
     let record = app.engine.store().op(TENANT, &id).await?;

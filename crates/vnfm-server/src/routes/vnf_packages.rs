@@ -2,15 +2,13 @@
 
 use crate::body::Json;
 use crate::problem::{Answer, Problem};
-use crate::query;
 use crate::state::{App, TENANT};
 use crate::view::{self, Root};
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use vnfm_types::KeyValuePairs;
 
 /// `CreateVnfPkgInfoRequest` (SOL005 9.5.2.2).
@@ -30,17 +28,6 @@ pub(super) async fn create(
     let location = root.package(&record.info.id);
     let body = axum::Json(view::package(record, &root));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
-}
-
-pub(super) async fn list(
-    State(app): State<App>,
-    root: Root,
-    Query(asked): Query<BTreeMap<String, String>>,
-) -> Answer {
-    query::known(&asked, &[])?;
-    let records = app.engine.store().package_records(TENANT).await?;
-    let shown: Vec<_> = records.into_iter().map(|record| view::package(record, &root)).collect();
-    Ok(axum::Json(shown).into_response())
 }
 
 pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {

@@ -29,13 +29,14 @@ pub(crate) const VIMS: &str = "/vnfm/v1/vims";
 pub(crate) struct Setup {
     pub(crate) token: Option<&'static str>,
     pub(crate) largest: u64,
+    pub(crate) page: usize,
     pub(crate) hooks: &'static [&'static str],
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let hooks = &["instantiate_end", "heal_start", "heal_end", "terminate_end"];
-        Self { token: None, largest: 1 << 20, hooks }
+        Self { token: None, largest: 1 << 20, page: 100, hooks }
     }
 }
 
@@ -111,6 +112,7 @@ impl Bench {
             engine: engine.clone(),
             onboarding: Onboarding::new(store, packages, mgmt, setup.largest),
             wake: wake.clone(),
+            page: setup.page,
             public_url: None,
             tls: false,
             token: setup.token.map(Secret::new),

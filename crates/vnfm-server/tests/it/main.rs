@@ -6,6 +6,7 @@
 
 mod bench;
 mod gate;
+mod lists;
 mod openapi;
 mod oracle;
 mod packages;

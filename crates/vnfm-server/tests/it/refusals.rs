@@ -82,9 +82,17 @@ async fn what_is_no_proper_request() {
                 400,
                 "`cancelMode`",
             ),
-            get(&format!("{INSTANCES}?filter=(eq,id,1)"), 400, "query parameter `filter`"),
-            get(&format!("{OPS}?page=2"), 400, "supported: nextpage_opaque_marker"),
-            get(&format!("{PACKAGES}?a=b"), 400, "supported: none"),
+            get(
+                &format!("{INSTANCES}?filter=(eq,id)"),
+                400,
+                "`filter`, column 7: a value is wanted",
+            ),
+            get(
+                &format!("{OPS}?page=2"),
+                400,
+                "supported: filter, all_fields, fields, exclude_fields",
+            ),
+            get(&format!("{PACKAGES}?a=b"), 400, "supported: filter, all_fields"),
             get(&format!("{INSTANCES}/%FF"), 400, "UTF-8"),
             get(
                 "/vnflcm/v3/vnf_instances",

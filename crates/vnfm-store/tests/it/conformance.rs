@@ -1,6 +1,11 @@
 //! The rules of the port, one named test each, on a file and in memory; a further kind of database is a further
 //! line below.
 
+use crate::lists::{
+    a_filter_finds_by_every_operator_in_every_kind_of_value, a_filter_finds_what_is_computed,
+    what_is_filtered_comes_in_pages_that_changes_do_not_shift,
+    what_is_found_is_what_the_filter_says,
+};
 use crate::records::{
     Home, TENANT, at, becomes, instance, instantiated, lives, op, package, retire, seed, step,
     told, vim, vim_of,
@@ -10,8 +15,9 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::{
-    Change, Fence, InstanceFilter, InstanceRecord, SecretJson, StepStatus, Store, StoreError, Use,
+    Change, Fence, InstanceRecord, SecretJson, StepStatus, Store, StoreError, Use,
 };
+use vnfm_core::query::Query;
 use vnfm_store::SqliteStore;
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing, RollingBack};
 use vnfm_types::{CancelMode, LogLine, PackageUsageState};
@@ -73,6 +79,10 @@ rules! {
     a_log_keeps_its_newest_lines
     the_first_host_key_stays_until_its_instance_goes
     lists_come_in_pages_in_order_of_id
+    a_filter_finds_by_every_operator_in_every_kind_of_value
+    a_filter_finds_what_is_computed
+    what_is_filtered_comes_in_pages_that_changes_do_not_shift
+    what_is_found_is_what_the_filter_says
 }
 
 async fn an_instance_is_read_as_it_was_written(store: Shared) {
@@ -86,7 +96,7 @@ async fn another_tenant_sees_nothing(store: Shared) {
     seed(&*store, &["i1"]).await;
     let changes = vec![Change::AddOp(op("o1", "i1")), Change::AddVim(vim("v1", "one"))];
     store.write(None, changes).await.unwrap();
-    let everything = InstanceFilter::default();
+    let everything = Query::default();
     assert!(matches!(store.instance("other", "i1").await, Err(StoreError::NotFound { .. })));
     assert!(matches!(store.op("other", "o1").await, Err(StoreError::NotFound { .. })));
     assert!(matches!(store.vim("other", "v1").await, Err(StoreError::NotFound { .. })));
@@ -97,7 +107,7 @@ async fn another_tenant_sees_nothing(store: Shared) {
     assert_eq!(store.instances("other", &everything).await, Ok(vec![]));
     assert_eq!(store.ops("other", &everything).await, Ok(vec![]));
     assert_eq!(store.vims("other").await, Ok(vec![]));
-    assert_eq!(store.package_records("other").await, Ok(vec![]));
+    assert_eq!(store.package_records("other", &everything).await, Ok(vec![]));
     let gone = Change::RemoveInstance { tenant: "other".into(), id: "i1".into() };
     assert!(matches!(store.write(None, vec![gone]).await, Err(StoreError::NotFound { .. })));
 }
@@ -158,7 +168,7 @@ async fn of_sixteen_operations_at_once_one_begins(store: Shared) {
         let expected = if active == format!("o{n}") { Ok(()) } else { Err(busy.clone()) };
         assert_eq!(outcome, expected, "o{n}");
     }
-    assert_eq!(store.ops(TENANT, &InstanceFilter::default()).await.unwrap().len(), 1);
+    assert_eq!(store.ops(TENANT, &Query::default()).await.unwrap().len(), 1);
 }
 
 async fn an_operation_is_written_from_the_state_that_it_was_in(store: Shared) {
@@ -576,7 +586,7 @@ async fn a_vnfd_belongs_to_one_package(store: Shared) {
     let mut theirs = package("p4", Some("vnfd"));
     theirs.tenant = "other".into();
     store.write(None, vec![Change::AddPackage(theirs)]).await.unwrap();
-    let records = store.package_records(TENANT).await.unwrap();
+    let records = store.package_records(TENANT, &Query::default()).await.unwrap();
     assert_eq!(records, [*package("p1", Some("vnfd")), *package("p2", None)]);
     let absent = store.write(None, vec![Change::PutPackage(package("p9", None))]).await;
     assert_eq!(absent, Err(StoreError::NotFound { what: "VNF package", id: "p9".into() }));
@@ -679,17 +689,22 @@ async fn lists_come_in_pages_in_order_of_id(store: Shared) {
         let changes = vec![Change::AddOp(record.clone()), becomes(&record, Completed)];
         store.write(None, changes).await.unwrap();
     }
-    let page = InstanceFilter { after: Some("i1".into()), limit: 1, instance_id: None };
-    let all = InstanceFilter::default();
+    let page = Query { after: Some("i1".into()), limit: 1, ..Query::default() };
+    let all = Query::default();
     let ids = |list: Vec<InstanceRecord>| list.into_iter().map(|r| r.vnf.id).collect::<Vec<_>>();
     assert_eq!(ids(store.instances(TENANT, &all).await.unwrap()), ["i1", "i2", "i3"]);
     assert_eq!(ids(store.instances(TENANT, &page).await.unwrap()), ["i2"]);
-    let of_one = InstanceFilter { instance_id: Some("i1".into()), ..InstanceFilter::default() };
-    assert_eq!(ids(store.instances(TENANT, &of_one).await.unwrap()), ["i1"]);
+    let one = Query::only("id", "i1");
+    assert_eq!(ids(store.instances(TENANT, &one).await.unwrap()), ["i1"]);
+    let of_one = Query::of_instance("i1");
     let ops = store.ops(TENANT, &of_one).await.unwrap();
     assert_eq!(ops.iter().map(|r| r.op.id.as_str()).collect::<Vec<_>>(), ["o2", "o3"]);
-    let page = InstanceFilter { after: Some("o1".into()), limit: 1, instance_id: None };
+    let page = Query { after: Some("o1".into()), limit: 1, ..Query::default() };
     assert_eq!(store.ops(TENANT, &page).await.unwrap()[0].op.id, "o2");
     assert_eq!(store.ops(TENANT, &all).await.unwrap().len(), 3);
     assert_eq!(store.op(TENANT, "o2").await.unwrap().op.operation_state, Completed);
+    let whole = store.instance(TENANT, "i1").await.unwrap();
+    assert_eq!(whole.request.0["password"], "hunter2");
+    let listed = store.instances(TENANT, &all).await.unwrap();
+    assert!(listed.iter().all(|record| record.request == SecretJson::default()));
 }

@@ -1,0 +1,325 @@
+//! Which attributes an answer keeps (SOL013 5.3): `all_fields`, `fields`, `exclude_fields`, `exclude_default`.
+//!
+//! Only complex attributes (structures, lists, maps) that may be absent are ever left out by `fields` and by default;
+//! what is mandatory is there whatever is asked. Where nothing is asked a list is as with `exclude_default`.
+
+use super::IllFormed;
+use serde_json::{Map, Value};
+use vnfm_types::shape::{Many, Resource, Type};
+
+/// Which attributes an answer keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selector(Kind);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    All,
+    /// Beside what is simple or mandatory only these complex ones.
+    Only(Vec<Path>),
+    /// All but these.
+    Without(Vec<Path>),
+}
+
+type Path = Vec<String>;
+
+impl Selector {
+    /// What `exclude_default` keeps.
+    pub fn default_of(resource: &Resource) -> Self {
+        Self(Kind::Without(resource.left_out.iter().map(|name| vec![(*name).to_owned()]).collect()))
+    }
+
+    /// Everything.
+    pub fn all() -> Self {
+        Self(Kind::All)
+    }
+
+    /// `fields=a,b/c`: of the complex attributes only those.
+    ///
+    /// # Errors
+    ///
+    /// For a name that the resource does not have.
+    pub fn only(resource: &Resource, names: &str) -> Result<Self, IllFormed> {
+        Ok(Self(Kind::Only(paths(resource, names)?)))
+    }
+
+    /// `fields=a,b/c` with `exclude_default`: what is left out by default, but for those.
+    ///
+    /// # Errors
+    ///
+    /// For a name that the resource does not have.
+    pub fn default_but(resource: &Resource, names: &str) -> Result<Self, IllFormed> {
+        let wanted = paths(resource, names)?;
+        let is_unwanted = |name: &&&str| wanted.iter().all(|path| path[0] != **name);
+        let left =
+            resource.left_out.iter().filter(is_unwanted).map(|name| vec![(*name).to_owned()]);
+        Ok(Self(Kind::Without(left.collect())))
+    }
+
+    /// `exclude_fields=a,b/c`: all but those.
+    ///
+    /// # Errors
+    ///
+    /// For a name that the resource does not have.
+    pub fn without(resource: &Resource, names: &str) -> Result<Self, IllFormed> {
+        Ok(Self(Kind::Without(paths(resource, names)?)))
+    }
+
+    /// True where nothing is ever left out.
+    pub fn keeps_all(&self) -> bool {
+        match &self.0 {
+            Kind::All => true,
+            Kind::Only(_) => false,
+            Kind::Without(paths) => paths.is_empty(),
+        }
+    }
+
+    /// Leaves out of `entry`, which is a `resource`, what is not selected.
+    pub fn apply(&self, resource: &Resource, entry: &mut Value) {
+        let Value::Object(entry) = entry else { return };
+        match &self.0 {
+            Kind::All => {}
+            Kind::Only(wanted) => {
+                let wanted: Vec<&[String]> = wanted.iter().map(Vec::as_slice).collect();
+                keep(resource.of(), entry, &wanted);
+            }
+            Kind::Without(unwanted) => {
+                for path in unwanted {
+                    leave_out(resource.of(), entry, path);
+                }
+            }
+        }
+    }
+}
+
+/// The paths of a list of names, each of which the resource has.
+fn paths(resource: &Resource, names: &str) -> Result<Vec<Path>, IllFormed> {
+    let mut column = 1;
+    let mut paths = Vec::new();
+    for written in names.split(',') {
+        let path: Path = written.split('/').map(unescaped).collect();
+        known(resource.of(), &path).map_err(|why| IllFormed::at(column, why))?;
+        paths.push(path);
+        column += written.chars().count() + 1;
+    }
+    Ok(paths)
+}
+
+fn unescaped(name: &str) -> String {
+    name.replace("~1", "/").replace("~a", ",").replace("~b", "@").replace("~0", "~")
+}
+
+fn known(of: &'static Type, path: &[String]) -> Result<(), String> {
+    let (Some((first, rest)), mut of) = (path.split_first(), of) else { return Ok(()) };
+    let (mut name, mut rest) = (first, rest);
+    loop {
+        let Some(attribute) = of.attribute(name) else {
+            return Err(format!("`{}` has no attribute `{name}`; it has {}", of.name, of.names()));
+        };
+        if attribute.many == Many::Map {
+            rest = rest.get(1..).unwrap_or_default();
+        }
+        let Some((next, after)) = rest.split_first() else { return Ok(()) };
+        match attribute.inside() {
+            Some(inside) => of = inside,
+            None if attribute.is_free() => return Ok(()),
+            None => return Err(format!("there is nothing within `{name}`: `{next}` is too much")),
+        }
+        (name, rest) = (next, after);
+    }
+}
+
+/// Of the complex attributes that may be absent, keeps only what lies on a wanted path.
+fn keep(of: &'static Type, entry: &mut Map<String, Value>, wanted: &[&[String]]) {
+    entry.retain(|name, value| {
+        let Some(attribute) = of.attribute(name) else { return true };
+        let deeper: Vec<&[String]> =
+            wanted.iter().filter(|path| path[0] == *name).map(|path| &path[1..]).collect();
+        if !attribute.is_complex() || deeper.iter().any(|rest| rest.is_empty()) {
+            return true;
+        }
+        if deeper.is_empty() {
+            return attribute.needed;
+        }
+        match attribute.many {
+            Many::Map => keep_entries(attribute.inside(), value, &deeper),
+            _ => match attribute.inside() {
+                Some(of) => structures(value, &mut |entry| keep(of, entry, &deeper)),
+                None => keep_free(value, &deeper),
+            },
+        }
+        true
+    });
+}
+
+/// Of a map, keeps only the entries on a wanted path.
+fn keep_entries(of: Option<&'static Type>, value: &mut Value, wanted: &[&[String]]) {
+    let Value::Object(map) = value else { return };
+    map.retain(|key, value| {
+        let deeper: Vec<&[String]> =
+            wanted.iter().filter(|path| path[0] == *key).map(|path| &path[1..]).collect();
+        if let (Some(of), false) = (of, deeper.iter().any(|rest| rest.is_empty())) {
+            structures(value, &mut |entry| keep(of, entry, &deeper));
+        }
+        !deeper.is_empty()
+    });
+}
+
+/// The same in free JSON.
+fn keep_free(value: &mut Value, wanted: &[&[String]]) {
+    match value {
+        Value::Array(all) => all.iter_mut().for_each(|one| keep_free(one, wanted)),
+        Value::Object(members) => members.retain(|name, value| {
+            let deeper: Vec<&[String]> =
+                wanted.iter().filter(|path| path[0] == *name).map(|path| &path[1..]).collect();
+            if !deeper.iter().any(|rest| rest.is_empty()) {
+                keep_free(value, &deeper);
+            }
+            !deeper.is_empty()
+        }),
+        _ => {}
+    }
+}
+
+/// Calls `act` with the structure that `value` is, or with each of the list that it is.
+fn structures(value: &mut Value, act: &mut dyn FnMut(&mut Map<String, Value>)) {
+    match value {
+        Value::Object(one) => act(one),
+        Value::Array(all) => all.iter_mut().filter_map(Value::as_object_mut).for_each(act),
+        _ => {}
+    }
+}
+
+/// Takes what lies at `path` away, unless it is mandatory.
+fn leave_out(of: &'static Type, entry: &mut Map<String, Value>, path: &[String]) {
+    let Some((name, rest)) = path.split_first() else { return };
+    let Some(attribute) = of.attribute(name) else { return };
+    if rest.is_empty() {
+        if !attribute.needed {
+            entry.remove(name);
+        }
+        return;
+    }
+    let Some(value) = entry.get_mut(name) else { return };
+    match (attribute.many, attribute.inside()) {
+        (Many::Map, inside) => {
+            let Value::Object(map) = value else { return };
+            match (rest, inside) {
+                ([key], _) => drop(map.remove(key)),
+                ([key, deeper @ ..], Some(of)) => {
+                    if let Some(entry) = map.get_mut(key).and_then(Value::as_object_mut) {
+                        leave_out(of, entry, deeper);
+                    }
+                }
+                _ => {}
+            }
+        }
+        (_, Some(of)) => structures(value, &mut |entry| leave_out(of, entry, rest)),
+        (_, None) => leave_out_free(value, rest),
+    }
+}
+
+fn leave_out_free(value: &mut Value, path: &[String]) {
+    match (value, path) {
+        (Value::Array(all), _) => all.iter_mut().for_each(|one| leave_out_free(one, path)),
+        (Value::Object(members), [name]) => drop(members.remove(name)),
+        (Value::Object(members), [name, deeper @ ..]) => {
+            members.get_mut(name).into_iter().for_each(|value| leave_out_free(value, deeper));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Selector;
+    use serde_json::{Value, json};
+    use vnfm_types::shape::VNF_INSTANCES;
+
+    fn whole() -> Value {
+        let cp = json!({"id": "c", "cpdId": "d", "cpProtocolInfo": []});
+        json!({
+            "id": "i", "vnfInstanceName": "n", "vnfdId": "v", "instantiationState": "INSTANTIATED",
+            "vimConnectionInfo": {"a": {"vimType": "t", "extra": {"x": 1}}, "b": {"vimType": "t"}},
+            "instantiatedVnfInfo": {
+                "flavourId": "f", "vnfState": "STARTED", "extCpInfo": [cp], "scaleStatus": [],
+                "vnfcResourceInfo": [{"id": "1", "vduId": "u", "computeResource": {"resourceId": "r"},
+                    "vnfcCpInfo": [cp], "metadata": {"name": "m", "zone": "z"}}],
+            },
+            "metadata": {"k": {"l": 1, "m": 2}},
+            "_links": {"self": {"href": "h"}},
+        })
+    }
+
+    fn members(value: &Value) -> Vec<&str> {
+        value.as_object().unwrap().keys().map(String::as_str).collect()
+    }
+
+    fn applied(selector: &Selector) -> Value {
+        let mut entry = whole();
+        selector.apply(&VNF_INSTANCES, &mut entry);
+        entry
+    }
+
+    const SIMPLE: [&str; 5] = ["id", "vnfInstanceName", "vnfdId", "instantiationState", "_links"];
+
+    #[test]
+    fn by_default_a_list_is_short() {
+        assert_eq!(members(&applied(&Selector::default_of(&VNF_INSTANCES))), SIMPLE);
+        assert_eq!(applied(&Selector::all()), whole());
+    }
+
+    #[test]
+    fn fields_are_wanted_down_to_where_they_are_named() {
+        let only = |names| applied(&Selector::only(&VNF_INSTANCES, names).unwrap());
+        assert_eq!(members(&only("id")), SIMPLE, "simple ones are always there");
+        let entry = only("instantiatedVnfInfo/vnfcResourceInfo/metadata/name,vimConnectionInfo/b");
+        assert_eq!(entry["vimConnectionInfo"], json!({"b": {"vimType": "t"}}));
+        let info = &entry["instantiatedVnfInfo"];
+        assert_eq!(members(info), ["flavourId", "vnfState", "extCpInfo", "vnfcResourceInfo"]);
+        let vnfc = &info["vnfcResourceInfo"][0];
+        assert_eq!(members(vnfc), ["id", "vduId", "computeResource", "metadata"]);
+        assert_eq!(vnfc["metadata"], json!({"name": "m"}));
+        assert_eq!(entry.get("metadata"), None);
+        assert_eq!(
+            only("vimConnectionInfo/a/extra")["vimConnectionInfo"]["a"],
+            whole()["vimConnectionInfo"]["a"]
+        );
+        assert_eq!(only("metadata")["metadata"], whole()["metadata"]);
+    }
+
+    #[test]
+    fn fields_beside_the_default_bring_back_what_it_leaves_out() {
+        let entry = applied(&Selector::default_but(&VNF_INSTANCES, "metadata").unwrap());
+        assert_eq!(entry["metadata"], whole()["metadata"]);
+        assert_eq!(entry.get("instantiatedVnfInfo"), None);
+    }
+
+    #[test]
+    fn what_is_mandatory_cannot_be_left_out() {
+        let names = "id,_links,vnfInstanceName,instantiatedVnfInfo/extCpInfo,metadata/k/l,vimConnectionInfo/a,\
+                     instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo,vimConnectionInfo/b/extra";
+        let entry = applied(&Selector::without(&VNF_INSTANCES, names).unwrap());
+        let mut wanted = whole();
+        wanted.as_object_mut().unwrap().remove("vnfInstanceName");
+        wanted["metadata"]["k"] = json!({"m": 2});
+        wanted["vimConnectionInfo"].as_object_mut().unwrap().remove("a");
+        let vnfc = &mut wanted["instantiatedVnfInfo"]["vnfcResourceInfo"][0];
+        vnfc.as_object_mut().unwrap().remove("vnfcCpInfo");
+        assert_eq!(entry, wanted);
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_told_with_its_column() {
+        for (names, column, why) in [
+            ("id,nmae", 4, "`VnfInstance` has no attribute `nmae`"),
+            ("", 1, "has no attribute ``"),
+            ("metadata,,id", 10, "has no attribute ``"),
+            ("instantiatedVnfInfo/x", 1, "`InstantiatedVnfInfo` has no attribute `x`"),
+            ("id/x", 1, "nothing within `id`"),
+            ("vimConnectionInfo/a/x", 1, "`VimConnectionInfo` has no attribute `x`"),
+        ] {
+            let told = Selector::only(&VNF_INSTANCES, names).unwrap_err();
+            assert!(told.column == column && told.why.contains(why), "{names}: {told}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Lists of the standard's resources: filtered, cut to the attributes that are wanted, in pages; or, where the server
+//! is configured so, whole in one answer, which is read and sent piece by piece.
+
+use crate::problem::Answer;
+use crate::query::Asked;
+use crate::state::{App, TENANT};
+use crate::view::{self, Root};
+use axum::body::{Body, Bytes};
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use futures::stream;
+use serde::Serialize;
+use serde_json::Value;
+use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, StoreError};
+use vnfm_core::query::{Query, Selector};
+use vnfm_types::shape::{Resource, VNF_INSTANCES, VNF_LCM_OP_OCCS, VNF_PACKAGES};
+use vnfm_types::{VnfInstance, VnfLcmOpOcc, VnfPkgInfo};
+
+/// How many entries of a whole list are in memory at once.
+const PIECE: usize = 100;
+
+/// A resource that has a list.
+pub(super) trait Listed: Send + Sync + 'static {
+    /// What the store keeps of it.
+    type Record: Send;
+    /// What is shown.
+    type Shown: Serialize;
+    const RESOURCE: &'static Resource;
+    const PATH: &'static str;
+
+    fn read(
+        app: &App,
+        query: &Query,
+    ) -> impl Future<Output = Result<Vec<Self::Record>, StoreError>> + Send;
+    fn show(record: Self::Record, root: &Root) -> Self::Shown;
+    fn id(record: &Self::Record) -> &str;
+}
+
+/// `vnf_instances` (SOL003 5.4.2.3.2).
+pub(super) struct Instances;
+
+impl Listed for Instances {
+    type Record = InstanceRecord;
+    type Shown = VnfInstance;
+    const RESOURCE: &'static Resource = &VNF_INSTANCES;
+    const PATH: &'static str = "/vnflcm/v2/vnf_instances";
+
+    async fn read(app: &App, query: &Query) -> Result<Vec<InstanceRecord>, StoreError> {
+        app.engine.store().instances(TENANT, query).await
+    }
+    fn show(record: InstanceRecord, root: &Root) -> VnfInstance {
+        view::instance(record, root)
+    }
+    fn id(record: &InstanceRecord) -> &str {
+        &record.vnf.id
+    }
+}
+
+/// `vnf_lcm_op_occs` (SOL003 5.4.12.3.2).
+pub(super) struct Ops;
+
+impl Listed for Ops {
+    type Record = OpRecord;
+    type Shown = VnfLcmOpOcc;
+    const RESOURCE: &'static Resource = &VNF_LCM_OP_OCCS;
+    const PATH: &'static str = "/vnflcm/v2/vnf_lcm_op_occs";
+
+    async fn read(app: &App, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
+        app.engine.store().ops(TENANT, query).await
+    }
+    fn show(record: OpRecord, root: &Root) -> VnfLcmOpOcc {
+        view::op(record, root)
+    }
+    fn id(record: &OpRecord) -> &str {
+        &record.op.id
+    }
+}
+
+/// `vnf_packages` (SOL005 9.4.2.3.2).
+pub(super) struct Packages;
+
+impl Listed for Packages {
+    type Record = PackageRecord;
+    type Shown = VnfPkgInfo;
+    const RESOURCE: &'static Resource = &VNF_PACKAGES;
+    const PATH: &'static str = "/vnfpkgm/v2/vnf_packages";
+
+    async fn read(app: &App, query: &Query) -> Result<Vec<PackageRecord>, StoreError> {
+        app.engine.store().package_records(TENANT, query).await
+    }
+    fn show(record: PackageRecord, root: &Root) -> VnfPkgInfo {
+        view::package(record, root)
+    }
+    fn id(record: &PackageRecord) -> &str {
+        &record.info.id
+    }
+}
+
+/// Answers with a page, or with the whole.
+pub(super) async fn list<L: Listed>(
+    State(app): State<App>,
+    root: Root,
+    RawQuery(raw): RawQuery,
+) -> Answer {
+    let asked = Asked::read(L::RESOURCE, raw.as_deref())?;
+    match app.page {
+        0 => whole::<L>(app, root, asked).await,
+        most => page::<L>(&app, &root, &asked, most).await,
+    }
+}
+
+/// One entry more than is shown is read, so that we know of a next page.
+async fn page<L: Listed>(app: &App, root: &Root, asked: &Asked, most: usize) -> Answer {
+    let mut records = L::read(app, &asked.query(most + 1)).await?;
+    let more = records.len() > most;
+    records.truncate(most);
+    let last = records.last().map(|record| L::id(record).to_owned()).filter(|_| more);
+    let mut text = vec![b'['];
+    write::<L>(records, root, &asked.selector, &mut text);
+    text.push(b']');
+    let mut response = json(Body::from(text));
+    if let Some(last) = last {
+        let link = asked.next(&format!("{}{}", root.0, L::PATH), &last);
+        if let Ok(link) = HeaderValue::from_str(&link) {
+            response.headers_mut().insert(header::LINK, link);
+        }
+    }
+    Ok(response)
+}
+
+/// What is left of a whole list.
+struct Rest {
+    app: App,
+    root: Root,
+    selector: Selector,
+    /// The next piece; `None` once the last one was sent.
+    next: Option<Query>,
+    opened: bool,
+}
+
+/// The first piece is read before anything is answered, so that what refuses it has its status; where a later one
+/// cannot be read, the connection ends in the middle of the list.
+async fn whole<L: Listed>(app: App, root: Root, asked: Asked) -> Answer {
+    let next = Some(asked.query(PIECE));
+    let mut rest = Rest { app, root, selector: asked.selector, next, opened: false };
+    let first = piece::<L>(&mut rest).await?;
+    let others = stream::unfold(rest, |mut rest| async {
+        rest.next.is_some().then_some(())?;
+        let piece = piece::<L>(&mut rest).await;
+        if piece.is_err() {
+            rest.next = None;
+        }
+        Some((piece, rest))
+    });
+    let first = stream::once(std::future::ready(Ok(first)));
+    Ok(json(Body::from_stream(futures::StreamExt::chain(first, others))))
+}
+
+/// The next piece of a list as JSON, with the brackets that belong to it.
+async fn piece<L: Listed>(rest: &mut Rest) -> Result<Bytes, StoreError> {
+    let Some(query) = rest.next.take() else { return Ok(Bytes::new()) };
+    let records = L::read(&rest.app, &query).await?;
+    let (is_last, is_empty) = (records.len() < query.limit, records.is_empty());
+    let last = records.last().map(|record| L::id(record).to_owned());
+    let mut text = Vec::new();
+    text.extend((!rest.opened).then_some(b'['));
+    text.extend((rest.opened && !is_empty).then_some(b','));
+    write::<L>(records, &rest.root, &rest.selector, &mut text);
+    text.extend(is_last.then_some(b']'));
+    rest.opened = true;
+    rest.next = (!is_last).then_some(Query { after: last, ..query });
+    Ok(text.into())
+}
+
+/// Entries as JSON, with commas between them.
+fn write<L: Listed>(records: Vec<L::Record>, root: &Root, selector: &Selector, text: &mut Vec<u8>) {
+    for (number, record) in records.into_iter().enumerate() {
+        text.extend((number > 0).then_some(b','));
+        let shown = L::show(record, root);
+        if selector.keeps_all() {
+            append(text, &shown);
+        } else {
+            let mut shown = serde_json::to_value(&shown).unwrap_or_default();
+            selector.apply(L::RESOURCE, &mut shown);
+            append::<Value>(text, &shown);
+        }
+    }
+}
+
+/// What we show is always JSON, and memory takes all of it.
+fn append<T: Serialize>(text: &mut Vec<u8>, shown: &T) {
+    if let Err(error) = serde_json::to_writer(text, shown) {
+        tracing::error!(%error, "an entry of a list cannot be written");
+    }
+}
+
+fn json(body: Body) -> Response {
+    let kind = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, kind)], body).into_response()
+}

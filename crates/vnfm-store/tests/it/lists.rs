@@ -1,0 +1,460 @@
+//! Rules of lists: every operator on every kind of value, lists and maps within entries, what is computed, pages. And
+//! what a database finds is held against a reading of the same filter in a page of Rust.
+
+use crate::records::{TENANT, becomes, instance, op, package, seed};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use vnfm_core::ports::{Change, InstanceRecord, Store};
+use vnfm_core::query::{Comparison, Filter, Hop, Leaf, Operand, Query, Term};
+use vnfm_types::CancelMode;
+use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing};
+use vnfm_types::shape::{Resource, VNF_INSTANCES, VNF_LCM_OP_OCCS, VNF_PACKAGES};
+
+type Shared = Arc<dyn Store>;
+
+fn query(resource: &Resource, filter: &str) -> Query {
+    let filter = Filter::parse(resource, filter).unwrap_or_else(|told| panic!("{filter}: {told}"));
+    Query { filter, ..Query::default() }
+}
+
+async fn found(store: &Shared, filter: &str) -> Vec<String> {
+    let records = store.instances(TENANT, &query(&VNF_INSTANCES, filter)).await.unwrap();
+    records.into_iter().map(|record| record.vnf.id).collect()
+}
+
+fn vnfc(id: &str, vdu: &str, metadata: &Value) -> Value {
+    let address = json!({"layerProtocol": "IP_OVER_ETHERNET", "ipOverEthernet": {"ipAddresses": [
+        {"type": "IPV4", "addresses": [format!("192.0.2.{}", id.len()), "192.0.2.99"], "isDynamic": id.len() == 2}]}});
+    json!({"id": id, "vduId": vdu, "computeResource": {"resourceId": format!("s-{id}")}, "metadata": metadata,
+        "storageResourceIds": [format!("v-{id}"), "v-shared"],
+        "vnfcCpInfo": [{"id": "cp", "cpdId": "cpd", "cpProtocolInfo": [address]}]})
+}
+
+/// What there is, by id.
+fn instances() -> Vec<(&'static str, Value)> {
+    let rich = json!({"site": "oslo", "cpu": 4, "load": 0.5, "on": true, "off": false, "nothing": null,
+        "tags": ["red", "blue", 7], "deep": {"list": [{"x": 1, "y": "a"}, {"x": 2, "y": "b"}], "o": {"k": "v"}}});
+    let info = |vnfcs: Value, level: u32| {
+        json!({"flavourId": "simple", "vnfState": "STARTED", "extCpInfo": [], "vnfcResourceInfo": vnfcs,
+            "scaleStatus": [{"aspectId": "out", "scaleLevel": level}], "localizationLanguage": "en"})
+    };
+    vec![
+        (
+            "i1",
+            json!({"vnfInstanceName": "web", "instantiationState": "INSTANTIATED", "metadata": rich,
+            "vimConnectionInfo": {"vim1": {"vimId": "v-1", "vimType": "T"}},
+            "instantiatedVnfInfo": info(json!([vnfc("c1", "front", &json!({"name": "front-0"})),
+                vnfc("c22", "back", &json!({"name": "back-0"}))]), 2)}),
+        ),
+        (
+            "i2",
+            json!({"vnfInstanceName": "O'Brien, (x)", "metadata": {"k/e,y@~": "v", "cpu": "4", "on": "true",
+            "site": "bergen", "tags": "red"}, "extensions": {"\"q\"\\u{e9}.[0]": "odd"}}),
+        ),
+        (
+            "i3",
+            json!({"vnfInstanceName": null, "instantiationState": "INSTANTIATED",
+            "vimConnectionInfo": {"strange \"key\".[0] é": {"vimId": "v-1", "vimType": "U"}},
+            "instantiatedVnfInfo": info(json!([vnfc("c1", "back", &json!({}))]), 10)}),
+        ),
+        ("i4", json!({"vnfInstanceName": "10", "vnfInstanceDescription": "a web of things"})),
+    ]
+}
+
+async fn seeded(store: &Shared) {
+    store.write(None, vec![Change::AddPackage(package("package", Some("vnfd")))]).await.unwrap();
+    for (id, more) in instances() {
+        let mut record = instance(id);
+        let mut vnf = serde_json::to_value(&record.vnf).unwrap();
+        for (name, value) in more.as_object().unwrap() {
+            vnf[name] = value.clone();
+        }
+        record.vnf = serde_json::from_value(vnf).unwrap();
+        store.write(None, vec![Change::AddInstance(record)]).await.unwrap();
+    }
+}
+
+/// Filters, and what each finds.
+const FOUND: &[(&str, &str)] = &[
+    // Columns.
+    ("(eq,id,i2)", "i2"),
+    ("(eq,vnfInstanceName,web)", "i1"),
+    ("(neq,vnfInstanceName,web)", "i2 i4"),
+    ("(eq,vnfInstanceName,'O''Brien, (x)')", "i2"),
+    ("(in,vnfInstanceName,web,10)", "i1 i4"),
+    ("(nin,vnfInstanceName,web,10)", "i2"),
+    ("(cont,vnfInstanceName,we,Brien)", "i1 i2"),
+    ("(ncont,vnfInstanceName,we,Brien)", "i4"),
+    ("(gt,vnfInstanceName,10)", "i1 i2"),
+    ("(lte,vnfInstanceName,10)", "i4"),
+    ("(eq,instantiationState,NOT_INSTANTIATED)", "i2 i4"),
+    ("(eq,vnfdId,vnfd);(neq,id,i1);(neq,id,i2)", "i3 i4"),
+    ("(eq,vnfInstanceName,WEB)", ""),
+    // Simple attributes of the document.
+    ("(cont,vnfInstanceDescription,web)", "i4"),
+    ("(eq,vnfProvider,'')", "i1 i2 i3 i4"),
+    ("(eq,instantiatedVnfInfo/flavourId,simple)", "i1 i3"),
+    ("(eq,instantiatedVnfInfo/vipCpInfo/cpdId,x)", ""),
+    // Lists, of structures and of texts: any entry.
+    ("(eq,instantiatedVnfInfo/vnfcResourceInfo/vduId,front)", "i1"),
+    ("(neq,instantiatedVnfInfo/vnfcResourceInfo/vduId,back)", "i1"),
+    ("(eq,instantiatedVnfInfo/vnfcResourceInfo/computeResource/resourceId,s-c1)", "i1 i3"),
+    ("(eq,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-c22)", "i1"),
+    ("(nin,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-c1,v-shared)", "i1"),
+    (
+        "(eq,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/addresses,192.0.2.3)",
+        "i1",
+    ),
+    (
+        "(eq,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/isDynamic,true)",
+        "i1 i3",
+    ),
+    (
+        "(neq,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/isDynamic,true)",
+        "i1",
+    ),
+    // Several expressions of one list speak of the same entry.
+    (
+        "(eq,instantiatedVnfInfo/vnfcResourceInfo/id,c1);(eq,instantiatedVnfInfo/vnfcResourceInfo/vduId,back)",
+        "i3",
+    ),
+    (
+        "(eq,instantiatedVnfInfo/vnfcResourceInfo/id,c1);(eq,id,i1);(eq,instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/id,cp)",
+        "i1",
+    ),
+    (
+        "(eq,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-c1);(eq,instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds,v-shared)",
+        "i1 i3",
+    ),
+    // Numbers are compared as such.
+    ("(gt,instantiatedVnfInfo/scaleStatus/scaleLevel,9)", "i3"),
+    ("(lt,instantiatedVnfInfo/scaleStatus/scaleLevel,2.5)", "i1"),
+    ("(in,instantiatedVnfInfo/scaleStatus/scaleLevel,1,2,3)", "i1"),
+    ("(cont,instantiatedVnfInfo/scaleStatus/scaleLevel,0)", "i3"),
+    // Maps: an entry by its key, and the keys.
+    ("(eq,vimConnectionInfo/vim1/vimType,T)", "i1"),
+    ("(eq,vimConnectionInfo/vim2/vimType,T)", ""),
+    ("(eq,vimConnectionInfo/@key,vim1)", "i1"),
+    ("(neq,vimConnectionInfo/@key,vim1)", "i3"),
+    ("(eq,'vimConnectionInfo')", "ill"),
+    ("(eq,vimConnectionInfo/strange \"key\".[0] é/vimId,v-1)", "i3"),
+    ("(cont,vimConnectionInfo/vim1/accessInfo/password,a)", ""),
+    // Free JSON.
+    ("(eq,metadata/site,oslo)", "i1"),
+    ("(neq,metadata/site,oslo)", "i2"),
+    ("(in,metadata/site,oslo,bergen)", "i1 i2"),
+    ("(cont,metadata/site,er,x)", "i2"),
+    ("(ncont,metadata/site,er,x)", "i1"),
+    ("(eq,metadata/cpu,4)", "i1 i2"),
+    ("(gt,metadata/cpu,10)", "i2"),
+    ("(lt,metadata/cpu,10)", "i1"),
+    ("(eq,metadata/load,0.5)", "i1"),
+    ("(eq,metadata/on,true)", "i1 i2"),
+    ("(neq,metadata/on,true)", ""),
+    ("(neq,metadata/off,true)", "i1"),
+    ("(eq,metadata/nothing,null)", ""),
+    ("(neq,metadata/nothing,null)", ""),
+    ("(eq,metadata/tags,red)", "i1 i2"),
+    ("(eq,metadata/tags,7)", "i1"),
+    ("(neq,metadata/tags,red)", "i1"),
+    ("(cont,metadata/tags,lu)", "i1"),
+    ("(eq,metadata/deep/list/x,2)", "i1"),
+    ("(eq,metadata/deep/list/y,c)", ""),
+    ("(eq,metadata/deep/o/k,v)", "i1"),
+    ("(eq,metadata/site/deeper/still,v)", ""),
+    ("(eq,metadata/@key,site)", "i1 i2"),
+    ("(eq,metadata/deep/list/@key,x)", "i1"),
+    ("(eq,metadata/deep/@key,o)", "i1"),
+    ("(eq,metadata/k~1e~ay~b~0,v)", "i2"),
+    ("(eq,extensions/\"q\"\\u{e9}.[0],odd)", "i2"),
+    ("(eq,instantiatedVnfInfo/vnfcResourceInfo/metadata/name,back-0)", "i1"),
+];
+
+pub(crate) async fn a_filter_finds_by_every_operator_in_every_kind_of_value(store: Shared) {
+    seeded(&store).await;
+    for (filter, wanted) in FOUND {
+        if *wanted == "ill" {
+            assert!(Filter::parse(&VNF_INSTANCES, filter).is_err(), "{filter}");
+            continue;
+        }
+        assert_eq!(found(&store, filter).await.join(" "), *wanted, "{filter}");
+    }
+    let of_another = query(&VNF_INSTANCES, "(eq,vnfInstanceName,web)");
+    assert_eq!(store.instances("other", &of_another).await, Ok(vec![]));
+}
+
+pub(crate) async fn a_filter_finds_what_is_computed(store: Shared) {
+    seed(&*store, &["i1", "i2", "i3"]).await;
+    let times = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z", "2026-01-01T00:00:01Z"];
+    for (number, state) in [(1, Completed), (2, FailedTemp), (3, Processing)] {
+        let mut record = op(&format!("o{number}"), &format!("i{number}"));
+        record.op.start_time = times[number - 1].parse().unwrap();
+        record.op.operation_state = vnfm_types::LcmOperationState::Starting;
+        let changes = vec![Change::AddOp(record.clone()), becomes(&record, state)];
+        store.write(None, changes).await.unwrap();
+    }
+    let cancel = Change::Cancel { op_id: "o3".into(), mode: CancelMode::Graceful };
+    store.write(None, vec![cancel]).await.unwrap();
+    for (filter, wanted) in [
+        ("(eq,operationState,FAILED_TEMP)", "o2"),
+        ("(eq,vnfInstanceId,i3)", "o3"),
+        ("(eq,operation,INSTANTIATE);(in,operationState,COMPLETED,PROCESSING)", "o1 o3"),
+        ("(gt,startTime,2026-01-01T00:00:00Z)", "o2 o3"),
+        ("(lt,startTime,2026-01-01T00:00:00.5Z)", "o1"),
+        ("(eq,startTime,2026-01-01T01:00:00.500+01:00)", "o2"),
+        ("(cont,startTime,00.5)", "o2"),
+        ("(gt,stateEnteredTime,2026-03-04T05:06:07Z)", "o1 o2 o3"),
+        ("(eq,isCancelPending,true)", "o3"),
+        ("(eq,isCancelPending,false)", "o1 o2"),
+        ("(eq,cancelMode,GRACEFUL)", "o3"),
+        ("(eq,isAutomaticInvocation,false)", "o1 o2 o3"),
+        ("(eq,operationParams/flavourId,simple)", "o1 o2 o3"),
+    ] {
+        let ops = store.ops(TENANT, &query(&VNF_LCM_OP_OCCS, filter)).await.unwrap();
+        let ids: Vec<_> = ops.into_iter().map(|record| record.op.id).collect();
+        assert_eq!(ids.join(" "), wanted, "{filter}");
+    }
+    store.write(None, vec![Change::AddPackage(package("unused", Some("other")))]).await.unwrap();
+    for (filter, wanted) in [
+        ("(eq,usageState,IN_USE)", "package"),
+        ("(neq,usageState,IN_USE)", "unused"),
+        ("(eq,vnfdId,other)", "unused"),
+        ("(cont,warnings,warn)", "package unused"),
+        ("(eq,vnfProvider,example);(eq,onboardingState,ONBOARDED)", "package unused"),
+    ] {
+        let all = store.package_records(TENANT, &query(&VNF_PACKAGES, filter)).await.unwrap();
+        let ids: Vec<_> = all.into_iter().map(|record| record.info.id).collect();
+        assert_eq!(ids.join(" "), wanted, "{filter}");
+    }
+}
+
+pub(crate) async fn what_is_filtered_comes_in_pages_that_changes_do_not_shift(store: Shared) {
+    seed(&*store, &["i1", "i3", "i5", "i7", "i9"]).await;
+    let page = |after: Option<&str>| Query {
+        after: after.map(Into::into),
+        limit: 2,
+        ..query(&VNF_INSTANCES, "(neq,id,i3);(cont,vnfInstanceName,name)")
+    };
+    let ids = |records: Vec<InstanceRecord>| -> Vec<_> {
+        records.into_iter().map(|record| record.vnf.id).collect()
+    };
+    assert_eq!(ids(store.instances(TENANT, &page(None)).await.unwrap()), ["i1", "i5"]);
+    let gone =
+        ["i1", "i5"].map(|id| Change::RemoveInstance { tenant: TENANT.into(), id: id.into() });
+    store.write(None, gone.to_vec()).await.unwrap();
+    store
+        .write(None, ["i2", "i8"].map(|id| Change::AddInstance(instance(id))).to_vec())
+        .await
+        .unwrap();
+    assert_eq!(ids(store.instances(TENANT, &page(Some("i5"))).await.unwrap()), ["i7", "i8"]);
+    assert_eq!(ids(store.instances(TENANT, &page(Some("i8"))).await.unwrap()), ["i9"]);
+}
+
+/// Paths of what is there and of what is not.
+const PATHS: &[&str] = &[
+    "id",
+    "vnfInstanceName",
+    "vnfInstanceDescription",
+    "instantiationState",
+    "instantiatedVnfInfo/flavourId",
+    "instantiatedVnfInfo/vnfcResourceInfo/id",
+    "instantiatedVnfInfo/vnfcResourceInfo/storageResourceIds",
+    "instantiatedVnfInfo/vnfcResourceInfo/metadata/name",
+    "instantiatedVnfInfo/scaleStatus/scaleLevel",
+    "instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/addresses",
+    "instantiatedVnfInfo/vnfcResourceInfo/vnfcCpInfo/cpProtocolInfo/ipOverEthernet/ipAddresses/isDynamic",
+    "vimConnectionInfo/@key",
+    "vimConnectionInfo/vim1/vimType",
+    "vimConnectionInfo/vim1/extra/x",
+    "metadata/@key",
+    "metadata/site",
+    "metadata/cpu",
+    "metadata/load",
+    "metadata/on",
+    "metadata/off",
+    "metadata/nothing",
+    "metadata/tags",
+    "metadata/deep",
+    "metadata/deep/@key",
+    "metadata/deep/list",
+    "metadata/deep/list/x",
+    "metadata/deep/list/@key",
+    "metadata/deep/o/k",
+    "metadata/none/of/it",
+];
+
+/// Values that are there and others.
+const VALUES: &[&str] = &[
+    "i1",
+    "web",
+    "10",
+    "4",
+    "0.5",
+    "true",
+    "false",
+    "null",
+    "''",
+    "e",
+    "red",
+    "7",
+    "2",
+    "INSTANTIATED",
+    "simple",
+    "c1",
+    "v-shared",
+    "T",
+    "vim1",
+    "x",
+    "oslo",
+    "192.0.2.99",
+    "'O''Brien, (x)'",
+    "-1",
+    "é",
+    "1e3",
+];
+
+/// Terms as a client may make them up: paths of what is there and of what is not, with values that are there and others.
+fn made_up() -> Vec<Term> {
+    let mut terms = Vec::new();
+    for operator in ["eq", "neq", "in", "nin", "gt", "gte", "lt", "lte", "cont", "ncont"] {
+        for (place, path) in PATHS.iter().enumerate() {
+            for (number, value) in VALUES.iter().enumerate().filter(|(n, _)| (n + place) % 4 == 0) {
+                let other = VALUES[(number * 7 + 3) % VALUES.len()];
+                let values = match operator {
+                    "in" | "nin" | "cont" | "ncont" => format!("{value},{other}"),
+                    _ => (*value).to_owned(),
+                };
+                let text = format!("({operator},{path},{values})");
+                // What the attribute cannot hold is refused, which other tests hold.
+                terms.extend(
+                    Filter::parse(&VNF_INSTANCES, &text).map(|filter| filter.0).unwrap_or_default(),
+                );
+            }
+        }
+    }
+    terms
+}
+
+pub(crate) async fn what_is_found_is_what_the_filter_says(store: Shared) {
+    seeded(&store).await;
+    let all = store.instances(TENANT, &Query::default()).await.unwrap();
+    let documents: Vec<_> = all
+        .iter()
+        .map(|record| (record.vnf.id.clone(), serde_json::to_value(&record.vnf).unwrap()))
+        .collect();
+    let terms = made_up();
+    assert!(terms.len() > 1_500, "{}", terms.len());
+    let mut something = 0;
+    for term in terms {
+        let wanted: Vec<_> = documents
+            .iter()
+            .filter(|(_, document)| holds(&term, document))
+            .map(|(id, _)| id.clone())
+            .collect();
+        let query = Query { filter: Filter(vec![term]), ..Query::default() };
+        let records = store.instances(TENANT, &query).await.unwrap();
+        let is: Vec<_> = records.into_iter().map(|record| record.vnf.id).collect();
+        assert_eq!(is, wanted, "{:?}", query.filter);
+        something += usize::from(!is.is_empty() && is.len() < documents.len());
+    }
+    assert!(something > 300, "{something}");
+}
+
+/// What a term says, read plainly.
+fn holds(term: &Term, document: &Value) -> bool {
+    let mut values = vec![document.clone()];
+    for hop in &term.hops {
+        values = values.into_iter().flat_map(|value| step(&value, hop)).collect();
+    }
+    if term.leaf == Leaf::Key {
+        let objects = values.into_iter().flat_map(|value| match value {
+            Value::Array(all) => all,
+            one => vec![one],
+        });
+        values = objects
+            .filter_map(|value| value.as_object().map(|o| o.keys().cloned().collect::<Vec<_>>()))
+            .flatten()
+            .map(Value::from)
+            .collect();
+    }
+    if term.leaf == Leaf::Any {
+        let with_entries = |value: Value| match value {
+            Value::Array(all) => all,
+            one => vec![one],
+        };
+        values = values.into_iter().flat_map(with_entries).collect();
+    }
+    values.iter().any(|value| compares(term, value))
+}
+
+fn step(value: &Value, hop: &Hop) -> Vec<Value> {
+    match hop {
+        Hop::Member(name) => value.get(name).cloned().into_iter().collect(),
+        Hop::Entry(key) => value.get(key).cloned().into_iter().collect(),
+        Hop::Each => value.as_array().cloned().unwrap_or_default(),
+        Hop::Free(name) => match value {
+            Value::Array(all) => all.iter().filter_map(|one| one.get(name).cloned()).collect(),
+            one => one.get(name).cloned().into_iter().collect(),
+        },
+    }
+}
+
+fn compares(term: &Term, value: &Value) -> bool {
+    if value.is_null() || value.is_object() || value.is_array() {
+        return false;
+    }
+    let text = match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let parts = || {
+        term.operands.iter().any(|operand| match (operand, &text) {
+            (Operand::Text(part), Some(text)) => text.contains(part.as_str()),
+            _ => false,
+        })
+    };
+    let readings = || -> Vec<Operand> {
+        let of = |operand: &Operand| match (term.leaf, operand) {
+            (Leaf::Any, Operand::Text(text)) => Operand::readings(text),
+            (_, one) => vec![one.clone()],
+        };
+        term.operands.iter().flat_map(of).collect()
+    };
+    let order = |wanted: &dyn Fn(std::cmp::Ordering) -> bool| {
+        readings().iter().any(|operand| match (operand, value) {
+            (Operand::Text(other), Value::String(text)) => {
+                wanted(text.as_str().cmp(other.as_str()))
+            }
+            (Operand::Whole(_) | Operand::Real(_), Value::Number(number)) => {
+                number.as_f64().unwrap().partial_cmp(&real(operand)).is_some_and(wanted)
+            }
+            _ => false,
+        })
+    };
+    let equal = || {
+        order(&|is| is.is_eq())
+            || readings().iter().any(
+                |operand| matches!((operand, value), (Operand::Truth(a), Value::Bool(b)) if a == b),
+            )
+    };
+    match term.comparison {
+        Comparison::Eq | Comparison::In => equal(),
+        Comparison::Neq | Comparison::Nin => !equal(),
+        Comparison::Gt => order(&|is| is.is_gt()),
+        Comparison::Gte => order(&|is| is.is_ge()),
+        Comparison::Lt => order(&|is| is.is_lt()),
+        Comparison::Lte => order(&|is| is.is_le()),
+        Comparison::Cont => parts(),
+        Comparison::Ncont => !parts(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the numbers here are small")]
+fn real(operand: &Operand) -> f64 {
+    match operand {
+        Operand::Whole(number) => *number as f64,
+        Operand::Real(number) => *number,
+        _ => f64::NAN,
+    }
+}
