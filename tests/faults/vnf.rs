@@ -2,12 +2,14 @@
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::fmt;
 use vnfm_core::lcm::OPERATIONS;
 use vnfm_core::{Engine, Refusal};
 use vnfm_tests::sources::root;
 use vnfm_types::{
     CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, LcmOperationType, TerminateVnfRequest,
+    VnfInfoModificationRequest,
 };
 
 /// Whose everything is.
@@ -167,6 +169,17 @@ pub(crate) async fn begin(
             let vnfc_instance_id = if act.one { one_of(engine, id).await? } else { Vec::new() };
             let request = HealVnfRequest { vnfc_instance_id, ..HealVnfRequest::default() };
             engine.heal(TENANT, id, request).await
+        }
+        LcmOperationType::ModifyInfo => {
+            let instance = engine.store().instance(TENANT, id).await?;
+            let patch = |key: &String| (key.clone(), json!({"extra": {"modified": true}}));
+            let connections = instance.vnf.vim_connection_info.keys().map(patch).collect();
+            let request = VnfInfoModificationRequest {
+                vnf_instance_description: Some(Some("modified".to_owned())),
+                vim_connection_info: Some(Some(connections)),
+                ..VnfInfoModificationRequest::default()
+            };
+            engine.modify(TENANT, id, request, &|_| true).await
         }
         LcmOperationType::Terminate => {
             engine.terminate(TENANT, id, TerminateVnfRequest::default()).await

@@ -265,6 +265,8 @@ pub enum Vnf {
         #[arg(long)]
         watch: bool,
     },
+    /// Change its name, description, metadata, extensions, properties; a value `null` takes one away
+    Modify(Modification),
     /// Take its resources away
     Terminate {
         /// Id or name
@@ -290,6 +292,34 @@ pub enum Vnf {
         #[arg(long)]
         force: bool,
     },
+}
+
+/// What is to be changed of a VNF.
+#[derive(Debug, Args)]
+pub struct Modification {
+    /// Id or name
+    pub vnf: String,
+    /// New name
+    #[arg(long)]
+    pub name: Option<String>,
+    /// New description
+    #[arg(long)]
+    pub description: Option<String>,
+    /// Set a member of the metadata; dots go deeper, JSON values are taken as such
+    #[arg(long = "metadata", value_name = "KEY=VALUE")]
+    pub metadata: Vec<String>,
+    /// Set an extension that the VNFD declares
+    #[arg(long = "extension", value_name = "KEY=VALUE")]
+    pub extensions: Vec<String>,
+    /// Set a configurable property that the VNFD declares
+    #[arg(long = "property", value_name = "KEY=VALUE")]
+    pub properties: Vec<String>,
+    /// A whole `VnfInfoModificationRequest`, as JSON or YAML, for what has no flag
+    #[arg(long, value_name = "FILE")]
+    pub request: Option<PathBuf>,
+    /// Follow until it has ended
+    #[arg(long)]
+    pub watch: bool,
 }
 
 /// Which entries of a list, and which attributes of them.

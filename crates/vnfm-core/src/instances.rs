@@ -9,7 +9,7 @@ use crate::refusal::{self, Refusal, Why};
 use serde_json::json;
 use vnfm_types::{
     CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, PackageOnboardingState,
-    PackageOperationalState, TerminateVnfRequest, VnfInstance,
+    PackageOperationalState, TerminateVnfRequest, VnfInfoModificationRequest, VnfInstance,
 };
 
 impl Engine {
@@ -55,11 +55,28 @@ impl Engine {
     ///
     /// `NotFound`; `Conflict` where it is INSTANTIATED or busy.
     pub async fn delete(&self, tenant: &str, id: &str) -> Result<(), Refusal> {
+        self.delete_if(tenant, id, &|_| true).await
+    }
+
+    /// The same, only where the instance is as `expected`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::delete`]; `Stale` where it is not.
+    pub async fn delete_if(
+        &self,
+        tenant: &str,
+        id: &str,
+        expected: lcm::modify_info::Expected<'_>,
+    ) -> Result<(), Refusal> {
         let record = self.store().instance(tenant, id).await?;
+        lcm::modify_info::as_expected(&record, expected)?;
         let now = self.parts.clock.now();
         let told = identifier_row(&record, "VnfIdentifierDeletionNotification", now);
         let gone = Change::RemoveInstance { tenant: tenant.to_owned(), id: id.to_owned() };
-        Ok(self.store().write(None, vec![gone, Change::Outbox(Box::new(told))]).await?)
+        // It is written, unchanged, so that it goes in the version that was looked at.
+        let same = Change::PutInstance(Box::new(record));
+        Ok(self.store().write(None, vec![same, gone, Change::Outbox(Box::new(told))]).await?)
     }
 
     /// Accepts an instantiation and returns its occurrence's id; see [`lcm::instantiate::accept`].
@@ -103,6 +120,21 @@ impl Engine {
         skip: SkipHooks,
     ) -> Result<String, Refusal> {
         lcm::heal::accept(self, tenant, id, request, Some(skip)).await
+    }
+
+    /// Accepts a modification and returns its occurrence's id; see [`lcm::modify_info::accept`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn modify(
+        &self,
+        tenant: &str,
+        id: &str,
+        request: VnfInfoModificationRequest,
+        expected: lcm::modify_info::Expected<'_>,
+    ) -> Result<String, Refusal> {
+        lcm::modify_info::accept(self, tenant, id, request, expected).await
     }
 
     /// Accepts a termination and returns its occurrence's id; see [`lcm::terminate::accept`].

@@ -14,6 +14,7 @@ mod instances;
 pub mod lcm;
 mod live;
 mod orphans;
+mod patch;
 pub mod ports;
 pub mod query;
 mod recovery;

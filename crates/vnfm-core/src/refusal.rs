@@ -11,6 +11,8 @@ pub enum Why {
     NotFound,
     /// The resource is not in the state that the request needs.
     Conflict,
+    /// The resource is not as whoever asks has seen it.
+    Stale,
     /// The request is well-formed and cannot be served as it is.
     Unprocessable,
     /// A neighbour that is needed to answer does not answer.
@@ -151,6 +153,18 @@ pub(crate) const WRONG_STATE: Code = refused(
     "the resource is not in the state that the request needs",
     "read it again; its `_links` name what is possible now",
 );
+/// Changed since it was read.
+pub(crate) const STALE: Code = refused(
+    "request.stale",
+    "the resource is not as `If-Match` or `If-Unmodified-Since` say: somebody changed it",
+    "read it again and decide anew",
+);
+/// The VNFD does not declare it.
+pub(crate) const UNDECLARED: Code = refused(
+    "request.undeclared",
+    "the VNFD does not declare what is to be changed, or not of that type",
+    "use what the message names; metadata is free",
+);
 /// Rollback after the point of no return.
 pub(crate) const NO_WAY_BACK: Code = refused(
     "request.no-way-back",
@@ -219,6 +233,8 @@ pub(crate) const CODES: &[&Code] = &[
     &IN_USE,
     &RETIRING,
     &WRONG_STATE,
+    &STALE,
+    &UNDECLARED,
     &NO_WAY_BACK,
     &UNKNOWN_VIM,
     &BAD_VIM,

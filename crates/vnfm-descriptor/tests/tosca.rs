@@ -110,6 +110,30 @@ fn implementations_are_names_paths_or_mappings() {
     assert_eq!(warned, [codes::MANIFEST_NONE, codes::IMPLEMENTATION_UNKNOWN]);
 }
 
+#[test]
+fn what_a_modification_may_change_is_declared_by_the_type() {
+    let types = "data_types:
+  E: {derived_from: tosca.datatypes.nfv.VnfInfoModifiableAttributesExtensions, properties: {size: {type: integer}}}
+  A: {derived_from: tosca.datatypes.nfv.VnfInfoModifiableAttributes, properties: {extensions: {type: E, required: false}}}
+  C: {derived_from: tosca.datatypes.nfv.VnfConfigurableProperties, properties: {level: {type: string, required: false}}}
+node_types:
+  N:
+    derived_from: tosca.nodes.nfv.VNF
+    properties: {modifiable_attributes: {type: A, required: false}, configurable_properties: {type: C, required: false}}";
+    let of = |types: &str| {
+        let text = vnfd(types, "", "");
+        let package = package(&[("Definitions/a.yaml", &text), meta("Definitions/a.yaml")]);
+        package.vnfd().flavours["f"].modifiable_types.clone()
+    };
+    let declared = of(types);
+    assert_eq!(declared["extensions"]["properties"], json!({"size": {"type": "integer"}}));
+    let properties = &declared["vnfConfigurableProperties"]["properties"];
+    assert_eq!(properties["level"]["type"], "string");
+    assert_eq!(properties["isAutohealEnabled"]["type"], "boolean", "{properties:#}");
+    let plain = of(PLAIN);
+    assert!(plain["vnfConfigurableProperties"]["properties"].get("level").is_none());
+}
+
 fn meta(entry: &str) -> (&'static str, &'static str) {
     assert_eq!(entry, "Definitions/a.yaml");
     (

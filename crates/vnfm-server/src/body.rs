@@ -48,6 +48,11 @@ async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
 ///
 /// 400 where it is not JSON or not of this type.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // Serde takes a list of members for an object where all of them may be absent.
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        let what = "the body is not what this resource takes: it is a list instead of an object";
+        return Err(Problem::bad_request(what));
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let place = error.path().to_string();
@@ -68,7 +73,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 #[cfg(test)]
 mod tests {
     use super::parse;
-    use vnfm_types::InstantiateVnfRequest;
+    use vnfm_types::{InstantiateVnfRequest, VnfInfoModificationRequest};
 
     #[test]
     fn a_wrong_type_is_named_by_its_path() {
@@ -77,6 +82,12 @@ mod tests {
         assert_eq!(problem.details().status, 400);
         let detail = &problem.details().detail;
         assert!(detail.starts_with("`vimConnectionInfo.vim1.vimId`: invalid type"), "{detail}");
+    }
+
+    #[test]
+    fn a_list_is_no_object() {
+        let problem = parse::<VnfInfoModificationRequest>(b" []").unwrap_err();
+        assert!(problem.details().detail.contains("a list"), "{:?}", problem.details());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! | [`compose`] | the composition root: everything is made here and nowhere else |
 //! | `routes/<resource>.rs` | one file per resource, short handlers |
 //! | [`problem`] | the one place that knows status codes |
+//! | [`conditions`] | `ETag`, `If-Match`, `Last-Modified`, `If-Unmodified-Since` |
 //! | [`view`] | records as the standard shows them |
 //! | [`drive`] | drives accepted operations on this process's runtime |
 //! | [`acts`] | who asks, why, and without which hooks: our own headers |
@@ -15,6 +16,7 @@
 pub mod acts;
 pub mod body;
 pub mod compose;
+pub mod conditions;
 pub mod config;
 pub mod drive;
 pub mod gate;

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `NotFound` | 404 |
 //! | `Conflict` | 409 |
+//! | `Stale` | 412 |
 //! | `Unprocessable` | 422 |
 //! | `Unavailable` | 503 |
 //! | `Broken` | 500, without inner text |
@@ -118,6 +119,7 @@ impl From<Refusal> for Problem {
         let status = match refusal.why {
             Why::NotFound => StatusCode::NOT_FOUND,
             Why::Conflict => StatusCode::CONFLICT,
+            Why::Stale => StatusCode::PRECONDITION_FAILED,
             Why::Unprocessable => StatusCode::UNPROCESSABLE_ENTITY,
             Why::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,

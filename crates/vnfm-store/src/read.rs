@@ -29,7 +29,7 @@ macro_rules! from_columns {
     };
 }
 
-from_columns!(InstanceRow: tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at);
+from_columns!(InstanceRow: tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at, changed_ms);
 from_columns!(OpRow: tenant, op, request, point_of_no_return, cancel, epoch);
 from_columns!(StepRow: op_id, step, status, attempt, output, started_at, ended_at);
 from_columns!(VimRow: tenant, version, vim, access_info);
@@ -44,6 +44,7 @@ pub(crate) struct InstanceRow {
     request: Option<String>,
     handle: String,
     created_at: Option<String>,
+    changed_ms: Option<i64>,
 }
 
 impl InstanceRow {
@@ -58,6 +59,7 @@ impl InstanceRow {
             request: keys.unseal(self.request.as_deref())?,
             handle: serde_json::from_str(&self.handle)?,
             created_at: self.created_at.as_deref().map(time).transpose()?,
+            changed_at: self.changed_ms.and_then(|at| jiff::Timestamp::from_millisecond(at).ok()),
         })
     }
 }
@@ -69,7 +71,7 @@ pub(crate) async fn instance(
     id: &str,
 ) -> Done<InstanceRow> {
     const ONE: &str = "
-        SELECT tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at
+        SELECT tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at, changed_ms
         FROM instances WHERE tenant = $1 AND id = $2";
     let found = query_as(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
     found.ok_or_else(|| absent("VNF instance", id).into())
@@ -83,7 +85,7 @@ pub(crate) async fn instances(
 ) -> Done<Vec<InstanceRow>> {
     let (condition, bound) = condition(&INSTANCES, &query.filter, FIRST);
     let sql = format!(
-        "SELECT tenant, version, vnf_pkg_id, active_op, vnf, NULL AS request, handle, created_at
+        "SELECT tenant, version, vnf_pkg_id, active_op, vnf, NULL AS request, handle, created_at, changed_ms
         FROM instances WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
     );
     let list = query_as_with(AssertSqlSafe(sql), arguments(tenant, query, bound)?);

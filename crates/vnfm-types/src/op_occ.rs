@@ -2,10 +2,11 @@
 
 use crate::{
     CancelMode, KeyValuePairs, LcmOperationState, LcmOperationType, Link, ProblemDetails,
-    ResourceHandle,
+    ResourceHandle, VimConnectionInfo,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// `changeType` of the affected resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +57,9 @@ pub struct VnfLcmOpOcc {
     /// What it changed so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_changes: Option<ResourceChanges>,
+    /// What a modification changed, as it is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_info: Option<VnfInfoModifications>,
     /// What an operator should know although it went on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -85,6 +89,30 @@ pub struct VnfLcmOpOccLinks {
     /// The fail task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<Link>,
+}
+
+/// `VnfInfoModifications` (5.5.2.12a): the attributes that a modification changed, with what they hold now.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VnfInfoModifications {
+    /// The name; empty where it was taken away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_instance_name: Option<String>,
+    /// The description; empty where it was taken away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnf_instance_description: Option<String>,
+    /// Values of configurable properties that are new or other ones.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub vnf_configurable_properties: KeyValuePairs,
+    /// Metadata that is new or another one.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub metadata: KeyValuePairs,
+    /// Extensions that are new or other ones.
+    #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
+    pub extensions: KeyValuePairs,
+    /// VIM connections that are new or other ones; without `accessInfo`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub vim_connection_info: BTreeMap<String, VimConnectionInfo>,
 }
 
 /// `resourceChanges` of [`VnfLcmOpOcc`].

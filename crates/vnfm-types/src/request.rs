@@ -93,6 +93,42 @@ pub struct HealVnfRequest {
     pub heal_script: Option<String>,
 }
 
+/// `VnfInfoModificationRequest` (5.5.2.12), a merge patch (RFC 7396): what is absent stays, `Some(None)` is a null.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct VnfInfoModificationRequest {
+    /// A name for people.
+    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    pub vnf_instance_name: Option<Option<String>>,
+    /// A description for people.
+    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    pub vnf_instance_description: Option<Option<String>>,
+    /// Values of configurable properties; a null takes one away.
+    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    pub vnf_configurable_properties: Option<Option<KeyValuePairs>>,
+    /// Free metadata; a null takes a member away.
+    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Option<KeyValuePairs>>,
+    /// Values of modifiable extensions; a null takes one away.
+    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    pub extensions: Option<Option<KeyValuePairs>>,
+    /// Patches of VIM connections, by key; a null takes one away.
+    #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]
+    pub vim_connection_info: Option<Option<KeyValuePairs>>,
+    /// The VNFD; it stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vnfd_id: Option<String>,
+}
+
+/// What is there, be it null.
+fn there<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
 /// `CancelMode` (5.5.2.14), the body of the cancel task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -39,6 +39,11 @@ pub(super) async fn begin(engine: &Engine, kind: LcmOperationType, id: &str) -> 
             engine.terminate(TENANT, id, TerminateVnfRequest::default()).await.unwrap()
         }
         LcmOperationType::Heal => engine.heal(TENANT, id, HealVnfRequest::default()).await.unwrap(),
+        LcmOperationType::ModifyInfo => {
+            let patch = serde_json::json!({"metadata": {"site": "oslo"}, "vimConnectionInfo": {"vim1": {"extra": {"x": 1}}}});
+            let request = serde_json::from_value(patch).unwrap();
+            engine.modify(TENANT, id, request, &|_| true).await.unwrap()
+        }
         other => panic!("teach this test how {other} begins"),
     }
 }

@@ -13,12 +13,14 @@
 //! | `ways_on.rs` | cancel, fail, deadlines, what is refused |
 //! | `stuck.rs` | every state that is reached, with everything that can be broken, leads to *deleted* as docs/how-to/stuck.md says |
 //! | `abandon.rs` | what abandon takes, what it leaves, whom it fences off, and the audit |
+//! | `modify.rs` | a login that is changed, and where it may lead |
 //! | `heal.rs` | what a heal refuses, says, keeps and undoes |
 
 mod abandon;
 mod bench;
 mod faults;
 mod heal;
+mod modify;
 mod order;
 mod plugins;
 mod races;

@@ -1,6 +1,6 @@
 //! `vnfmctl vnf …`
 
-use crate::args::{Format, Listing, Skip, Vnf};
+use crate::args::{Format, Listing, Modification, Skip, Vnf};
 use crate::client::{Client, Outcome, local};
 use crate::commands::package;
 use crate::output::{Column, Output};
@@ -84,6 +84,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Vnf) -> Outcom
             let asked = Asked { vnf, task: "heal", body, skip: Some(skip), watch };
             task(client, output, asked).await
         }
+        Vnf::Modify(asked) => modify(client, output, asked).await,
         Vnf::Terminate { vnf, graceful, skip, watch } => {
             let body = match graceful {
                 None => json!({"terminationType": "FORCEFUL"}),
@@ -177,6 +178,33 @@ async fn abandon(
     output.done(&sentence, &found)
 }
 
+async fn modify(client: &Client, output: Output, asked: Modification) -> Outcome<()> {
+    let mut body = asked.request.as_deref().map_or_else(|| Ok(json!({})), read)?;
+    if !body.is_object() {
+        return Err(local("the request is no object"));
+    }
+    let texts = [("vnfInstanceName", asked.name), ("vnfInstanceDescription", asked.description)];
+    for (member, text) in texts {
+        if let Some(text) = text {
+            body[member] = json!(text);
+        }
+    }
+    let values = [
+        ("metadata", asked.metadata),
+        ("extensions", asked.extensions),
+        ("vnfConfigurableProperties", asked.properties),
+    ];
+    for (member, all) in values {
+        all.iter().try_for_each(|one| set(&mut body[member], one))?;
+    }
+    let found = find(client, &asked.vnf).await?;
+    let path = format!("{INSTANCES}/{}", id_of(&found));
+    let request = client.request(Method::PATCH, &path);
+    let request = request.header("content-type", "application/merge-patch+json").json(&body);
+    let op_id = client.task(request).await?;
+    followed(client, output, &op_id, (&asked.vnf, "modify", asked.watch)).await
+}
+
 /// A task on an instance.
 struct Asked {
     vnf: String,
@@ -196,11 +224,21 @@ async fn task(client: &Client, output: Output, asked: Asked) -> Outcome<()> {
         request = request.header("x-vnfm-skip-hooks", hooks.join(","));
     }
     let op_id = client.task(request).await?;
+    followed(client, output, &op_id, (&vnf, task, watch)).await
+}
+
+/// Says that a task was accepted, or follows it to its end.
+async fn followed(
+    client: &Client,
+    output: Output,
+    op_id: &str,
+    (vnf, task, watch): (&str, &str, bool),
+) -> Outcome<()> {
     if !watch {
         let sentence = format!("{task} of {vnf} accepted as operation {op_id}");
         return output.done(&sentence, &json!({"vnfLcmOpOccId": op_id}));
     }
-    watch::operation(client, &op_id, LcmOperationState::Completed).await?;
+    watch::operation(client, op_id, LcmOperationState::Completed).await?;
     let op: Value = client.get(&format!("/vnflcm/v2/vnf_lcm_op_occs/{op_id}")).await?;
     output.done(&format!("{task} of {vnf} is COMPLETED (operation {op_id})"), &op)
 }
@@ -216,7 +254,7 @@ fn read(file: &Path) -> Outcome<Value> {
 /// Sets `a.b.c=value` in `params`; a value that is JSON is taken as such.
 fn set(params: &mut Value, assignment: &str) -> Outcome<()> {
     let Some((key, value)) = assignment.split_once('=') else {
-        return Err(local(format!("`--param {assignment}` is not KEY=VALUE")));
+        return Err(local(format!("`{assignment}` is not KEY=VALUE")));
     };
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
     let place = key.split('.').fold(params, |place, name| {

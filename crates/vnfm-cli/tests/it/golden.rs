@@ -265,6 +265,21 @@ async fn a_heal_says_what_is_meant() {
 }
 
 #[tokio::test]
+async fn a_modification_is_a_merge_patch() {
+    let task = format!("PATCH /vnflcm/v2/vnf_instances/{VNF}");
+    let stub = Stub::new([(INSTANCES, ok(&json!([instance()]))), (&task, accepted())]).await;
+    let words =
+        ["--name", "new", "--metadata", "a.b=1", "--metadata", "c=null", "--extension", "e=x"];
+    let ended = stub.run(&[&["vnf", "modify", "vnf-a"][..], &words].concat()).await;
+    let said = format!("modify of vnf-a accepted as operation {OP}\n");
+    assert_eq!((ended.code, ended.data), (0, said), "{}", ended.said);
+    let sent = stub.asked().into_iter().find(|asked| asked.what == task).unwrap();
+    let wanted = json!({"vnfInstanceName": "new", "metadata": {"a": {"b": 1}, "c": null}, "extensions": {"e": "x"}});
+    assert_eq!(sent.body, wanted);
+    assert_eq!(sent.headers["content-type"], "application/merge-patch+json");
+}
+
+#[tokio::test]
 async fn what_overrides_says_why() {
     let of_instance = |task: &str| format!("POST /vnflcm/v2/vnf_instances/{VNF}/{task}");
     let (terminate, heal) = (of_instance("terminate"), of_instance("heal"));

@@ -247,7 +247,7 @@ fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
         FailedTemp => None,
         _ => return Ok(Settled::default()),
     };
-    Ok(Settled { instance, resource_changes, changes: Vec::new() })
+    Ok(Settled { instance, resource_changes, ..Settled::default() })
 }
 
 fn healed(op: &Op, now: Allocated) -> Result<InstanceRecord, PortError> {

@@ -265,12 +265,12 @@ fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
         Completed => Ok(Settled {
             instance: Some(instantiated(op, made.unwrap_or_default())?),
             resource_changes: changes,
-            changes: Vec::new(),
+            ..Settled::default()
         }),
         Failed if op.has_begun("allocate") => Ok(Settled {
             instance: Some(instantiated(op, made.unwrap_or_default())?),
             resource_changes: changes,
-            changes: Vec::new(),
+            ..Settled::default()
         }),
         LcmOperationState::FailedTemp => {
             Ok(Settled { resource_changes: changes, ..Settled::default() })

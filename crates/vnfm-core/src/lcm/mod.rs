@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`instantiate`], [`heal`], [`terminate`] | one operation each, top to bottom |
+//! | [`instantiate`], [`heal`], [`modify_info`], [`terminate`] | one operation each, top to bottom |
 //! | [`runner`] | runs steps, keeps the journal, resumes, undoes |
 //! | `ways_on` | retry, rollback, fail, cancel |
 //! | `hook_row` | what the journal keeps of a hook: its plugin, deaths of the server |
@@ -14,6 +14,7 @@ pub(crate) mod explain;
 pub mod heal;
 pub(crate) mod hook_row;
 pub mod instantiate;
+pub mod modify_info;
 mod op;
 pub mod runner;
 mod step;
@@ -21,6 +22,7 @@ pub mod terminate;
 mod ways_on;
 
 pub use op::Op;
+pub(crate) use runner::without_access_info;
 pub use step::{Operation, Output, Settled, Step, StepFn, StepOutput};
 
 use crate::ports::Code;
@@ -28,7 +30,7 @@ use vnfm_types::LcmOperationType;
 
 /// Every operation that exists. An operation added here is covered by the generic tests and the fault machine.
 pub const OPERATIONS: &[&Operation] =
-    &[&instantiate::OPERATION, &heal::OPERATION, &terminate::OPERATION];
+    &[&instantiate::OPERATION, &heal::OPERATION, &modify_info::OPERATION, &terminate::OPERATION];
 
 /// The operation of a type; `None` where it does not exist.
 pub fn operation(kind: LcmOperationType) -> Option<&'static Operation> {

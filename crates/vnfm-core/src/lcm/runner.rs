@@ -378,6 +378,7 @@ pub(crate) fn transition(
     if next.is_final() || next == FailedTemp {
         let settled = settle(op, next)?;
         record.op.resource_changes = settled.resource_changes.or(record.op.resource_changes);
+        record.op.changed_info = settled.changed_info.or(record.op.changed_info);
         changes.extend(settled.instance.map(|i| Change::PutInstance(Box::new(i))));
         changes.extend(settled.changes);
     }
@@ -416,6 +417,9 @@ pub(crate) fn notification(record: &crate::ports::OpRecord, at: jiff::Timestamp)
     if status == "RESULT" {
         if let Some(changes) = &op.resource_changes {
             merge_into(&mut body, &serde_json::to_value(changes).unwrap_or_default());
+        }
+        if let Some(changed) = &op.changed_info {
+            body["changedInfo"] = serde_json::to_value(changed).unwrap_or_default();
         }
         if let Some(error) = &op.error {
             body["error"] = serde_json::to_value(error).unwrap_or_default();

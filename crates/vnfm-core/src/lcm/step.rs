@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use vnfm_types::{LcmOperationState, LcmOperationType, ResourceChanges};
+use vnfm_types::{LcmOperationState, LcmOperationType, ResourceChanges, VnfInfoModifications};
 
 /// What a step yields; later steps and its opposite read it by type.
 pub type Output<T> = Result<T, PortError>;
@@ -83,6 +83,8 @@ pub struct Settled {
     pub instance: Option<InstanceRecord>,
     /// What was changed, for the occurrence.
     pub resource_changes: Option<ResourceChanges>,
+    /// What a modification changed, for the occurrence.
+    pub changed_info: Option<VnfInfoModifications>,
     /// What else is written.
     pub changes: Vec<Change>,
 }

@@ -164,6 +164,7 @@ fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
                 Change::RemoveUses { instance_id: op.instance.vnf.id.clone() },
                 Change::Unretire { op_id },
             ],
+            ..Settled::default()
         }),
         RolledBack => {
             Ok(Settled { changes: vec![Change::Unretire { op_id }], ..Settled::default() })

@@ -52,6 +52,7 @@ pub(crate) async fn begin(
         cancel_mode: None,
         error: None,
         resource_changes: None,
+        changed_info: None,
         warnings: skip.iter().flat_map(|skip| skip.hooks.iter().map(warning)).collect(),
         links: None,
     };

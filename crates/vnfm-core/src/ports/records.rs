@@ -39,6 +39,8 @@ pub struct InstanceRecord {
     pub handle: Value,
     /// When it was created.
     pub created_at: Option<Timestamp>,
+    /// When it was last written, or became busy or free; by the clock of the database, and set by it alone.
+    pub changed_at: Option<Timestamp>,
 }
 
 /// An operation occurrence with what SOL003 does not show of it.

@@ -46,6 +46,9 @@ pub struct Flavour {
     /// `modifiable_attributes`: the extensions and metadata that the VNF's type declares, and
     /// their defaults.
     pub modifiable_attributes: Option<Value>,
+    /// JSON Schemas of what a modification may change, by `extensions`, `metadata` and
+    /// `vnfConfigurableProperties`, where the VNF's type declares it.
+    pub modifiable_types: BTreeMap<String, Value>,
     /// `lcm_operations_configuration` as written.
     pub lcm_operations_configuration: Option<Value>,
 }

@@ -71,7 +71,37 @@ impl Builder<'_, '_> {
         }
         (!all.is_empty()).then_some(Value::Object(all))
     }
+
+    /// Schemas of the extensions, the metadata and the configurable properties that a VNF's type declares.
+    pub(super) fn modifiable_types(&self, vnf: &str) -> BTreeMap<String, Value> {
+        let mut all = BTreeMap::new();
+        let mut properties = self.types.properties(Kind::Node, vnf);
+        if let Some(attributes) = properties.remove("modifiable_attributes") {
+            let mut parts = self.types.properties(Kind::Data, attributes.schema.kind);
+            for name in ["extensions", "metadata"] {
+                if let Some(part) = parts.remove(name) {
+                    all.insert(name.to_owned(), data(self.types, part.schema.kind, 0));
+                }
+            }
+        }
+        if let Some(configurable) = properties.remove("configurable_properties") {
+            let mut schema = data(self.types, configurable.schema.kind, 0);
+            if let Some(declared) = schema["properties"].as_object_mut() {
+                for (written, shown) in STANDARD {
+                    if let Some(one) = declared.remove(*written) {
+                        declared.insert((*shown).to_owned(), one);
+                    }
+                }
+            }
+            all.insert("vnfConfigurableProperties".to_owned(), schema);
+        }
+        all
+    }
 }
+
+/// Configurable properties that SOL001 and SOL003 spell differently.
+const STANDARD: &[(&str, &str)] =
+    &[("is_autoscale_enabled", "isAutoscaleEnabled"), ("is_autoheal_enabled", "isAutohealEnabled")];
 
 /// The schema of a data type.
 fn data(types: &Types<'_>, kind: &str, depth: usize) -> Value {

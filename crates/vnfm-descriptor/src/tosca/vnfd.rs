@@ -229,6 +229,7 @@ impl Builder<'_, '_> {
             hooks: own.map(|own| self.hooks(topology, own)).unwrap_or_default(),
             additional_params: own.map(|own| self.additional_params(own)).unwrap_or_default(),
             modifiable_attributes: identity.find("modifiable_attributes").map(Node::to_json),
+            modifiable_types: own.map(|own| self.modifiable_types(&own.kind)).unwrap_or_default(),
             lcm_operations_configuration: identity
                 .find("lcm_operations_configuration")
                 .map(Node::to_json),

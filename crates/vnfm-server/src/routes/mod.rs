@@ -30,7 +30,7 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnflcm/api_versions", &["get"]),
     ("/vnflcm/v2/api_versions", &["get"]),
     ("/vnflcm/v2/vnf_instances", &["get", "post"]),
-    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}", &["get", "delete"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}", &["get", "patch", "delete"]),
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/instantiate", &["post"]),
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/terminate", &["post"]),
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/heal", &["post"]),
@@ -97,7 +97,7 @@ fn lcm() -> Router<App> {
         )
         .route(
             "/vnflcm/v2/vnf_instances/{id}",
-            get(vnf_instances::show).delete(vnf_instances::delete),
+            get(vnf_instances::show).patch(vnf_instances::modify).delete(vnf_instances::delete),
         )
         .route("/vnflcm/v2/vnf_instances/{id}/instantiate", post(vnf_instances::instantiate))
         .route("/vnflcm/v2/vnf_instances/{id}/terminate", post(vnf_instances::terminate))

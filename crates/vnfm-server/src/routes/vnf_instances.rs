@@ -1,14 +1,18 @@
-//! VNF instances (SOL003 5.4.2, 5.4.3) and the tasks on them (5.4.4, 5.4.8).
+//! VNF instances (SOL003 5.4.2, 5.4.3), their modification, and the tasks on them (5.4.4, 5.4.8).
 
 use crate::acts::Acting;
 use crate::body::Json;
+use crate::conditions::{self, Conditions};
 use crate::problem::Answer;
 use crate::state::{App, TENANT};
 use crate::view::{self, Root};
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use vnfm_types::{CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, TerminateVnfRequest};
+use vnfm_types::{
+    CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, TerminateVnfRequest,
+    VnfInfoModificationRequest,
+};
 
 pub(super) async fn create(
     State(app): State<App>,
@@ -23,13 +27,30 @@ pub(super) async fn create(
 
 pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
     let record = app.engine.store().instance(TENANT, &id).await?;
-    let tag = format!("\"{}\"", record.version);
-    Ok(([(header::ETAG, tag)], axum::Json(view::instance(record, &root))).into_response())
+    let headers = conditions::of_instance(&record);
+    Ok((headers, axum::Json(view::instance(record, &root))).into_response())
 }
 
-pub(super) async fn delete(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {
-    app.engine.delete(TENANT, &id).await?;
+pub(super) async fn delete(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer<StatusCode> {
+    let seen = Conditions::of(&headers)?;
+    app.engine.delete_if(TENANT, &id, &|record| seen.hold(record)).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn modify(
+    State(app): State<App>,
+    root: Root,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Json(request): Json<VnfInfoModificationRequest>,
+) -> Answer {
+    let seen = Conditions::of(&headers)?;
+    let op_id = app.engine.modify(TENANT, &id, request, &|record| seen.hold(record)).await?;
+    Ok(accepted(&app, &root, &op_id))
 }
 
 pub(super) async fn instantiate(

@@ -2,18 +2,19 @@
 
 use crate::acts::Acting;
 use crate::body::Json;
+use crate::conditions;
 use crate::problem::Answer;
 use crate::state::{App, TENANT};
 use crate::view::{self, Root};
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use vnfm_types::{CancelMode, CancelRequest};
 
 pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
     let record = app.engine.store().op(TENANT, &id).await?;
-    let tag = format!("\"{}\"", record.op.state_entered_time.as_microsecond());
-    Ok(([(header::ETAG, tag)], axum::Json(view::op(record, &root))).into_response())
+    let changed = record.op.state_entered_time;
+    Ok(conditions::tagged(&view::op(record, &root), Some(changed)))
 }
 
 pub(super) async fn retry(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {

@@ -1,6 +1,7 @@
 //! VNF packages, onboarded by upload the SOL005 way (9.4.2 to 9.4.5).
 
 use crate::body::Json;
+use crate::conditions;
 use crate::problem::{Answer, Problem};
 use crate::state::{App, TENANT};
 use crate::view::{self, Root};
@@ -32,7 +33,7 @@ pub(super) async fn create(
 
 pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
     let record = app.engine.store().package_record(TENANT, &id).await?;
-    Ok(axum::Json(view::package(record, &root)).into_response())
+    Ok(conditions::tagged(&view::package(record, &root), None))
 }
 
 pub(super) async fn delete(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {

@@ -7,6 +7,7 @@
 mod bench;
 mod gate;
 mod lists;
+mod modify;
 mod openapi;
 mod oracle;
 mod packages;

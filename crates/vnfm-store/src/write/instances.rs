@@ -11,8 +11,9 @@ const WHAT: &str = "VNF instance";
 /// A new one, of a package that is there: a package that goes at the same time wins or loses as a whole.
 pub(super) async fn add(writing: &mut Writing<'_>, record: &InstanceRecord) -> Done<()> {
     const ADD: &str = "
-        INSERT INTO instances (id, tenant, version, vnf_pkg_id, name, vnfd_id, state, vnf, request, handle, created_at)
-        SELECT $1, $2, $3, id, $5, $6, $7, $8, $9, $10, $11 FROM packages WHERE id = $4 AND tenant = $2
+        INSERT INTO instances (id, tenant, version, vnf_pkg_id, name, vnfd_id, state, vnf, request, handle, created_at,
+            changed_ms)
+        SELECT $1, $2, $3, id, $5, $6, $7, $8, $9, $10, $11, (SELECT now_ms FROM clock) FROM packages WHERE id = $4 AND tenant = $2
         ON CONFLICT DO NOTHING";
     let added = query(ADD)
         .bind(&record.vnf.id)
@@ -46,7 +47,7 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &InstanceRecord) -> D
 pub(super) async fn put(writing: &mut Writing<'_>, record: &InstanceRecord) -> Done<()> {
     const PUT: &str = "
         UPDATE instances SET version = version + 1, name = $4, vnfd_id = $5, state = $6, vnf = $7, request = $8,
-            handle = $9
+            handle = $9, changed_ms = (SELECT now_ms FROM clock)
         WHERE tenant = $1 AND id = $2 AND version = $3";
     let written = query(PUT)
         .bind(&record.tenant)

@@ -12,7 +12,8 @@ const WHAT: &str = "operation";
 /// A new one, that becomes the active one of its instance.
 pub(super) async fn add(writing: &mut Writing<'_>, record: &OpRecord) -> Done<()> {
     const TAKE: &str = "
-        UPDATE instances SET active_op = $3 WHERE tenant = $1 AND id = $2 AND active_op IS NULL";
+        UPDATE instances SET active_op = $3, changed_ms = (SELECT now_ms FROM clock)
+        WHERE tenant = $1 AND id = $2 AND active_op IS NULL";
     const ADD: &str = "
         INSERT INTO ops (id, tenant, instance_id, operation, state, driven, ended, op, request, point_of_no_return,
             epoch, lease_until, started_at)
@@ -58,6 +59,9 @@ pub(super) async fn put(
             lease_until = CASE WHEN $5 = 1 THEN lease_until ELSE 0 END,
             cancel = CASE WHEN $5 = 1 THEN cancel END
         WHERE id = $1 AND tenant = $2 AND state = $3";
+    const FREE: &str = "
+        UPDATE instances SET active_op = NULL, changed_ms = (SELECT now_ms FROM clock)
+        WHERE id = $1 AND active_op = $2";
     let op = &record.op;
     let state = op.operation_state;
     let written = query(PUT)
@@ -76,7 +80,7 @@ pub(super) async fn put(
         return Err(not_as_needed(writing, &op.id, Some(&record.tenant)).await?.into());
     }
     if state.is_final() {
-        query("UPDATE instances SET active_op = NULL WHERE id = $1 AND active_op = $2")
+        query(FREE)
             .bind(&op.vnf_instance_id)
             .bind(&op.id)
             .execute(&mut *writing.connection)

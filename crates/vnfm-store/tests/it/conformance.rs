@@ -87,7 +87,9 @@ rules! {
 
 async fn an_instance_is_read_as_it_was_written(store: Shared) {
     seed(&*store, &["i1"]).await;
-    assert_eq!(store.instance(TENANT, "i1").await.unwrap(), *instance("i1"));
+    let read = store.instance(TENANT, "i1").await.unwrap();
+    assert!(read.changed_at.is_some(), "the store notes when it was written");
+    assert_eq!(InstanceRecord { changed_at: None, ..read }, *instance("i1"));
     let taken = store.write(None, vec![Change::AddInstance(instance("i1"))]).await;
     assert_eq!(taken, Err(StoreError::Exists { what: "VNF instance", id: "i1".into() }));
 }
@@ -122,7 +124,12 @@ async fn an_instance_written_from_an_old_version_is_refused(store: Shared) {
     let again = store.write(None, vec![Change::PutInstance(Box::new(old.clone()))]).await;
     assert_eq!(again, Err(StoreError::Changed { what: "VNF instance", id: "i1".into() }));
     let read = store.instance(TENANT, "i1").await.unwrap();
-    assert_eq!(read, InstanceRecord { version: old.version + 1, active_op: None, ..new });
+    assert!(read.changed_at >= old.changed_at);
+    let changed_at = read.changed_at;
+    assert_eq!(
+        read,
+        InstanceRecord { version: old.version + 1, active_op: None, changed_at, ..new }
+    );
     let absent = store.write(None, vec![Change::PutInstance(instance("i2"))]).await;
     assert_eq!(absent, Err(StoreError::NotFound { what: "VNF instance", id: "i2".into() }));
 }

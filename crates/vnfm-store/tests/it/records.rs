@@ -99,6 +99,7 @@ pub(crate) fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
         cancel_mode: None,
         error: None,
         resource_changes: None,
+        changed_info: None,
         warnings: Vec::new(),
         links: None,
     };

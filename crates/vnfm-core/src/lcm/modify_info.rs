@@ -1,0 +1,211 @@
+//! Modify the information of a VNF (SOL003 5.4.3.3.4): the whole flow, top to bottom.
+//!
+//! ```text
+//!  PATCH …/vnf_instances/{id}
+//!    │  accept: validate, then one transaction: occurrence in STARTING, the instance's one active
+//!    │  operation, the first notification                            202 Accepted + Location
+//!    ▼
+//!  STARTING ──check_vim──► PROCESSING ──modify──► COMPLETED: the instance is as the request says
+//! ```
+//!
+//! The body is a merge patch (RFC 7396): what it leaves out stays, a null takes away. Nothing on a VIM is touched, and
+//! the instance is written with the last state, so whatever stops on the way has changed nothing.
+//!
+//! | step      | state      | does                                                      | undo |
+//! |-----------|------------|-----------------------------------------------------------|------|
+//! | check_vim | STARTING   | where the VIM is to be reached in another way: tries it   | —    |
+//! | modify    | PROCESSING | works out what changes                                    | —    |
+
+use super::step::{Operation, Output, Settled, Step, StepOutput, journaled, silent};
+use super::{Op, ways_on};
+use crate::engine::Engine;
+use crate::patch::{Connections, declared, merge_patch};
+use crate::ports::{InstanceRecord, PortError};
+use crate::redact::{Redactor, redact};
+use crate::refusal::{self, Refusal, Why};
+use crate::vims;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::future::ready;
+use vnfm_types::LcmOperationState::{Completed, Processing, Starting};
+use vnfm_types::{
+    KeyValuePairs, LcmOperationState, LcmOperationType, VnfInfoModificationRequest,
+    VnfInfoModifications,
+};
+
+/// The operation, as the runner reads it.
+pub const OPERATION: Operation =
+    Operation { kind: LcmOperationType::ModifyInfo, steps: STEPS, settle };
+
+/// The table above.
+pub const STEPS: &[Step] = &[
+    Step::new("check_vim", Starting, |op| silent(check_vim(op))),
+    Step::new("modify", Processing, |op| journaled(ready(modify(op)))),
+];
+
+/// Whether an instance is as whoever asks has seen it.
+pub type Expected<'a> = &'a (dyn Fn(&InstanceRecord) -> bool + Sync);
+
+/// Accepts a modification: its occurrence exists in STARTING when this returns its id.
+///
+/// # Errors
+///
+/// `Stale` where the instance is not as `expected`; `Conflict` where it is busy; `Unprocessable` where the VNFD does
+/// not declare what is to be changed, or the VIM connections cannot be so. Nothing was changed then.
+pub async fn accept(
+    engine: &Engine,
+    tenant: &str,
+    instance_id: &str,
+    request: VnfInfoModificationRequest,
+    expected: Expected<'_>,
+) -> Result<String, Refusal> {
+    let instance = engine.store().instance(tenant, instance_id).await?;
+    as_expected(&instance, expected)?;
+    if let Some(vnfd_id) = request.vnfd_id.as_ref().filter(|id| **id != instance.vnf.vnfd_id) {
+        let what = format!("an instance stays with its VNFD: vnfdId cannot become `{vnfd_id}`");
+        return Err(Refusal::new(Why::Unprocessable, &refusal::UNDECLARED, what));
+    }
+    declared(engine, &instance, &request).await?;
+    let mut request = request;
+    if let Some(patch) = &mut request.vim_connection_info {
+        let connections = Connections::of(&instance).patched(patch.as_ref()).map_err(bad_vim)?;
+        if let Some(patch) = patch {
+            connections.known(engine, tenant, patch).await?;
+        }
+    }
+    let body = serde_json::to_value(&request).unwrap_or_default();
+    let beginning = ways_on::Beginning {
+        kind: LcmOperationType::ModifyInfo,
+        shown: redact(&body, None, &mut Redactor::default()),
+        request: body,
+        changes: Vec::new(),
+        skip: None,
+    };
+    ways_on::begin(engine, instance, beginning).await
+}
+
+/// Refuses where the instance is not as whoever asks has seen it.
+///
+/// # Errors
+///
+/// `Stale`.
+pub(crate) fn as_expected(
+    instance: &InstanceRecord,
+    expected: Expected<'_>,
+) -> Result<(), Refusal> {
+    if expected(instance) {
+        return Ok(());
+    }
+    let what = format!("VNF instance `{}` was changed since it was read", instance.vnf.id);
+    Err(Refusal::new(Why::Stale, &refusal::STALE, what))
+}
+
+fn bad_vim(what: String) -> Refusal {
+    Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what)
+}
+
+/// Another way to the VIM is tried before it is kept: the resources of the instance have to be at its end.
+async fn check_vim(op: &Op) -> Output<()> {
+    let request: VnfInfoModificationRequest = op.request()?;
+    let Some(patch) = &request.vim_connection_info else { return Ok(()) };
+    let connections = Connections::of(&op.instance).patched(patch.as_ref());
+    let connections = connections.map_err(|what| vims::as_port_error(bad_vim(what)))?;
+    let Some(instantiation) = connections.reached_otherwise() else { return Ok(()) };
+    let (vim, driver) = vims::of_request(&op.engine, op.tenant(), &instantiation)
+        .await
+        .map_err(vims::as_port_error)?;
+    driver.check(&vim).await?;
+    let there = driver.owned(&vim, op.engine.store().installation_id()).await?;
+    let id = &op.instance.vnf.id;
+    if there.iter().any(|resource| resource.instance_id.as_ref() == Some(id)) {
+        return Ok(());
+    }
+    let what = "nothing of the instance is on the VIM that the connection leads to now";
+    Err(vims::as_port_error(bad_vim(what.to_owned())))
+}
+
+/// What changes, as the occurrence shows it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Modified(pub VnfInfoModifications);
+
+impl StepOutput for Modified {
+    const STEP: &'static str = "modify";
+}
+
+fn modify(op: &Op) -> Output<Modified> {
+    let request: VnfInfoModificationRequest = op.request()?;
+    let after = modified(&op.instance, &request)?;
+    Ok(Modified(changed(&op.instance, &after)))
+}
+
+/// The instance as it is once the request is carried out.
+fn modified(
+    instance: &InstanceRecord,
+    request: &VnfInfoModificationRequest,
+) -> Result<InstanceRecord, PortError> {
+    let mut record = instance.clone();
+    if let Some(patch) = &request.vim_connection_info {
+        let connections = Connections::of(instance).patched(patch.as_ref());
+        connections.map_err(|what| vims::as_port_error(bad_vim(what)))?.put_into(&mut record);
+    }
+    let vnf = &mut record.vnf;
+    if let Some(name) = &request.vnf_instance_name {
+        vnf.vnf_instance_name.clone_from(name);
+    }
+    if let Some(description) = &request.vnf_instance_description {
+        vnf.vnf_instance_description.clone_from(description);
+    }
+    for (values, patch) in [
+        (&mut vnf.metadata, &request.metadata),
+        (&mut vnf.extensions, &request.extensions),
+        (&mut vnf.vnf_configurable_properties, &request.vnf_configurable_properties),
+    ] {
+        if let Some(patch) = patch {
+            merge_patch(values, patch.as_ref());
+        }
+    }
+    Ok(record)
+}
+
+/// The attributes that are other ones after a modification, with what they hold now.
+fn changed(before: &InstanceRecord, after: &InstanceRecord) -> VnfInfoModifications {
+    let (before, after) = (&before.vnf, &after.vnf);
+    let text = |before: &Option<String>, after: &Option<String>| {
+        (before != after).then(|| after.clone().unwrap_or_default())
+    };
+    VnfInfoModifications {
+        vnf_instance_name: text(&before.vnf_instance_name, &after.vnf_instance_name),
+        vnf_instance_description: text(
+            &before.vnf_instance_description,
+            &after.vnf_instance_description,
+        ),
+        vnf_configurable_properties: other(
+            &before.vnf_configurable_properties,
+            &after.vnf_configurable_properties,
+        ),
+        metadata: other(&before.metadata, &after.metadata),
+        extensions: other(&before.extensions, &after.extensions),
+        vim_connection_info: after
+            .vim_connection_info
+            .iter()
+            .filter(|(key, connection)| before.vim_connection_info.get(*key) != Some(connection))
+            .map(|(key, connection)| (key.clone(), connection.clone()))
+            .collect(),
+    }
+}
+
+fn other(before: &KeyValuePairs, after: &KeyValuePairs) -> KeyValuePairs {
+    let is_other = |(key, value): &(&String, &Value)| before.get(*key) != Some(*value);
+    after.iter().filter(is_other).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// What the end of a modification writes: the instance as the request says.
+fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
+    if state != Completed {
+        return Ok(Settled::default());
+    }
+    let after = modified(&op.instance, &op.request()?)?;
+    let changed_info = op.output::<Modified>()?.map(|modified| modified.0);
+    Ok(Settled { instance: Some(after), changed_info, ..Settled::default() })
+}

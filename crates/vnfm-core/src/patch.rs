@@ -1,0 +1,388 @@
+//! What a modification may change, and how it merges (RFC 7396): VIM connections, extensions, configurable properties.
+//!
+//! How a VIM of the registry is reached is the registry's (`vim update` reaches every instance); what came inline with
+//! the instantiation lies sealed with its request and is changed there. An instance with resources stays on its VIM.
+
+use crate::engine::Engine;
+use crate::lcm::without_access_info;
+use crate::ports::{InstanceRecord, SecretJson, StoreError};
+use crate::refusal::{self, Refusal, Why};
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use vnfm_types::{
+    InstantiateVnfRequest, InstantiationState, KeyValuePairs, VimConnectionInfo,
+    VnfInfoModificationRequest,
+};
+
+/// Merges a patch into values; `None` is the patch `null`, which takes all of them away.
+pub(crate) fn merge_patch(values: &mut KeyValuePairs, patch: Option<&KeyValuePairs>) {
+    let Some(patch) = patch else { return values.clear() };
+    for (name, new) in patch {
+        match new {
+            Value::Null => drop(values.remove(name)),
+            Value::Object(inner) => {
+                let mut old = match values.remove(name) {
+                    Some(Value::Object(old)) => old,
+                    _ => Map::new(),
+                };
+                merge_patch(&mut old, Some(inner));
+                values.insert(name.clone(), Value::Object(old));
+            }
+            other => drop(values.insert(name.clone(), other.clone())),
+        }
+    }
+}
+
+/// The VIM connections of an instance: those that its instantiation brought, with their secrets, and all as shown.
+pub(crate) struct Connections {
+    instantiated: bool,
+    request: Option<InstantiateVnfRequest>,
+    shown: BTreeMap<String, VimConnectionInfo>,
+    /// Keys that were patched.
+    touched: BTreeSet<String>,
+}
+
+impl Connections {
+    pub(crate) fn of(instance: &InstanceRecord) -> Self {
+        Self {
+            instantiated: instance.vnf.instantiation_state == InstantiationState::Instantiated,
+            request: serde_json::from_value(instance.request.0.clone()).ok(),
+            shown: instance.vnf.vim_connection_info.clone(),
+            touched: BTreeSet::new(),
+        }
+    }
+
+    /// The same after a patch, key by key.
+    ///
+    /// # Errors
+    ///
+    /// What cannot be so, and why.
+    pub(crate) fn patched(mut self, patch: Option<&KeyValuePairs>) -> Result<Self, String> {
+        let everything = || self.shown.keys().map(|key| (key.clone(), Value::Null)).collect();
+        let patch = patch.cloned().unwrap_or_else(everything);
+        for (key, patch) in patch {
+            self.one(&key, &patch).map_err(|why| format!("vimConnectionInfo.{key}: {why}"))?;
+            self.touched.insert(key);
+        }
+        Ok(self)
+    }
+
+    fn one(&mut self, key: &str, patch: &Value) -> Result<(), String> {
+        let brought = self.brought(key).cloned();
+        let Some(patch) = patch.as_object() else {
+            return match (patch, brought) {
+                (Value::Null, None) => {
+                    self.shown.remove(key);
+                    Ok(())
+                }
+                (Value::Null, Some(_)) => {
+                    Err("resources of the instance are on that VIM".to_owned())
+                }
+                _ => Err("it is an object, or null to take it away".to_owned()),
+            };
+        };
+        let old = brought.clone().or_else(|| self.shown.get(key).cloned());
+        let new = merged(old.as_ref(), patch)?;
+        let is_inline = brought.as_ref().is_some_and(is_inline);
+        if let Some(old) = &brought
+            && (old.vim_id != new.vim_id || old.vim_type != new.vim_type)
+        {
+            let why =
+                "the instance has resources on that VIM: neither vimId nor vimType can change";
+            return Err(why.to_owned());
+        }
+        let is_of_registry = |member: &&str| patch.get(*member).is_some_and(|new| !new.is_null());
+        if !is_inline && ["accessInfo", "interfaceInfo"].iter().any(is_of_registry) {
+            let why = "a login is kept in the registry: `vnfmctl vim register`, `vnfmctl vim update`; name the VIM by \
+                       its vimId here";
+            return Err(why.to_owned());
+        }
+        if brought.is_none() && new.vim_id.is_none() {
+            return Err("name a VIM of the registry by its vimId".to_owned());
+        }
+        let mut shown = new.clone();
+        shown.access_info.clear();
+        self.shown.insert(key.to_owned(), shown);
+        if let (Some(request), Some(_)) = (&mut self.request, brought) {
+            request.vim_connection_info.insert(key.to_owned(), new);
+        }
+        Ok(())
+    }
+
+    /// The VIMs that the patch names are in the registry; from here on it names them as the registry does.
+    ///
+    /// # Errors
+    ///
+    /// `Unprocessable` for one that is not, or is of another type.
+    pub(crate) async fn known(
+        &self,
+        engine: &Engine,
+        tenant: &str,
+        patch: &mut KeyValuePairs,
+    ) -> Result<(), Refusal> {
+        let drivers = &engine.parts.drivers;
+        let spelling =
+            |vim_type: &str| drivers.driver(vim_type).ok().map(|driver| driver.vim_types()[0]);
+        for key in &self.touched {
+            let Some(vim) = self.shown.get(key) else { continue };
+            let Some(id) = &vim.vim_id else { continue };
+            let record = match engine.store().vim(tenant, id).await {
+                Err(StoreError::NotFound { .. }) => {
+                    let what =
+                        format!("vimConnectionInfo.{key}.vimId `{id}` is not in the registry");
+                    return Err(Refusal::new(Why::Unprocessable, &refusal::UNKNOWN_VIM, what));
+                }
+                found => found?.vim,
+            };
+            let (said, is) = (&vim.vim_type, &record.vim_type);
+            if !said.is_empty() && spelling(said) != spelling(is) {
+                let what = format!(
+                    "vimConnectionInfo.{key}.vimType is `{said}`, but VIM `{id}` is of type `{is}`"
+                );
+                return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what));
+            }
+            if let (Some(Value::Object(patch)), None) = (patch.get_mut(key), self.brought(key)) {
+                patch.insert("vimId".to_owned(), record.id.into());
+                patch.insert("vimType".to_owned(), record.vim_type.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The connection of this key that the instantiation brought, while resources are behind it.
+    fn brought(&self, key: &str) -> Option<&VimConnectionInfo> {
+        self.request.as_ref().filter(|_| self.instantiated)?.vim_connection_info.get(key)
+    }
+
+    /// The instantiation with another way to its VIM; `None` where the way is the same, or the registry's.
+    pub(crate) fn reached_otherwise(&self) -> Option<InstantiateVnfRequest> {
+        let request = self.request.as_ref().filter(|_| self.instantiated)?;
+        let mut connections = request.vim_connection_info.iter();
+        let is_touched = connections.any(|(key, vim)| self.touched.contains(key) && is_inline(vim));
+        is_touched.then(|| request.clone())
+    }
+
+    /// Into the instance's record: what is shown, and what is sealed.
+    pub(crate) fn put_into(self, record: &mut InstanceRecord) {
+        record.vnf.vim_connection_info = without_access_info(&self.shown);
+        if let (Some(request), true) = (self.request, self.instantiated) {
+            let sealed = record.request.0.as_object_mut();
+            let connections =
+                serde_json::to_value(&request.vim_connection_info).unwrap_or_default();
+            match sealed {
+                Some(sealed) => drop(sealed.insert("vimConnectionInfo".to_owned(), connections)),
+                None => {
+                    record.request = SecretJson(serde_json::to_value(&request).unwrap_or_default());
+                }
+            }
+        }
+    }
+}
+
+/// Whether a connection is reached as it says, and not as the registry does.
+fn is_inline(connection: &VimConnectionInfo) -> bool {
+    connection.vim_id.is_none() || !connection.access_info.is_empty()
+}
+
+/// A connection with a patch merged into it.
+fn merged(
+    old: Option<&VimConnectionInfo>,
+    patch: &KeyValuePairs,
+) -> Result<VimConnectionInfo, String> {
+    let old = old.map(serde_json::to_value).transpose().map_err(|error| error.to_string())?;
+    let mut values = old.and_then(|old| old.as_object().cloned()).unwrap_or_default();
+    merge_patch(&mut values, Some(patch));
+    serde_json::from_value(Value::Object(values)).map_err(|error| error.to_string())
+}
+
+/// What is changed of extensions and configurable properties is declared in the VNFD, and of the declared type; so is
+/// metadata where it is declared.
+///
+/// # Errors
+///
+/// `Unprocessable` with the name of what is not.
+pub(crate) async fn declared(
+    engine: &Engine,
+    instance: &InstanceRecord,
+    request: &VnfInfoModificationRequest,
+) -> Result<(), Refusal> {
+    let vnf = &instance.vnf;
+    let asked = [
+        ("extensions", &vnf.extensions, &request.extensions),
+        (
+            "vnfConfigurableProperties",
+            &vnf.vnf_configurable_properties,
+            &request.vnf_configurable_properties,
+        ),
+        ("metadata", &vnf.metadata, &request.metadata),
+    ];
+    let asked = asked
+        .into_iter()
+        .filter_map(|(name, old, patch)| Some((name, old, patch.as_ref()?.as_ref()?)));
+    for (name, old, patch) in asked.filter(|(_, _, patch)| !patch.is_empty()) {
+        let packages = &engine.parts.packages;
+        let package = packages.package(&instance.tenant, &instance.vnf_pkg_id).await;
+        let package = match package {
+            Err(_) if name == "metadata" => continue,
+            package => package.map_err(Refusal::unprocessable)?,
+        };
+        let flavours = package.vnfd().flavours.iter().filter(|(id, _)| {
+            vnf.instantiated_vnf_info.as_ref().is_none_or(|info| info.flavour_id == **id)
+        });
+        let mut after = old.clone();
+        merge_patch(&mut after, Some(patch));
+        after.retain(|key, _| patch.contains_key(key));
+        let schemas = flavours.map(|(_, flavour)| flavour.modifiable_types.get(name));
+        let is_free = name == "metadata";
+        let outcomes: Vec<_> = schemas.map(|schema| fits(schema, &after, is_free)).collect();
+        // Before the instantiation it is enough that one flavour has it so.
+        if let Some(Err(why)) = outcomes.first()
+            && outcomes.iter().all(Result::is_err)
+        {
+            let what = format!("{name}: {why}");
+            return Err(Refusal::new(Why::Unprocessable, &refusal::UNDECLARED, what));
+        }
+    }
+    Ok(())
+}
+
+/// Values are of the types that are declared; where they are not free, all of them are declared.
+fn fits(schema: Option<&Value>, values: &KeyValuePairs, is_free: bool) -> Result<(), String> {
+    let nothing = Map::new();
+    let properties = schema.and_then(|schema| schema["properties"].as_object());
+    let properties = properties.unwrap_or(&nothing);
+    for (name, value) in values {
+        let Some(schema) = properties.get(name) else {
+            if is_free {
+                continue;
+            }
+            if properties.is_empty() {
+                return Err(format!("the VNFD declares no `{name}`, nor any other"));
+            }
+            let known: Vec<_> = properties.keys().map(String::as_str).collect();
+            return Err(format!("the VNFD declares no `{name}`; it declares {}", known.join(", ")));
+        };
+        let validator = jsonschema::validator_for(schema).map_err(|error| error.to_string())?;
+        if let Err(error) = validator.validate(value) {
+            return Err(format!("`{name}{}`: {error}", error.instance_path()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Connections, fits, merge_patch};
+    use crate::ports::{InstanceRecord, SecretJson};
+    use serde_json::{Value, json};
+    use vnfm_types::{InstantiationState, KeyValuePairs};
+
+    fn object(value: &Value) -> KeyValuePairs {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn a_patch_merges_as_rfc_7396_says() {
+        for (values, patch, wanted) in [
+            (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
+            (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
+            (json!({"a": "b", "b": "c"}), json!({"a": null}), json!({"b": "c"})),
+            (json!({"a": ["b"]}), json!({"a": "c"}), json!({"a": "c"})),
+            (
+                json!({"a": {"b": "c"}}),
+                json!({"a": {"b": "d", "c": null}}),
+                json!({"a": {"b": "d"}}),
+            ),
+            (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
+            (json!({"a": [1, 2]}), json!({"a": {"b": 1}}), json!({"a": {"b": 1}})),
+        ] {
+            let mut values = object(&values);
+            merge_patch(&mut values, Some(&object(&patch)));
+            assert_eq!(Value::Object(values), wanted, "{patch}");
+        }
+        let mut values = object(&json!({"a": 1}));
+        merge_patch(&mut values, None);
+        assert!(values.is_empty());
+    }
+
+    fn instance(connection: &Value) -> InstanceRecord {
+        let mut record = InstanceRecord::default();
+        let request =
+            json!({"flavourId": "f", "vimConnectionInfo": {"vim1": connection}, "own": 1});
+        record.request = SecretJson(request);
+        record.vnf.instantiation_state = InstantiationState::Instantiated;
+        let mut shown: vnfm_types::VimConnectionInfo =
+            serde_json::from_value(connection.clone()).unwrap();
+        shown.access_info.clear();
+        record.vnf.vim_connection_info.insert("vim1".into(), shown);
+        record
+    }
+
+    fn patched(record: &InstanceRecord, patch: &Value) -> Result<InstanceRecord, String> {
+        let connections = Connections::of(record).patched(Some(&object(patch)))?;
+        let mut record = record.clone();
+        connections.put_into(&mut record);
+        Ok(record)
+    }
+
+    #[test]
+    fn a_login_that_came_inline_is_changed_where_it_is_sealed() {
+        let inline = json!({"vimType": "t", "interfaceInfo": {"endpoint": "e"}, "accessInfo": {"user": "u", "password": "p"}});
+        let record = instance(&inline);
+        let patch =
+            json!({"vim1": {"accessInfo": {"password": "q"}, "interfaceInfo": {"endpoint": "f"}}});
+        let after = patched(&record, &patch).unwrap();
+        let sealed = &after.request.0["vimConnectionInfo"]["vim1"];
+        assert_eq!(sealed["accessInfo"], json!({"user": "u", "password": "q"}));
+        assert_eq!(after.request.0["own"], 1);
+        let shown = &after.vnf.vim_connection_info["vim1"];
+        assert!(shown.access_info.is_empty());
+        assert_eq!(shown.interface_info["endpoint"], "f");
+        let changed = Connections::of(&record).patched(Some(&object(&patch))).unwrap();
+        assert!(changed.reached_otherwise().is_some());
+    }
+
+    #[test]
+    fn an_instance_with_resources_stays_on_its_vim() {
+        let registered = instance(&json!({"vimId": "v", "vimType": "t"}));
+        for (patch, why) in [
+            (json!({"vim1": null}), "resources of the instance are on that VIM"),
+            (json!({"vim1": {"vimId": "w"}}), "neither vimId nor vimType can change"),
+            (json!({"vim1": {"vimType": "u"}}), "neither vimId nor vimType can change"),
+            (json!({"vim1": {"accessInfo": {"password": "p"}}}), "kept in the registry"),
+            (json!({"vim1": {"interfaceInfo": {"endpoint": "e"}}}), "kept in the registry"),
+            (json!({"vim1": 7}), "it is an object, or null"),
+            (json!({"vim2": {"vimType": "t"}}), "name a VIM of the registry"),
+            (json!({"vim2": {"vimId": "w", "accessInfo": {"a": 1}}}), "kept in the registry"),
+        ] {
+            let told = patched(&registered, &patch).unwrap_err();
+            assert!(told.contains(why), "{patch}: {told}");
+        }
+        let more =
+            patched(&registered, &json!({"vim2": {"vimId": "w"}, "vim1": {"extra": {"a": 1}}}))
+                .unwrap();
+        assert_eq!(more.vnf.vim_connection_info["vim2"].vim_id.as_deref(), Some("w"));
+        assert_eq!(more.vnf.vim_connection_info["vim1"].extra["a"], 1);
+        let same_way = Connections::of(&registered);
+        let same_way = same_way.patched(Some(&object(&json!({"vim1": {"extra": {"a": 1}}}))));
+        assert!(same_way.unwrap().reached_otherwise().is_none(), "the registry's");
+        let fewer = patched(&more, &json!({"vim2": null})).unwrap();
+        assert!(!fewer.vnf.vim_connection_info.contains_key("vim2"));
+    }
+
+    #[test]
+    fn values_fit_what_the_vnfd_declares() {
+        let schema = json!({"properties": {"n": {"type": "integer"}}});
+        assert_eq!(fits(Some(&schema), &object(&json!({"n": 1})), false), Ok(()));
+        let told = fits(Some(&schema), &object(&json!({"n": "x"})), false).unwrap_err();
+        assert!(told.starts_with("`n`: "), "{told}");
+        let told = fits(Some(&schema), &object(&json!({"m": 1})), false).unwrap_err();
+        assert_eq!(told, "the VNFD declares no `m`; it declares n");
+        assert!(
+            fits(None, &object(&json!({"m": 1})), false).unwrap_err().contains("nor any other")
+        );
+        assert_eq!(fits(Some(&schema), &object(&json!({"m": 1, "n": 2})), true), Ok(()));
+        let told = fits(Some(&schema), &object(&json!({"m": 1, "n": "x"})), true).unwrap_err();
+        assert!(told.starts_with("`n`: "), "{told}");
+    }
+}

@@ -1,0 +1,155 @@
+//! Conditional requests (RFC 9110 13, SOL013 5.7): `ETag` and `Last-Modified` of what is served, `If-Match` and
+//! `If-Unmodified-Since` of what is asked. The engine looks at them in the version that it then writes, so of two who
+//! read the same and change it one gets 412.
+
+use crate::problem::{Answer, Problem};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::{DateTimeParser, DateTimePrinter};
+use serde::Serialize;
+use std::hash::{DefaultHasher, Hasher as _};
+use vnfm_core::ports::InstanceRecord;
+
+/// What a request says of the resource as it has seen it.
+#[derive(Debug, Default)]
+pub struct Conditions {
+    /// `If-Match`; `None` where it does not say so, empty for `*`.
+    tags: Option<Vec<String>>,
+    since: Option<Timestamp>,
+}
+
+impl Conditions {
+    /// Reads the headers.
+    ///
+    /// # Errors
+    ///
+    /// 400 where `If-Match` is no list of tags.
+    pub fn of(headers: &HeaderMap) -> Answer<Self> {
+        let text =
+            |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or_default());
+        let tags = match text(header::IF_MATCH).map(str::trim) {
+            None => None,
+            Some("*") => Some(Vec::new()),
+            Some(list) => Some(tags(list).ok_or_else(|| {
+                Problem::bad_request(format!("`If-Match` is `*` or tags in quotes, not `{list}`"))
+            })?),
+        };
+        // A date that is none is as if it were not there (RFC 9110 13.1.4).
+        let since = text(header::IF_UNMODIFIED_SINCE).filter(|_| tags.is_none());
+        let since = since.and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
+        Ok(Self { tags, since })
+    }
+
+    /// Whether an instance is as the request has seen it.
+    pub fn hold(&self, record: &InstanceRecord) -> bool {
+        let tag = instance_tag(record);
+        let matched = |tags: &Vec<String>| tags.is_empty() || tags.contains(&tag);
+        let unchanged =
+            |since: Timestamp| changed(record).is_none_or(|at| at.as_second() <= since.as_second());
+        self.tags.as_ref().is_none_or(matched) && self.since.is_none_or(unchanged)
+    }
+}
+
+/// `"a", "b"` as its parts; a weak tag matches nothing.
+fn tags(list: &str) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    let mut rest = list;
+    loop {
+        rest = rest.trim_start();
+        let weak = rest.starts_with("W/");
+        rest = rest.strip_prefix("W/").unwrap_or(rest).strip_prefix('"')?;
+        let (tag, after) = rest.split_once('"')?;
+        found.extend((!weak).then(|| format!("\"{tag}\"")));
+        match after.trim_start().strip_prefix(',') {
+            Some(more) => rest = more,
+            None if after.trim().is_empty() => break,
+            None => return None,
+        }
+    }
+    // One that nothing has, where only weak ones were given.
+    found.extend(found.is_empty().then(String::new));
+    Some(found)
+}
+
+/// An instance's tag: each write of it gives another one, and so does whether it is busy, for its links say so.
+fn instance_tag(record: &InstanceRecord) -> String {
+    let busy = if record.active_op.is_some() { "-busy" } else { "" };
+    format!("\"{}{busy}\"", record.version)
+}
+
+fn changed(record: &InstanceRecord) -> Option<Timestamp> {
+    record.changed_at.or(record.created_at)
+}
+
+/// The headers of an instance.
+pub fn of_instance(record: &InstanceRecord) -> HeaderMap {
+    headers(&instance_tag(record), changed(record))
+}
+
+/// Something by its content, with the tag of that content.
+pub fn tagged<T: Serialize>(shown: &T, changed: Option<Timestamp>) -> Response {
+    let text = serde_json::to_vec(shown).unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    hasher.write(&text);
+    let tag = format!("\"{:016x}\"", hasher.finish());
+    let kind = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, kind)], headers(&tag, changed), text).into_response()
+}
+
+fn headers(tag: &str, changed: Option<Timestamp>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let date = changed.and_then(|at| DateTimePrinter::new().timestamp_to_rfc9110_string(&at).ok());
+    for (name, value) in [(header::ETAG, Some(tag)), (header::LAST_MODIFIED, date.as_deref())] {
+        if let Some(Ok(value)) = value.map(HeaderValue::from_str) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Conditions, tags};
+    use axum::http::{HeaderMap, HeaderValue};
+    use vnfm_core::ports::InstanceRecord;
+
+    fn record() -> InstanceRecord {
+        let changed_at = Some("2026-03-04T05:06:07.5Z".parse().unwrap());
+        InstanceRecord { version: 7, changed_at, ..InstanceRecord::default() }
+    }
+
+    fn holds(name: &'static str, value: &str) -> bool {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, HeaderValue::from_str(value).unwrap());
+        Conditions::of(&headers).unwrap().hold(&record())
+    }
+
+    #[test]
+    fn tags_are_read_as_they_are_written() {
+        assert_eq!(tags(r#""a""#), Some(vec![r#""a""#.into()]));
+        assert_eq!(tags(r#""a,b" , W/"c","d""#), Some(vec![r#""a,b""#.into(), r#""d""#.into()]));
+        assert_eq!(tags(r#"W/"a""#), Some(vec![String::new()]));
+        for wrong in ["", "a", r#""a"#, r#""a" "b""#, r#""a","#, "*, \"a\""] {
+            assert_eq!(tags(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_condition_holds_or_not() {
+        assert!(
+            holds("if-match", "\"7\"")
+                && holds("if-match", "*")
+                && holds("if-match", "\"6\", \"7\"")
+        );
+        assert!(
+            !holds("if-match", "\"6\"")
+                && !holds("if-match", "W/\"7\"")
+                && !holds("if-match", "\"7-busy\"")
+        );
+        assert!(holds("if-unmodified-since", "Wed, 04 Mar 2026 05:06:07 GMT"));
+        assert!(!holds("if-unmodified-since", "Wed, 04 Mar 2026 05:06:06 GMT"));
+        assert!(holds("if-unmodified-since", "yesterday"));
+        assert!(Conditions::default().hold(&record()));
+    }
+}

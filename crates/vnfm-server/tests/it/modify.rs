@@ -1,0 +1,172 @@
+//! PATCH of an instance: `MODIFY_INFO` as an operation, merge patches, what cannot be changed, and conditional requests.
+
+use crate::bench::{Answer, Bench, INSTANCES, OPS};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+async fn patch(bench: &Bench, id: &str, body: &Value, headers: &[(&str, &str)]) -> Answer {
+    let mut request = bench.request(Method::PATCH, &format!("{INSTANCES}/{id}"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.header("content-type", "application/merge-patch+json");
+    bench.send(request.body(body.to_string())).await
+}
+
+/// Patches, and waits for the end; the occurrence.
+async fn patched(bench: &Bench, id: &str, body: &Value) -> Value {
+    let answer = patch(bench, id, body, &[]).await;
+    assert_eq!((answer.status, answer.text.as_str()), (202, ""), "{answer:?}");
+    bench.ended(&answer.made()).await
+}
+
+async fn instantiated(bench: &Bench) -> String {
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let id = bench.create(&vnfd).await;
+    let request = bench.request_b().await;
+    let op = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await.made();
+    assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED");
+    id
+}
+
+#[tokio::test]
+async fn a_modification_is_an_operation_that_merges() {
+    let bench = Bench::new().await;
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let id = bench.create(&vnfd).await;
+    let body = json!({"vnfInstanceName": "web", "vnfInstanceDescription": "d", "metadata": {"a": {"b": 1, "c": 2}, "d": 3}});
+    let op = patched(&bench, &id, &body).await;
+    assert_eq!(
+        (&op["operation"], &op["operationState"]),
+        (&json!("MODIFY_INFO"), &json!("COMPLETED"))
+    );
+    assert_eq!((&op["operationParams"], &op["changedInfo"]), (&body, &body));
+    assert!(op.get("resourceChanges").is_none(), "{op:#}");
+    let second = json!({"vnfInstanceDescription": null, "metadata": {"a": {"b": null}, "d": null, "e": [1]}});
+    let op = patched(&bench, &id, &second).await;
+    assert_eq!(
+        op["changedInfo"],
+        json!({"vnfInstanceDescription": "", "metadata": {"a": {"c": 2}, "e": [1]}})
+    );
+    let shown = bench.get(&format!("{INSTANCES}/{id}")).await.body;
+    assert_eq!(
+        (&shown["vnfInstanceName"], &shown["metadata"]),
+        (&json!("web"), &json!({"a": {"c": 2}, "e": [1]}))
+    );
+    assert!(shown.get("vnfInstanceDescription").is_none(), "{shown:#}");
+    assert_eq!(shown["instantiationState"], "NOT_INSTANTIATED");
+    assert_eq!(patched(&bench, &id, &json!({})).await["changedInfo"], json!({}));
+    assert_eq!(
+        patched(&bench, &id, &json!({"metadata": null})).await["operationState"],
+        "COMPLETED"
+    );
+    assert!(bench.get(&format!("{INSTANCES}/{id}")).await.body.get("metadata").is_none());
+    let found = bench.get(&format!("{OPS}?filter=(eq,changedInfo/vnfInstanceName,web)")).await;
+    assert_eq!(found.body.as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn connections_are_patched_key_by_key() {
+    let bench = Bench::new().await;
+    let id = instantiated(&bench).await;
+    let path = format!("{INSTANCES}/{id}");
+    let body = json!({"vimConnectionInfo": {"vim1": {"extra": {"zone": "z"}}, "other": {"vimId": "cluster"}}});
+    let op = patched(&bench, &id, &body).await;
+    assert_eq!(op["operationState"], "COMPLETED", "{op:#}");
+    let shown = bench.get(&path).await.body;
+    let connections = &shown["vimConnectionInfo"];
+    assert_eq!(connections["vim1"]["extra"], json!({"zone": "z"}));
+    assert_eq!(
+        connections["other"]["vimId"], connections["vim1"]["vimId"],
+        "as the registry has it"
+    );
+    assert_eq!(connections["other"]["vimType"], "ETSINFV.KUBERNETES.V_1");
+    assert!(connections["vim1"]["vimId"].is_string(), "what is left out stays: {connections:#}");
+    patched(&bench, &id, &json!({"vimConnectionInfo": {"other": null}})).await;
+    assert!(bench.get(&path).await.body["vimConnectionInfo"].get("other").is_none());
+    for (body, status, code) in [
+        (json!({"vimConnectionInfo": {"vim1": null}}), 422, "request.bad-vim"),
+        (json!({"vimConnectionInfo": {"vim1": {"vimId": "x"}}}), 422, "request.bad-vim"),
+        (json!({"vimConnectionInfo": {"x": {"vimId": "x"}}}), 422, "request.unknown-vim"),
+        (
+            json!({"vimConnectionInfo": {"vim1": {"accessInfo": {"bearer_token": "planted"}}}}),
+            422,
+            "request.bad-vim",
+        ),
+        (json!({"vimConnectionInfo": {"vim1": {"extra": 1}}}), 422, "request.bad-vim"),
+        (json!({"extensions": {"none": 1}}), 422, "request.undeclared"),
+        (
+            json!({"vnfConfigurableProperties": {"isAutohealEnabled": "yes"}}),
+            422,
+            "request.undeclared",
+        ),
+        (json!({"vnfdId": "another"}), 422, "request.undeclared"),
+        (json!({"metadata": 1}), 400, "request.malformed"),
+        (json!({"vnfInstanceNmae": "x"}), 400, "request.malformed"),
+        (json!([]), 400, "request.malformed"),
+    ] {
+        let answer = patch(&bench, &id, &body, &[]).await;
+        assert_eq!(
+            (answer.status, &answer.body["code"]),
+            (status, &json!(code)),
+            "{body}: {answer:?}"
+        );
+    }
+    let terminate = json!({"terminationType": "FORCEFUL"});
+    let op = bench.post(&format!("{path}/terminate"), &terminate).await.made();
+    assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED", "it still knows its VIM");
+}
+
+#[tokio::test]
+async fn of_two_who_read_the_same_one_changes_it() {
+    let bench = Bench::new().await;
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let id = bench.create(&vnfd).await;
+    let path = format!("{INSTANCES}/{id}");
+    let read = bench.get(&path).await;
+    let tag = read.headers["etag"].to_str().unwrap().to_owned();
+    let date = read.headers["last-modified"].to_str().unwrap().to_owned();
+    assert!(date.ends_with(" GMT"), "{date}");
+    let body = json!({"vnfInstanceName": "mine"});
+    let same = [("if-match", tag.as_str())];
+    let (one, other) =
+        tokio::join!(patch(&bench, &id, &body, &same), patch(&bench, &id, &body, &same));
+    let mut statuses = [one.status, other.status];
+    statuses.sort_unstable();
+    assert!(matches!(statuses, [202, 409 | 412]), "{statuses:?}");
+    let accepted = if one.status == 202 { one } else { other };
+    bench.ended(&accepted.made()).await;
+    let stale = patch(&bench, &id, &body, &[("if-match", &tag)]).await;
+    assert_eq!((stale.status, &stale.body["code"]), (412, &json!("request.stale")), "{stale:?}");
+    let old = [("if-unmodified-since", "Wed, 04 Mar 2020 05:06:07 GMT")];
+    assert_eq!(patch(&bench, &id, &body, &old).await.status, 412);
+    assert_eq!(patch(&bench, &id, &body, &[("if-match", "mine")]).await.status, 400);
+    let delete = |tag: &str| bench.request(Method::DELETE, &path).header("if-match", tag);
+    assert_eq!(bench.send(delete(&tag)).await.status, 412);
+    let now = bench.get(&path).await.headers["etag"].to_str().unwrap().to_owned();
+    assert_ne!(now, tag);
+    assert_eq!(bench.send(delete(&now)).await.status, 204);
+}
+
+#[tokio::test]
+async fn a_tag_names_what_is_shown() {
+    let bench = Bench::new().await;
+    let id = instantiated(&bench).await;
+    let ops = bench.get(OPS).await.body;
+    let op = format!("{OPS}/{}", ops[0]["id"].as_str().unwrap());
+    let package = bench.get(crate::bench::PACKAGES).await.body;
+    let package = format!("{}/{}", crate::bench::PACKAGES, package[0]["id"].as_str().unwrap());
+    for path in [&op, &package, &format!("{INSTANCES}/{id}")] {
+        let (one, same) = (bench.get(path).await, bench.get(path).await);
+        assert_eq!(one.headers["etag"], same.headers["etag"], "{path}");
+    }
+    let before = bench.get(&format!("{INSTANCES}/{id}")).await;
+    bench.world.held.send_replace(true);
+    let heal = bench.post(&format!("{INSTANCES}/{id}/heal"), &json!({})).await.made();
+    let busy = bench.get(&format!("{INSTANCES}/{id}")).await;
+    bench.world.held.send_replace(false);
+    bench.ended(&heal).await;
+    let after = bench.get(&format!("{INSTANCES}/{id}")).await;
+    let tags = [before, busy, after].map(|answer| answer.headers["etag"].clone());
+    assert!(tags[0] != tags[1] && tags[1] != tags[2] && tags[0] != tags[2], "{tags:?}");
+}

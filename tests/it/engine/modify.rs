@@ -1,0 +1,80 @@
+//! A login that came inline with the instantiation is changed where it lies sealed, and only to one that leads to the
+//! resources of the instance.
+
+use super::bench::*;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use vnfm_core::Engine;
+use vnfm_types::LcmOperationState::{self, Completed, RolledBack};
+use vnfm_types::{InstantiateVnfRequest, OPENSTACK, VimConnectionInfo, VnfLcmOpOcc};
+
+async fn instantiated_inline() -> (Arc<World>, Engine, String) {
+    let world = Arc::new(World::default());
+    let engine = engine(store().await, &world);
+    let id = instance(&engine).await;
+    let connection = json!({"vimType": OPENSTACK, "interfaceInfo": {"endpoint": "https://old.example.com"},
+        "accessInfo": {"username": "u", "password": "planted-old"}});
+    let connection: VimConnectionInfo = serde_json::from_value(connection).unwrap();
+    let request = InstantiateVnfRequest {
+        vim_connection_info: [("vim1".to_owned(), connection)].into(),
+        ..on("cloud")
+    };
+    let op = engine.instantiate(TENANT, &id, request).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+    (world, engine, id)
+}
+
+async fn modified(engine: &Engine, id: &str, patch: Value) -> (LcmOperationState, VnfLcmOpOcc) {
+    let request = serde_json::from_value(patch).unwrap();
+    let op = engine.modify(TENANT, id, request, &|_| true).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    let op = engine.store().op(TENANT, &op).await.unwrap().op;
+    (op.operation_state, op)
+}
+
+/// The password that is kept, and where the connection leads as it is shown.
+async fn kept(engine: &Engine, id: &str) -> (String, String) {
+    let record = engine.store().instance(TENANT, id).await.unwrap();
+    let shown = &record.vnf.vim_connection_info["vim1"];
+    assert!(shown.access_info.is_empty(), "{shown:?}");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let sealed = &record.request.0["vimConnectionInfo"]["vim1"];
+    assert_eq!(text(&sealed["interfaceInfo"]["endpoint"]), text(&shown.interface_info["endpoint"]));
+    (text(&sealed["accessInfo"]["password"]), text(&shown.interface_info["endpoint"]))
+}
+
+#[tokio::test]
+async fn another_way_to_the_vim_is_tried_and_kept() {
+    let (world, engine, id) = instantiated_inline().await;
+    world.calls.lock().unwrap().clear();
+    let patch = json!({"vimConnectionInfo": {"vim1": {"accessInfo": {"password": "planted-new"},
+        "interfaceInfo": {"endpoint": "https://new.example.com"}}}});
+    let (state, op) = modified(&engine, &id, patch).await;
+    assert_eq!((state, world.calls()), (Completed, vec!["check".to_owned()]), "{op:?}");
+    let kept = kept(&engine, &id).await;
+    assert_eq!(kept, ("planted-new".to_owned(), "https://new.example.com".to_owned()));
+    let shown = serde_json::to_string(&op).unwrap();
+    assert!(shown.contains("new.example.com") && !shown.contains("planted"), "{shown}");
+    agrees(&engine, &world, "modified").await;
+}
+
+#[tokio::test]
+async fn a_way_to_somewhere_else_is_not_kept() {
+    let (world, engine, id) = instantiated_inline().await;
+    world.resources.lock().unwrap().clear();
+    let patch = json!({"vimConnectionInfo": {"vim1": {"accessInfo": {"password": "planted-new"}}}});
+    let (state, op) = modified(&engine, &id, patch).await;
+    let why = op.error.unwrap().detail;
+    assert!(state == RolledBack && why.contains("nothing of the instance"), "{why}");
+    assert_eq!(kept(&engine, &id).await.0, "planted-old");
+    assert!(op.changed_info.is_none());
+}
+
+#[tokio::test]
+async fn what_is_not_touched_is_not_tried() {
+    let (world, engine, id) = instantiated_inline().await;
+    world.calls.lock().unwrap().clear();
+    let (state, op) = modified(&engine, &id, json!({"vnfInstanceName": "web"})).await;
+    assert_eq!((state, world.calls()), (Completed, Vec::<String>::new()), "{op:?}");
+}
