@@ -9,6 +9,7 @@
 //! fleet.rs      many instances, many operations in flight
 //! lists.rs      lists of 50 000 instances
 //! plugins.rs    the plugins' border: a call, and a hook with its messages
+//! size.rs       what operations leave in the file of the database
 //! ```
 //! A new group is a file with one function that returns figures, and a row in [`GROUPS`].
 
@@ -19,6 +20,7 @@ pub mod lists;
 pub mod operations;
 pub mod plugins;
 pub mod programs;
+pub mod size;
 pub mod world;
 
 use std::path::Path;
@@ -36,4 +38,5 @@ pub const GROUPS: &[Group] = &[
     ("fleet", fleet::figures),
     ("lists", lists::figures),
     ("plugins", plugins::figures),
+    ("size", size::figures),
 ];

@@ -147,6 +147,16 @@ impl World {
         Ok(done)
     }
 
+    /// Ends the server, and the world with it; the folder with the server's data, which goes with the other.
+    ///
+    /// # Errors
+    /// When the server cannot be ended.
+    pub fn stopped(mut self) -> Result<(PathBuf, TempDir)> {
+        self.server.0.kill()?;
+        self.server.0.wait()?;
+        Ok((self.folder.path().join("data"), self.folder))
+    }
+
     /// A command of `vnfmctl`, which must go well; its data.
     ///
     /// # Errors
