@@ -4,10 +4,14 @@
 //! it and strikes from its `nth` on, `times` times. The first rule that strikes wins; all of them count.
 //! The script is JSON, so that a checker in another process arms the same faults:
 //! `{"call":"heat.stack_create","subject":"vnf-","nth":2,"fault":{"status":503}}`.
+//!
+//! Some calls are the world's own: `heat.resource_create`, `host.boot`, and `heat.stack_begin`, with which Heat's engine
+//! takes up an update that was accepted: `delayMs` later, or, with `hang`, when the script is forgotten.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 /// What goes wrong with one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +134,7 @@ impl Rule {
 #[derive(Default)]
 pub struct Faults {
     armed: Mutex<Vec<(Rule, u32)>>,
+    forgotten: watch::Sender<u64>,
 }
 
 impl Faults {
@@ -146,6 +151,16 @@ impl Faults {
     /// Forgets the script.
     pub fn disarm(&self) {
         self.armed().clear();
+        self.forgotten.send_modify(|times| *times += 1);
+    }
+
+    /// Completes when the script is forgotten.
+    pub(crate) fn forgotten(&self) -> impl Future<Output = ()> + use<> {
+        let mut forgotten = self.forgotten.subscribe();
+        async move {
+            // No sender any more: the world has ended, and its script with it.
+            let _ = forgotten.changed().await;
+        }
     }
 
     /// The script, with how many calls each line has seen.

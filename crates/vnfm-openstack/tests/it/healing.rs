@@ -4,6 +4,7 @@ use crate::hands::Hands;
 use crate::heals::{self, nth, replaced_are};
 use crate::simulated::{connection, is_clean, place, world};
 use crate::support::{OneVdu, Place};
+use futures::future::Either;
 use serde_json::Value;
 use std::time::Duration;
 use vnfm_core::ports::{Allocated, Allocation, ErrorKind, InfraDriver, Repair};
@@ -199,6 +200,31 @@ async fn an_update_that_nobody_works_on_is_asked_for_again() {
     assert!(heard.iter().any(|text| text.contains("asking for its update again")), "{heard:?}");
     assert_eq!(servers(&world), 3);
     place.release(&what, healed.handle).await.unwrap();
+    is_clean(&world);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_update_that_heat_has_taken_and_not_begun_is_not_asked_for_again() {
+    let world = world(Duration::ZERO).await;
+    let mut place = place(&world);
+    // However slow this machine is, no second passes.
+    place.clock.stopped = Some(jiff::Timestamp::now());
+    let (what, made) = cluster(&place).await;
+    world.faults().arm(Rule::new("heat.stack_begin", Fault::Hang { hang: true }));
+    place.ear.forget();
+    let meant = vec![nth(&made, "workerNode", 0).id.clone()];
+    let heal = Box::pin(place.heal(&what, &made, &meant));
+    let hears = Box::pin(place.ear.hears("Heat to begin with stack"));
+    let heal = match futures::future::select(heal, hears).await {
+        Either::Left((ended, _)) => panic!("it did not wait for Heat: {ended:?}"),
+        Either::Right(((), heal)) => heal,
+    };
+    assert_eq!(updates(&world), 1);
+    world.faults().disarm();
+    let healed = heal.await;
+    assert_eq!(updates(&world), 1);
+    replaced_are(&made, &healed.unwrap(), &meant);
+    place.release(&what, made.handle).await.unwrap();
     is_clean(&world);
 }
 

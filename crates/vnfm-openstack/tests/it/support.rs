@@ -17,15 +17,16 @@ use vnfm_descriptor::{Limits, Package};
 use vnfm_openstack::OpenStack;
 use vnfm_types::VimConnectionInfo;
 
-/// Real time, or so much later.
+/// Real time, or so much later; or always the same.
 #[derive(Default)]
 pub(crate) struct TokioClock {
     pub(crate) ahead: SignedDuration,
+    pub(crate) stopped: Option<Timestamp>,
 }
 
 impl Clock for TokioClock {
     fn now(&self) -> Timestamp {
-        Timestamp::now() + self.ahead
+        self.stopped.unwrap_or_else(Timestamp::now) + self.ahead
     }
 
     #[expect(

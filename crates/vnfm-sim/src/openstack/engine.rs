@@ -10,7 +10,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use serde_json::{Map, Value};
 
@@ -22,7 +24,7 @@ use super::scope::{Wanted, plan, want};
 use super::state::{State, new_id};
 use super::template::Surroundings;
 use crate::faults::Fault;
-use crate::time::now;
+use crate::time::{now, pause};
 
 /// What was asked of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,13 +55,33 @@ pub(super) struct Run {
 }
 
 impl Cloud {
-    /// Begins with what was asked of a stack; an older request stops.
+    /// Begins with what was asked of a stack: at once, unless the script holds an update back.
     pub(crate) fn start(self: &Arc<Self>, id: &str, action: Action) {
+        let name = self.state().stacks.get(id).map(|stack| stack.name.clone()).unwrap_or_default();
+        let held = (action == Action::Update).then(|| self.faults.take("heat.stack_begin", &name));
+        let forgotten = self.faults.forgotten();
+        let later = match held.flatten() {
+            Some(Fault::Delay { delay_ms }) => pause(Duration::from_millis(delay_ms)).boxed(),
+            Some(Fault::Hang { hang: true }) => forgotten.boxed(),
+            _ => return self.begin(id, action),
+        };
+        let (cloud, id) = (Arc::clone(self), id.to_owned());
+        tokio::spawn(async move {
+            later.await;
+            cloud.begin(&id, action);
+        });
+    }
+
+    /// An older request stops.
+    fn begin(self: &Arc<Self>, id: &str, action: Action) {
         let run = {
             let mut state = self.state();
             let Some(stack) = state.stacks.get_mut(id) else { return };
             stack.generation += 1;
             let generation = stack.generation;
+            if action == Action::Update {
+                stack.updated = Some(now());
+            }
             set_stack(
                 &mut state,
                 id,

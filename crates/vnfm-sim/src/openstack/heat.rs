@@ -317,7 +317,6 @@ impl Heat {
             return Err(error(500, "RemoteError", REFUSES_CREDENTIALS));
         }
         (stack.around, stack.parameters, stack.tags) = (around, parameters, tags(&body));
-        stack.updated = Some(now());
         state.stacks.insert(id.clone(), stack);
         drop(state);
         self.0.start(&id, Action::Update);
