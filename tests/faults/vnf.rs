@@ -1,16 +1,14 @@
-//! The two packages, what an instance can be asked for, and how that begins: the only place that names kinds.
+//! The two packages, what an instance can be asked for, and how that begins: by the engine's own list of operations, with
+//! the samples' own requests.
 
 use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt;
 use vnfm_core::lcm::OPERATIONS;
 use vnfm_core::{Engine, Refusal};
 use vnfm_tests::sources::root;
-use vnfm_types::{
-    CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, LcmOperationType, TerminateVnfRequest,
-    VnfInfoModificationRequest,
-};
+use vnfm_types::{CreateVnfRequest, LcmOperationType};
 
 /// Whose everything is.
 pub(crate) const TENANT: &str = "default";
@@ -117,9 +115,13 @@ impl Vnf {
         }
     }
 
-    fn instantiation(self, facts: &Facts, on: &Target) -> Result<InstantiateVnfRequest> {
+    /// The sample's own request for an operation; the plainest where it has none.
+    fn request(self, kind: LcmOperationType, facts: &Facts, on: &Target) -> Result<Value> {
         let folder = root().join("vnfd-samples").join(self.sample());
-        let file = folder.join("requests/instantiate.json");
+        let file = folder.join(format!("requests/{}.json", kind.as_str().to_lowercase()));
+        if !file.exists() {
+            return Ok(json!({}));
+        }
         let text = std::fs::read_to_string(&file)
             .with_context(|| format!("cannot read `{}`", file.display()))?
             .replace("\"@SSH_PORT@\"", &facts.ssh_port.to_string())
@@ -160,35 +162,11 @@ pub(crate) async fn begin(
     act: Act,
 ) -> Result<String, Refusal> {
     let id = &target.instance;
-    match act.kind {
-        LcmOperationType::Instantiate => {
-            let request = target.vnf.instantiation(facts, target).map_err(|why| unready(&why))?;
-            engine.instantiate(TENANT, id, request).await
-        }
-        LcmOperationType::Heal => {
-            let vnfc_instance_id = if act.one { one_of(engine, id).await? } else { Vec::new() };
-            let request = HealVnfRequest { vnfc_instance_id, ..HealVnfRequest::default() };
-            engine.heal(TENANT, id, request).await
-        }
-        LcmOperationType::ModifyInfo => {
-            let instance = engine.store().instance(TENANT, id).await?;
-            let patch = |key: &String| (key.clone(), json!({"extra": {"modified": true}}));
-            let connections = instance.vnf.vim_connection_info.keys().map(patch).collect();
-            let request = VnfInfoModificationRequest {
-                vnf_instance_description: Some(Some("modified".to_owned())),
-                vim_connection_info: Some(Some(connections)),
-                ..VnfInfoModificationRequest::default()
-            };
-            engine.modify(TENANT, id, request, &|_| true).await
-        }
-        LcmOperationType::Terminate => {
-            engine.terminate(TENANT, id, TerminateVnfRequest::default()).await
-        }
-        other => {
-            let why = format!("teach the fault machine how {other} begins (`tests/faults/vnf.rs`)");
-            Err(unready(&anyhow::anyhow!(why)))
-        }
+    let mut request = target.vnf.request(act.kind, facts, target).map_err(|why| unready(&why))?;
+    if act.one {
+        request["vnfcInstanceId"] = json!(one_of(engine, id).await?);
     }
+    engine.begin(act.kind, (TENANT, id), request).await
 }
 
 /// The instance's last VNFC: of VNF-A a worker.

@@ -30,6 +30,23 @@ fn every_operation_ends_well_whatever_single_call_goes_wrong() {
 }
 
 #[test]
+fn what_a_program_of_an_earlier_version_began_is_gone_on_with() {
+    // The earlier version is this one: what is tried is that it is the other program that begins and is killed.
+    let report = machine(&["--from", env!("CARGO_BIN_EXE_vnfm-faults"), "--share", "60"]);
+    let cases = report["cases"].as_u64().unwrap();
+    assert!(cases >= 10, "only {cases} cases");
+    let mute = Command::new(env!("CARGO_BIN_EXE_vnfm-faults"))
+        .args(["--from", "true", "--share", "600"])
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&mute.stderr);
+    assert!(
+        !mute.status.success() && words.contains("a child that was to be killed said"),
+        "{words}"
+    );
+}
+
+#[test]
 fn two_faults_in_one_operation_and_many_instances_at_once_end_well() {
     let report = machine(&["--skip-single", "--seconds", "60"]);
     let cases = report["cases"].as_u64().unwrap();

@@ -30,18 +30,30 @@ pub struct Faulty {
     clock: Arc<dyn Clock>,
     writes: AtomicUsize,
     plan: Mutex<Option<(usize, StoreFault)>>,
+    logs_to_fail: AtomicUsize,
 }
 
 impl Faulty {
     /// Over a real one.
     pub fn new(inner: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { inner, clock, writes: AtomicUsize::new(0), plan: Mutex::new(None) }
+        Self {
+            inner,
+            clock,
+            writes: AtomicUsize::new(0),
+            plan: Mutex::new(None),
+            logs_to_fail: AtomicUsize::new(0),
+        }
     }
 
     /// Write number `at` from now on, from 1, goes wrong, once. Claims, renewals, releases and log lines are writes.
     pub fn fails_at(&self, at: usize, how: StoreFault) {
         *self.plan.lock().unwrap_or_else(PoisonError::into_inner) =
             Some((self.writes.load(SeqCst) + at, how));
+    }
+
+    /// So many of the next log lines' writes are refused as unavailable; all else works.
+    pub fn logs_fail(&self, times: usize) {
+        self.logs_to_fail.store(times, SeqCst);
     }
 
     /// How many writes there were.
@@ -103,6 +115,10 @@ impl Store for Faulty {
         self.write_through(self.inner.release(fence)).await
     }
     async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
+        let one_less = |left: usize| left.checked_sub(1);
+        if !lines.is_empty() && self.logs_to_fail.fetch_update(SeqCst, SeqCst, one_less).is_ok() {
+            return Err(StoreError::Unavailable("told to fail for the log alone".into()));
+        }
         self.write_through(self.inner.append_log(op_id, lines)).await
     }
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {

@@ -172,7 +172,7 @@ impl Engine {
     ) -> Result<Vec<LogLine>, StoreError> {
         self.store().op(tenant, op_id).await?;
         if let Some(live) = self.live.of(op_id) {
-            self.store().append_log(op_id, live.drain_log()).await?;
+            live.store_log(self.store(), op_id).await;
         }
         self.store().log(op_id, after).await
     }

@@ -6,10 +6,11 @@ use crate::lcm;
 use crate::ports::{Change, InstanceRecord, OutboxRow};
 use crate::query::Query;
 use crate::refusal::{self, Refusal, Why};
-use serde_json::json;
+use serde_json::{Value, json};
 use vnfm_types::{
-    CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, PackageOnboardingState,
-    PackageOperationalState, TerminateVnfRequest, VnfInfoModificationRequest, VnfInstance,
+    CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, LcmOperationType,
+    PackageOnboardingState, PackageOperationalState, TerminateVnfRequest,
+    VnfInfoModificationRequest, VnfInstance,
 };
 
 impl Engine {
@@ -77,6 +78,24 @@ impl Engine {
         // It is written, unchanged, so that it goes in the version that was looked at.
         let same = Change::PutInstance(Box::new(record));
         Ok(self.store().write(None, vec![same, gone, Change::Outbox(Box::new(told))]).await?)
+    }
+
+    /// Accepts an operation of whichever kind, as the others here, from the JSON of its request.
+    ///
+    /// # Errors
+    ///
+    /// As they; `Unprocessable` where there is no such operation, or `request` has not its shape.
+    pub async fn begin(
+        &self,
+        kind: LcmOperationType,
+        (tenant, id): (&str, &str),
+        request: Value,
+    ) -> Result<String, Refusal> {
+        let Some(operation) = lcm::operation(kind) else {
+            let what = format!("there is no operation {kind}");
+            return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what));
+        };
+        (operation.accept)(self, (tenant, id), request).await
     }
 
     /// Accepts an instantiation and returns its occurrence's id; see [`lcm::instantiate::accept`].

@@ -1,12 +1,14 @@
 //! What operations are doing right now, in the process that drives them: the step, what it waits for, its
 //! log, and the wish to cancel. Nothing here is needed to resume; all of it is for people.
 
-use crate::ports::{Clock, Watcher};
+use crate::ports::{Clock, JournalRow, StepStatus, Store, Watcher};
 use event_listener::{Event, EventListener};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vnfm_types::{CancelMode, LogLine, Waiting};
+use vnfm_types::{
+    CancelMode, LcmOperationState, LcmOperationType, LogLine, ProblemDetails, Waiting,
+};
 
 /// All operations that this process drives.
 #[derive(Default)]
@@ -34,10 +36,47 @@ pub(crate) struct LiveState {
     pub(crate) message: Option<String>,
     pub(crate) waiting: Option<Waiting>,
     pub(crate) cancel: Option<CancelMode>,
+    /// What the database has of it, once it was stored here.
+    pub(crate) stored: Option<Arc<Stored>>,
     left: bool,
     deadline: Option<jiff::Timestamp>,
     log: VecDeque<LogLine>,
     redactor: crate::redact::Redactor,
+}
+
+/// What the database has of an operation, as far as people are told of it while it is driven.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) tenant: String,
+    pub(crate) kind: LcmOperationType,
+    pub(crate) state: LcmOperationState,
+    pub(crate) point_of_no_return: Option<String>,
+    pub(crate) error: Option<ProblemDetails>,
+    pub(crate) cancelled: bool,
+    pub(crate) steps: Vec<StoredStep>,
+}
+
+/// A step that has begun.
+#[derive(Debug)]
+pub(crate) struct StoredStep {
+    pub(crate) name: String,
+    pub(crate) status: StepStatus,
+    pub(crate) attempt: u32,
+    pub(crate) started_at: jiff::Timestamp,
+    pub(crate) ended_at: Option<jiff::Timestamp>,
+}
+
+impl StoredStep {
+    /// As the journal has it.
+    pub(crate) fn of(row: &JournalRow) -> Self {
+        Self {
+            name: row.step.clone(),
+            status: row.status,
+            attempt: row.attempt,
+            started_at: row.started_at,
+            ended_at: row.ended_at,
+        }
+    }
 }
 
 const LONGEST_LINE: usize = 4096;
@@ -124,6 +163,11 @@ impl LiveOp {
         });
     }
 
+    /// The database has this of it now. Whoever listens hears of it with the next change.
+    pub(crate) fn stored(&self, stored: Stored) {
+        lock(&self.state).stored = Some(Arc::new(stored));
+    }
+
     /// Somebody wants it cancelled; a forceful wish is not taken back by a graceful one.
     pub(crate) fn cancel(&self, mode: CancelMode) {
         self.change(|state| {
@@ -157,7 +201,7 @@ impl LiveOp {
 
     /// What must not appear in anything that it says.
     pub(crate) fn hide(&self, redactor: &crate::redact::Redactor) {
-        self.change(|state| state.redactor.extend(redactor));
+        lock(&self.state).redactor.extend(redactor);
     }
 
     /// `text` without what must not appear.
@@ -165,11 +209,20 @@ impl LiveOp {
         lock(&self.state).redactor.clean(text)
     }
 
-    /// Takes the lines that were not stored yet.
-    pub(crate) fn drain_log(&self) -> Vec<LogLine> {
-        lock(&self.state).log.drain(..).collect()
+    /// Stores the lines that were not stored yet. Where the database does not take them, they wait for the next time,
+    /// as many as there is room for; what is for people holds up no operation.
+    pub(crate) async fn store_log(&self, store: &dyn Store, op_id: &str) {
+        let lines: Vec<_> = lock(&self.state).log.drain(..).collect();
+        if let Err(error) = store.append_log(op_id, lines.clone()).await {
+            tracing::warn!(op_id, %error, "the log was not stored");
+            let log = &mut lock(&self.state).log;
+            let room = MOST_BUFFERED.saturating_sub(log.len());
+            lines.into_iter().rev().take(room).for_each(|line| log.push_front(line));
+        }
     }
 
+    /// Changes what it says, and tells those who listen. What only its log shows is no such change: they would ask for
+    /// the whole picture and find the same.
     fn change(&self, change: impl FnOnce(&mut LiveState)) {
         change(&mut lock(&self.state));
         self.changed.notify(usize::MAX);
@@ -178,17 +231,15 @@ impl LiveOp {
 
 impl Watcher for LiveOp {
     fn waiting(&self, what: &str) {
-        let now = self.clock.now();
-        self.change(|state| {
-            let what = state.redactor.clean(what);
-            match &mut state.waiting {
-                Some(waiting) if waiting.for_what == what => {}
-                waiting => {
-                    let until = state.deadline;
-                    *waiting = Some(Waiting { for_what: what, since: now, until });
-                }
-            }
-        });
+        let mut state = lock(&self.state);
+        let what = state.redactor.clean(what);
+        if state.waiting.as_ref().is_some_and(|waiting| waiting.for_what == what) {
+            return;
+        }
+        let (since, until) = (self.clock.now(), state.deadline);
+        state.waiting = Some(Waiting { for_what: what, since, until });
+        drop(state);
+        self.changed.notify(usize::MAX);
     }
 
     fn progress(&self, percent: u8, message: &str) {
@@ -201,19 +252,18 @@ impl Watcher for LiveOp {
 
     fn log(&self, level: &str, source: &str, text: &str) {
         let at = self.clock.now();
-        self.change(|state| {
-            let mut text = state.redactor.clean(text);
-            if text.len() > LONGEST_LINE {
-                let end = (0..=LONGEST_LINE).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
-                text.truncate(end);
-                text.push('…');
-            }
-            if state.log.len() == MOST_BUFFERED {
-                state.log.pop_front();
-            }
-            let (level, source) = (level.to_owned(), source.to_owned());
-            state.log.push_back(LogLine { seq: 0, at, level, source, text });
-        });
+        let mut state = lock(&self.state);
+        let mut text = state.redactor.clean(text);
+        if text.len() > LONGEST_LINE {
+            let end = (0..=LONGEST_LINE).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+            text.truncate(end);
+            text.push('…');
+        }
+        if state.log.len() == MOST_BUFFERED {
+            state.log.pop_front();
+        }
+        let (level, source) = (level.to_owned(), source.to_owned());
+        state.log.push_back(LogLine { seq: 0, at, level, source, text });
     }
 }
 

@@ -91,9 +91,29 @@ impl Stack {
         self.status == "CREATE_IN_PROGRESS" && now.duration_since(created) > limit
     }
 
+    /// As Heat begins with it.
+    fn just_asked_for(id: String, name: String) -> Self {
+        Self {
+            id,
+            name,
+            status: "CREATE_IN_PROGRESS".into(),
+            reason: None,
+            tags: None,
+            created: None,
+            updated: None,
+            minutes: None,
+        }
+    }
+
     fn path(&self) -> String {
         format!("/stacks/{}/{}", encoded(&self.name), encoded(&self.id))
     }
+}
+
+/// What Heat says of a stack that it was just asked for.
+#[derive(Deserialize)]
+struct Made {
+    id: String,
 }
 
 /// A resource of a stack or of one nested in it.
@@ -219,12 +239,12 @@ pub(crate) async fn show(cloud: &Cloud<'_>, stack: &Stack) -> Result<Option<Stac
     Ok((stack.phase() != Phase::Gone).then_some(stack))
 }
 
-/// Asks for a stack. `None`: there is one of that name already.
+/// Asks for a stack, and says which one it will be. `None`: there is one of that name already.
 pub(crate) async fn create(
     cloud: &Cloud<'_>,
     ownership: &Ownership,
     blueprint: &Blueprint,
-) -> Result<Option<()>, PortError> {
+) -> Result<Option<Stack>, PortError> {
     let name = stack_name(&ownership.instance_id);
     let body = json!({
         "stack_name": name,
@@ -235,9 +255,14 @@ pub(crate) async fn create(
         "timeout_mins": minutes_left(cloud),
         "tags": tags(ownership),
     });
-    let call = Call::post("/stacks", body, format!("create stack `{name}`")).accepting(&[409]);
+    let doing = format!("create stack `{name}`");
+    let call = Call::post("/stacks", body, doing.as_str()).accepting(&[409]);
     let reply = cloud.send(Service::Orchestration, &call).await?;
-    Ok((reply.status != 409).then_some(()))
+    if reply.status == 409 {
+        return Ok(None);
+    }
+    let Made { id } = member(reply, "stack", &doing)?;
+    Ok(Some(Stack::just_asked_for(id, name)))
 }
 
 /// The time limit that Heat is given.

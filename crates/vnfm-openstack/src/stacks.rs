@@ -96,11 +96,12 @@ async fn created(
     let lost = AtomicU32::new(0);
     let heard = |reason: &str| cx.watcher.waiting(reason);
     let made = wait(cx.clock, until, PAUSE, heard, || async {
-        let answer = heat::create(cloud, cx.ownership, blueprint).await;
-        if matches!(&answer, Err(error) if !error.is_unavailable()) {
-            return answer.map(|_| Waited::NotYet(String::new()));
-        }
-        // Made, or made by a call whose answer was lost: either way it is looked for by name and tag.
+        let answer = match heat::create(cloud, cx.ownership, blueprint).await {
+            Ok(Some(stack)) => return Ok(Waited::Done(stack)),
+            Err(error) if !error.is_unavailable() => return Err(error),
+            answer => answer,
+        };
+        // Perhaps made by a call whose answer was lost: it is looked for by name and tag.
         if let Some(stack) = own(cx, cloud, "create").await? {
             return Ok(Waited::Done(stack));
         }
@@ -210,16 +211,18 @@ pub(crate) async fn failure(cloud: &Cloud<'_>, stack: &Stack, doing: &str) -> Po
     stack_failure(doing, &stack.status, &reason).on(&failed.name)
 }
 
-/// Deletes a stack of ours and returns when it is gone.
+/// Deletes a stack of ours, seen as it is given, and returns when it is gone.
 pub(crate) async fn deleted(
     cx: &VimCall<'_>,
     cloud: &Cloud<'_>,
     stack: &Stack,
 ) -> Result<(), PortError> {
     let doing = format!("delete stack `{}`", stack.name);
-    let asked = AtomicU32::new(0);
+    let (asked, looks) = (AtomicU32::new(0), AtomicU32::new(0));
     patiently(cx, &doing, || async {
-        let Some(mut seen) = heat::show(cloud, stack).await? else { return Ok(Waited::Done(())) };
+        let first = looks.fetch_add(1, Ordering::Relaxed) == 0;
+        let seen = if first { Some(stack.clone()) } else { heat::show(cloud, stack).await? };
+        let Some(mut seen) = seen else { return Ok(Waited::Done(())) };
         let times = asked.load(Ordering::Relaxed);
         let phase = seen.phase();
         if phase == Phase::DeleteFailed && times >= DELETIONS {

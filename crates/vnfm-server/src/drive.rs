@@ -1,20 +1,37 @@
 //! Drives accepted operations on this process's runtime, and takes over those that nobody drives.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use vnfm_core::Engine;
-use vnfm_core::ports::Clock;
+use vnfm_core::ports::{Clock, StoreError};
 
-/// Wakes the loop that drives: told after each acceptance.
+/// Tells the loop that drives which operations were accepted.
 #[derive(Clone, Default)]
-pub struct Wake(Arc<Notify>);
+pub struct Wake(Arc<Accepted>);
+
+#[derive(Default)]
+struct Accepted {
+    ops: Mutex<Vec<String>>,
+    some: Notify,
+}
 
 impl Wake {
-    /// There is something to drive.
-    pub fn wake(&self) {
-        self.0.notify_one();
+    /// This operation is to be driven.
+    pub fn drive(&self, op_id: &str) {
+        self.ops().push(op_id.to_owned());
+        self.0.some.notify_one();
+    }
+
+    /// Those that were told since the last time.
+    fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut *self.ops())
+    }
+
+    fn ops(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.ops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -36,13 +53,22 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) {
     let mut driven = JoinSet::new();
-    tokio::pin!(stop);
+    let mut stop = pin!(stop);
+    take_all(&engine, &mut driven).await;
+    let mut look_again = clock.sleep(LOOK_AGAIN);
     loop {
-        take_all(&engine, &mut driven).await;
         tokio::select! {
             () = &mut stop => break,
-            () = wake.0.notified() => {}
-            () = clock.sleep(LOOK_AGAIN) => {}
+            () = wake.0.some.notified() => {
+                for op_id in wake.taken() {
+                    let engine = engine.clone();
+                    driven.spawn(async move { ended(engine.drive(&op_id).await) });
+                }
+            }
+            () = &mut look_again => {
+                take_all(&engine, &mut driven).await;
+                look_again = clock.sleep(LOOK_AGAIN);
+            }
             Some(ended) = driven.join_next() => {
                 if let Err(error) = ended {
                     tracing::error!(%error, "the task of an operation ended badly; it is taken up again");
@@ -69,11 +95,7 @@ async fn take_all(engine: &Engine, driven: &mut JoinSet<()>) {
     loop {
         match engine.take_over().await {
             Ok(Some(operation)) => {
-                driven.spawn(async move {
-                    if let Err(error) = operation.await {
-                        tracing::error!(%error, "an operation is not driven any further for now");
-                    }
-                });
+                driven.spawn(async move { ended(operation.await) });
             }
             Ok(None) => return,
             Err(error) => {
@@ -81,5 +103,11 @@ async fn take_all(engine: &Engine, driven: &mut JoinSet<()>) {
                 return;
             }
         }
+    }
+}
+
+fn ended(outcome: Result<(), StoreError>) {
+    if let Err(error) = outcome {
+        tracing::error!(%error, "an operation is not driven any further for now");
     }
 }

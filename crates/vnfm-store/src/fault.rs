@@ -14,6 +14,8 @@ pub(crate) enum Fault {
     Sql(sqlx::Error),
     /// A row that is not what we wrote.
     Json(serde_json::Error),
+    /// It is no part of a batch: it has to look before it writes, or is too long.
+    NoBatch,
 }
 
 impl Fault {
@@ -22,6 +24,7 @@ impl Fault {
         match self {
             Self::Said(error) => error,
             Self::Json(error) => StoreError::Broken(format!("cannot {doing}: {error}")),
+            Self::NoBatch => StoreError::Broken(format!("cannot {doing} with others")),
             Self::Sql(error) => {
                 let text = format!("cannot {doing}: {error}");
                 if may_pass(&error) {

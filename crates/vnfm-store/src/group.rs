@@ -5,6 +5,9 @@
 //! claim ─┼──────► writer ── one refused by its condition: all again, each under a SAVEPOINT, so only that one is undone
 //! log   ─┘           └─ the database itself failed: nothing of it is there; each goes again, alone
 //! ```
+//! All statements of one write go to the database in one piece, which takes for granted that their conditions hold
+//! ([`crate::write::Batch`]); why one does not is found out statement by statement.
+//!
 //! The writer is a thread of its own, so a caller that is dropped interrupts nobody: its write is there as a whole,
 //! or not at all where it was dropped before its turn. Order is that of the calls. While several callers are about,
 //! the writer waits a moment for those that wrote with the last transaction; a single caller never waits for others.
@@ -13,10 +16,10 @@ use crate::fault::{Done, Fault};
 use crate::keys::SecretKeys;
 use crate::known::KnownVims;
 use crate::wal::Acknowledged;
-use crate::write::Writing;
+use crate::write::{Batch, Writing};
 use crate::{lease, sqlite, write};
-use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
+use sqlx::{Connection as _, query};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -143,7 +146,7 @@ fn serve(
     while let Ok(job) = queue.recv() {
         jobs.push(job);
         gather(queue, &mut jobs, lately);
-        lately = jobs.len().max(lately / 2);
+        lately = writers(&jobs).max(lately / 2);
         jobs.retain(|job| !job.reply.is_closed());
         let answers = runtime.block_on(async {
             let mut connection = writer.connection.lock().await;
@@ -171,6 +174,11 @@ fn gather(queue: &Receiver<Job>, jobs: &mut Vec<Job>, lately: usize) {
     }
 }
 
+/// How many callers wrote: an operation's log comes with what else it writes.
+fn writers(jobs: &[Job]) -> usize {
+    jobs.iter().filter(|job| !matches!(job.work, Work::Log { .. })).count().max(1)
+}
+
 /// Every job: together, or each alone where that fails.
 async fn all(
     writer: &Writer,
@@ -179,10 +187,11 @@ async fn all(
 ) -> Vec<Result<Answer, StoreError>> {
     let keys = writer.keys();
     if jobs.len() > 1 {
-        let mut grouped = together(connection, &keys, jobs).await;
-        if matches!(&grouped, Err(fault) if !fault.is_of_the_database()) {
-            grouped = each_undoable(connection, &keys, jobs).await;
-        }
+        let grouped = match in_one_go(connection, &keys, jobs.iter().map(|job| &job.work)).await {
+            Ok(Some(answers)) => Ok(answers.into_iter().map(Ok).collect()),
+            Ok(None) => each_undoable(connection, &keys, jobs).await,
+            Err(fault) => Err(fault),
+        };
         match grouped {
             Ok(answers) => return answers,
             Err(fault) => writer.mend(connection, &fault).await,
@@ -199,19 +208,72 @@ async fn all(
     answers
 }
 
-/// One transaction for all; fails as a whole where one fails.
-async fn together(
+/// One transaction for all, with a batch of statements for each. `None` where a condition does not hold, or where one
+/// has to look before it writes: nothing is there of it then.
+async fn in_one_go(
     connection: &mut SqliteConnection,
     keys: &SecretKeys,
-    jobs: &[Job],
-) -> Done<Vec<Result<Answer, StoreError>>> {
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let mut answers = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        answers.push(Ok(perform(&mut tx, keys, &job.work).await.map_err(|(fault, _)| fault)?));
+    works: impl Iterator<Item = &Work>,
+) -> Done<Option<Vec<Answer>>> {
+    let mut parts = Vec::new();
+    for work in works {
+        let batch = if parts.is_empty() { Batch::beginning() } else { Batch::default() };
+        let mut writing = Writing::into(batch, connection, keys);
+        match written(&mut writing, work).await {
+            Ok(()) => parts.push((writing.gathered(), work)),
+            Err(_) => return Ok(None),
+        }
     }
-    tx.commit().await?;
-    Ok(answers)
+    let outcome = match run(connection, keys, parts).await {
+        Ok(Some(answers)) => match query("COMMIT").execute(&mut *connection).await {
+            Ok(_) => return Ok(Some(answers)),
+            Err(error) => Err(error.into()),
+        },
+        outcome => outcome,
+    };
+    // A constraint is a condition, too. What is of the database itself shows again where it is done one by one.
+    let undone = query("ROLLBACK").execute(connection).await;
+    match (outcome, undone) {
+        (_, Ok(_)) => Ok(None),
+        (Err(fault), Err(_)) => Err(fault),
+        (Ok(_), Err(error)) => Err(error.into()),
+    }
+}
+
+/// The batches, and after each what is asked for by a statement of its own.
+async fn run(
+    connection: &mut SqliteConnection,
+    keys: &SecretKeys,
+    parts: Vec<(Batch, &Work)>,
+) -> Done<Option<Vec<Answer>>> {
+    let mut answers = Vec::with_capacity(parts.len());
+    for (batch, work) in parts {
+        if !batch.is_empty() && !batch.holds(connection).await? {
+            return Ok(None);
+        }
+        answers.push(match work {
+            Work::Write { .. } | Work::Log { .. } => Answer::Written,
+            _ => perform(connection, keys, work).await.map_err(|(fault, _)| fault)?,
+        });
+    }
+    Ok(Some(answers))
+}
+
+/// Puts the statements of a work where `writing` puts them; of those that are one statement with an answer, nothing.
+async fn written(writing: &mut Writing<'_>, work: &Work) -> Done<()> {
+    match work {
+        Work::Write { fence, changes } => {
+            if let Some(fence) = fence {
+                lease::check(writing, fence).await?;
+            }
+            for change in changes {
+                write::apply(writing, change).await?;
+            }
+            Ok(())
+        }
+        Work::Log { op_id, lines } => write::append_log(writing, op_id, lines).await,
+        Work::Claim { .. } | Work::Renew { .. } | Work::Release { .. } => Ok(()),
+    }
 }
 
 /// One transaction for all, from which each can be undone; fails as a whole where the database itself fails.
@@ -242,6 +304,15 @@ async fn each_undoable(
 
 /// One transaction for one.
 async fn alone(connection: &mut SqliteConnection, keys: &SecretKeys, work: &Work) -> Doing {
+    if matches!(work, Work::Claim { .. } | Work::Renew { .. } | Work::Release { .. }) {
+        return perform(connection, keys, work).await; // one statement is a transaction
+    }
+    let at_once = in_one_go(connection, keys, std::iter::once(work)).await;
+    if let Some(answer) =
+        at_once.map_err(|e| (e, "commit a transaction"))?.and_then(|mut a| a.pop())
+    {
+        return Ok(answer);
+    }
     let begun = connection.begin_with("BEGIN IMMEDIATE").await;
     let mut tx = begun.map_err(|e| (e.into(), "begin a transaction"))?;
     let answer = perform(&mut tx, keys, work).await?;
@@ -255,10 +326,10 @@ type Doing = Result<Answer, (Fault, &'static str)>;
 async fn perform(connection: &mut SqliteConnection, keys: &SecretKeys, work: &Work) -> Doing {
     match work {
         Work::Write { fence, changes } => {
+            let mut writing = Writing::now_and_here(connection, keys);
             if let Some(fence) = fence {
-                lease::check(connection, fence).await.map_err(|e| (e, "look at the lease"))?;
+                lease::check(&mut writing, fence).await.map_err(|e| (e, "look at the lease"))?;
             }
-            let mut writing = Writing { connection, keys };
             for change in changes {
                 write::apply(&mut writing, change).await.map_err(|e| (e, write::doing(change)))?;
             }
@@ -277,8 +348,101 @@ async fn perform(connection: &mut SqliteConnection, keys: &SecretKeys, work: &Wo
             released.map(|()| Answer::Written).map_err(|e| (e, "release a lease"))
         }
         Work::Log { op_id, lines } => {
-            let written = write::append_log(connection, op_id, lines).await;
+            let mut writing = Writing::now_and_here(connection, keys);
+            let written = write::append_log(&mut writing, op_id, lines).await;
             written.map(|()| Answer::Written).map_err(|e| (e, "append to an operation's log"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Work, written};
+    use crate::keys::SecretKeys;
+    use crate::write::{Batch, Writing};
+    use serde_json::{Value, json};
+    use sqlx::Connection as _;
+    use sqlx::sqlite::SqliteConnection;
+    use vnfm_core::ports::{
+        Change, Fence, InstanceRecord, JournalRow, OpRecord, OutboxRow, SecretJson, StepStatus, Use,
+    };
+    use vnfm_types::{LcmOperationState, LogLine};
+
+    const AT: jiff::Timestamp = jiff::Timestamp::UNIX_EPOCH;
+
+    fn op() -> Box<OpRecord> {
+        let op = json!({
+            "id": "o", "operationState": "STARTING", "stateEnteredTime": AT, "startTime": AT, "vnfInstanceId": "i",
+            "operation": "INSTANTIATE", "isAutomaticInvocation": false, "isCancelPending": false,
+        });
+        Box::new(OpRecord {
+            tenant: "t".into(),
+            op: serde_json::from_value(op).unwrap(),
+            request: SecretJson(json!({"secret": 1})),
+            point_of_no_return: None,
+            epoch: 0,
+        })
+    }
+
+    /// What an operation writes at its beginning, at its steps and at its end.
+    fn changes() -> Vec<Change> {
+        let (tenant, id) = ("t".to_owned(), "i".to_owned());
+        let lives_on =
+            Use { tenant: tenant.clone(), instance_id: id.clone(), vim_id: None, identity: None };
+        let step = JournalRow {
+            op_id: "o".into(),
+            step: "allocate".into(),
+            status: StepStatus::Started,
+            attempt: 1,
+            output: SecretJson::default(),
+            started_at: AT,
+            ended_at: None,
+        };
+        let told = OutboxRow {
+            seq: 0,
+            tenant: tenant.clone(),
+            instance_id: id.clone(),
+            kind: "k".into(),
+            body: Value::Null,
+            at: AT,
+        };
+        vec![
+            Change::AddOp(op()),
+            Change::PutInstance(Box::<InstanceRecord>::default()),
+            Change::AddUse(lives_on),
+            Change::Retire { tenant, instance_id: id.clone(), op_id: "o".into() },
+            Change::Journal(Box::new(step)),
+            Change::PutOp { record: op(), from: LcmOperationState::Starting },
+            Change::RemoveUses { instance_id: id },
+            Change::Unretire { op_id: "o".into() },
+            Change::Outbox(Box::new(told)),
+        ]
+    }
+
+    #[tokio::test]
+    async fn what_an_operation_writes_goes_to_the_database_in_one_piece() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let keys = SecretKeys::ephemeral();
+        let line = |text: &str| LogLine {
+            seq: 0,
+            at: AT,
+            level: "info".into(),
+            source: "s".into(),
+            text: text.into(),
+        };
+        let lines = ["a", "b", "c"].map(line).to_vec();
+        let fence = Some(Fence { op_id: "o".into(), epoch: 1 });
+        for work in
+            [Work::Write { fence, changes: changes() }, Work::Log { op_id: "o".into(), lines }]
+        {
+            // The database has not even tables: nothing of it is asked for.
+            let mut writing = Writing::into(Batch::default(), &mut connection, &keys);
+            written(&mut writing, &work).await.unwrap();
+            assert!(!writing.gathered().is_empty());
+        }
+        let many = (0..99).map(|n| line(&n.to_string())).collect();
+        let mut writing = Writing::into(Batch::default(), &mut connection, &keys);
+        let work = Work::Log { op_id: "o".into(), lines: many };
+        assert!(written(&mut writing, &work).await.is_err(), "it is long");
     }
 }

@@ -60,6 +60,11 @@ fn may_touch_a_vim(change: &Change) -> bool {
             | Change::PutOp { .. }
             | Change::Journal(_)
             | Change::Checkpoint { .. }
+            | Change::ForgetCheckpoints { .. }
+            | Change::AddUse(_)
+            | Change::RemoveUses { .. }
+            | Change::Retire { .. }
+            | Change::Unretire { .. }
             | Change::Outbox(_)
     )
 }

@@ -4,7 +4,7 @@
 //! not know it yet, changes nothing any more.
 
 use crate::fault::Done;
-use crate::write::{count, number};
+use crate::write::{Writing, count, number};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
 use std::time::Duration;
@@ -42,8 +42,9 @@ pub(crate) async fn claim(
         None => sqlx::query(CLAIM_ANY).bind(owner).bind(millis(lease)),
         Some(id) => sqlx::query(CLAIM_ONE).bind(owner).bind(millis(lease)).bind(id),
     };
-    let claimed = query.fetch_optional(connection).await?;
-    let Some(row) = claimed else { return Ok(None) };
+    // To its end: alone, it is a transaction of its own, which may fail after its row has come.
+    let claimed = query.fetch_all(connection).await?;
+    let Some(row) = claimed.first() else { return Ok(None) };
     let fence = Fence { op_id: row.try_get("id")?, epoch: count(row.try_get("epoch")?) };
     Ok(Some(Claim { tenant: row.try_get("tenant")?, fence }))
 }
@@ -54,13 +55,13 @@ pub(crate) async fn renew(
     fence: &Fence,
     lease: Duration,
 ) -> Done<Option<CancelMode>> {
-    let renewed: Option<Option<String>> = sqlx::query_scalar(RENEW)
+    let renewed: Vec<Option<String>> = sqlx::query_scalar(RENEW)
         .bind(&fence.op_id)
         .bind(number(fence.epoch))
         .bind(millis(lease))
-        .fetch_optional(connection)
+        .fetch_all(connection)
         .await?;
-    match renewed {
+    match renewed.first() {
         Some(cancel) => cancel_mode(cancel.as_deref()),
         None => Err(lost(fence).into()),
     }
@@ -77,14 +78,12 @@ pub(crate) async fn release(connection: &mut SqliteConnection, fence: &Fence) ->
 }
 
 /// The first statement of a transaction under a fence.
-pub(crate) async fn check(connection: &mut SqliteConnection, fence: &Fence) -> Done<()> {
-    let held: Option<i64> =
-        sqlx::query_scalar("SELECT epoch FROM ops WHERE id = $1 AND epoch = $2")
-            .bind(&fence.op_id)
-            .bind(number(fence.epoch))
-            .fetch_optional(connection)
-            .await?;
-    held.map(drop).ok_or_else(|| lost(fence).into())
+pub(crate) async fn check(writing: &mut Writing<'_>, fence: &Fence) -> Done<()> {
+    let held = writing
+        .statement("SELECT epoch FROM ops WHERE id = $1 AND epoch = $2")
+        .bind(&fence.op_id)
+        .bind(number(fence.epoch));
+    if held.found().await? { Ok(()) } else { Err(lost(fence).into()) }
 }
 
 /// A stored cancel mode.

@@ -62,6 +62,28 @@ async fn a_database_that_fails_once_costs_no_operation() {
     assert!(cases >= 60, "only {cases} cases");
 }
 
+/// The log of an instantiation, where so many of its writes fail.
+async fn log_where_fail(times: usize) -> Vec<(String, String)> {
+    let world = Arc::new(World::default());
+    let store = Arc::new(Faulty::new(store().await, Arc::new(vnfm::SystemClock)));
+    let engine = engine_with(store.clone(), &world, Limits::default());
+    let id = instance(&engine).await;
+    let op = begin(&engine, LcmOperationType::Instantiate, &id).await;
+    store.logs_fail(times);
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed, "{times} writes of the log fail");
+    let lines = engine.store().log(&op, 0).await.unwrap();
+    lines.into_iter().map(|line| (line.source, line.text)).collect()
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_stored_holds_up_nothing_and_is_stored_with_what_comes() {
+    let whole = log_where_fail(0).await;
+    assert!(whole.len() > 2, "{whole:?}");
+    assert_eq!(log_where_fail(1).await, whole);
+    assert_eq!(log_where_fail(usize::MAX).await, [], "it is lost, and the operation is not");
+}
+
 /// Drives it again and again, as a server does, until nobody has to.
 async fn driven_to_its_end(engine: &Engine, op: &str) {
     let begun = Instant::now();

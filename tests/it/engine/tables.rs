@@ -1,5 +1,9 @@
 //! The table at the top of each operation's file is the table that the runner reads.
 
+use super::bench::*;
+use serde_json::json;
+use std::sync::Arc;
+use vnfm_core::Limits;
 use vnfm_core::lcm::OPERATIONS;
 use vnfm_tests::sources::root;
 
@@ -30,5 +34,18 @@ fn the_table_that_a_reader_sees_is_the_one_that_runs() {
         for (told, does) in documented.iter().zip(&real) {
             assert!(told.2 || !does.2, "{}: say what undoes `{}`", path.display(), does.0);
         }
+    }
+}
+
+#[tokio::test]
+async fn every_operation_begins_with_json_and_does_not_tell_what_does_not_fit() {
+    let world = Arc::new(World::default());
+    let engine = engine_with(store().await, &world, Limits::default());
+    let id = instance(&engine).await;
+    for operation in OPERATIONS {
+        let body = json!({"flavourId": {"password": "hunter2"}, "terminationType": "hunter2", "cause": 2, "vnfInstanceName": ["hunter2"]});
+        let refused = engine.begin(operation.kind, (TENANT, &id), body).await.unwrap_err();
+        assert_eq!(refused.code.name, "request.bad-parameters", "{}: {refused}", operation.kind);
+        assert!(!format!("{refused:?}").contains("hunter2"), "{}", operation.kind);
     }
 }

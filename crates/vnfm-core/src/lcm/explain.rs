@@ -3,39 +3,65 @@
 use super::{Operation, operation};
 use crate::engine::Engine;
 use crate::hooks;
+use crate::live::{Stored, StoredStep};
 use crate::ports::{JournalRow, OpRecord, StepStatus, StoreError};
-use vnfm_types::LcmOperationState::{FailedTemp, RollingBack, Starting};
+use std::sync::Arc;
+use vnfm_types::LcmOperationState::{self, FailedTemp, RollingBack, Starting};
 use vnfm_types::{Progress, StepProgress, WayOn};
 
-/// The whole picture of one operation.
+/// The whole picture of one operation. While this process drives it, what was stored last is known here; else it is read.
 pub(crate) async fn progress(
     engine: &Engine,
     tenant: &str,
     op_id: &str,
 ) -> Result<Progress, StoreError> {
-    let record = engine.store().op(tenant, op_id).await?;
-    let journal = engine.store().journal(op_id).await?;
     let live = engine.live.of(op_id).map(|live| live.state()).unwrap_or_default();
-    let running =
-        journal.iter().find(|row| matches!(row.status, StepStatus::Started | StepStatus::Undoing));
+    let known = live.stored.clone().filter(|it| it.state.is_driven() && it.tenant == tenant);
+    let (stored, undone) = match known {
+        Some(stored) => (stored, String::new()), // nobody is offered a rollback
+        None => read(engine, tenant, op_id).await?,
+    };
+    let open =
+        |step: &&StoredStep| matches!(step.status, StepStatus::Started | StepStatus::Undoing);
+    let running = stored.steps.iter().find(open);
     Ok(Progress {
         vnf_lcm_op_occ_id: op_id.to_owned(),
-        operation_state: record.op.operation_state,
-        step: live.step.map(ToOwned::to_owned).or_else(|| running.map(|row| row.step.clone())),
-        attempt: if live.step.is_some() { live.attempt } else { running.map_or(0, |r| r.attempt) },
+        operation_state: stored.state,
+        step: live.step.map(ToOwned::to_owned).or_else(|| running.map(|step| step.name.clone())),
+        attempt: if live.step.is_some() { live.attempt } else { running.map_or(0, |s| s.attempt) },
         percent: live.percent,
         message: live.message,
         waiting: live.waiting,
-        error: record.op.error.clone(),
-        ways_on: ways_on(&record, &begun(engine, &record, &journal).await?),
-        steps: operation(record.op.operation).map(|o| steps(o, &journal)).unwrap_or_default(),
+        error: stored.error.clone(),
+        ways_on: ways_on(&stored, &undone, live.cancel.is_some()),
+        steps: operation(stored.kind).map(|o| steps(o, &stored.steps)).unwrap_or_default(),
     })
 }
 
-fn steps(operation: &Operation, journal: &[JournalRow]) -> Vec<StepProgress> {
-    let of = |name: &str| journal.iter().find(|row| row.step == name);
+/// What the database has, and what a rollback would undo.
+async fn read(
+    engine: &Engine,
+    tenant: &str,
+    op_id: &str,
+) -> Result<(Arc<Stored>, String), StoreError> {
+    let record = engine.store().op(tenant, op_id).await?;
+    let journal = engine.store().journal(op_id).await?;
+    let undone = begun(engine, &record, &journal).await?;
+    let stored = Stored {
+        tenant: record.tenant,
+        kind: record.op.operation,
+        state: record.op.operation_state,
+        point_of_no_return: record.point_of_no_return,
+        error: record.op.error,
+        cancelled: record.op.is_cancel_pending,
+        steps: journal.iter().map(StoredStep::of).collect(),
+    };
+    Ok((Arc::new(stored), undone))
+}
+
+fn steps(operation: &Operation, known: &[StoredStep]) -> Vec<StepProgress> {
     let seen = |step: &super::Step| {
-        let row = of(step.name);
+        let row = known.iter().find(|known| known.name == step.name);
         StepProgress {
             name: step.name.to_owned(),
             status: row.map_or("planned", |row| word(row.status)).to_owned(),
@@ -56,13 +82,13 @@ fn word(status: StepStatus) -> &'static str {
     }
 }
 
-fn ways_on(record: &OpRecord, undone: &str) -> Vec<WayOn> {
-    let state = record.op.operation_state;
+fn ways_on(stored: &Stored, undone: &str, cancelled: bool) -> Vec<WayOn> {
+    let state = stored.state;
     let stopped = state == FailedTemp;
-    let at = record.op.error.as_ref().and_then(|error| error.step.clone()).unwrap_or_default();
+    let at = stored.error.as_ref().and_then(|error| error.step.clone()).unwrap_or_default();
     let not_stopped = format!("needs FAILED_TEMP; the operation is {state}");
     let when_stopped = |what: String| if stopped { what } else { not_stopped.clone() };
-    let rollback = match &record.point_of_no_return {
+    let rollback = match &stored.point_of_no_return {
         Some(step) => WayOn {
             task: "rollback".into(),
             allowed: false,
@@ -75,7 +101,11 @@ fn ways_on(record: &OpRecord, undone: &str) -> Vec<WayOn> {
         },
     };
     vec![
-        WayOn { task: "cancel".into(), allowed: state.is_driven(), what: cancel(record) },
+        WayOn {
+            task: "cancel".into(),
+            allowed: state.is_driven(),
+            what: cancel(state, stored.cancelled || cancelled),
+        },
         WayOn {
             task: "retry".into(),
             allowed: stopped,
@@ -99,6 +129,9 @@ async fn begun(
     journal: &[JournalRow],
 ) -> Result<String, StoreError> {
     let Some(operation) = operation(record.op.operation) else { return Ok("nothing".into()) };
+    if record.op.operation_state != FailedTemp {
+        return Ok(String::new()); // nobody is offered a rollback
+    }
     let was_begun = |name: &str| {
         journal.iter().any(|row| {
             row.step == name && !matches!(row.status, StepStatus::Undone | StepStatus::Skipped)
@@ -117,10 +150,10 @@ async fn begun(
     })
 }
 
-fn cancel(record: &OpRecord) -> String {
-    match record.op.operation_state {
+fn cancel(state: LcmOperationState, asked_for: bool) -> String {
+    match state {
         Starting => "stops it before anything is changed: ROLLED_BACK".into(),
-        state if state.is_driven() && record.op.is_cancel_pending => "is asked for already".into(),
+        state if state.is_driven() && asked_for => "is asked for already".into(),
         RollingBack => "stops the rollback: FAILED_TEMP".into(),
         state if state.is_driven() => {
             "stops it after the running step, or at once if FORCEFUL: FAILED_TEMP".into()

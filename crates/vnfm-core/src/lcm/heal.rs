@@ -20,7 +20,7 @@
 
 use super::changes::{self, inventory};
 use super::instantiate::Registered;
-use super::step::{Operation, Output, Settled, Step, StepOutput, journaled, silent};
+use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
 use super::{Op, ways_on};
 use crate::acts::SkipHooks;
 use crate::engine::Engine;
@@ -39,7 +39,14 @@ use vnfm_types::{
 };
 
 /// The operation, as the runner reads it.
-pub const OPERATION: Operation = Operation { kind: LcmOperationType::Heal, steps: STEPS, settle };
+pub const OPERATION: Operation = Operation {
+    kind: LcmOperationType::Heal,
+    accept: |engine, (tenant, id), request| {
+        Box::pin(async move { accept(engine, tenant, id, body(request)?, None).await })
+    },
+    steps: STEPS,
+    settle,
+};
 
 /// The table above.
 pub const STEPS: &[Step] = &[

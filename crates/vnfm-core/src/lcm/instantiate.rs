@@ -22,7 +22,7 @@
 
 use super::changes;
 use super::runner;
-use super::step::{Operation, Output, Settled, Step, StepOutput, journaled, silent};
+use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
 use super::{Op, ways_on};
 use crate::engine::Engine;
 use crate::hooks;
@@ -40,8 +40,14 @@ use vnfm_types::{
 };
 
 /// The operation, as the runner reads it.
-pub const OPERATION: Operation =
-    Operation { kind: LcmOperationType::Instantiate, steps: STEPS, settle };
+pub const OPERATION: Operation = Operation {
+    kind: LcmOperationType::Instantiate,
+    accept: |engine, (tenant, id), request| {
+        Box::pin(async move { accept(engine, tenant, id, body(request)?).await })
+    },
+    steps: STEPS,
+    settle,
+};
 
 /// The table above.
 pub const STEPS: &[Step] = &[

@@ -23,7 +23,7 @@ mod ways_on;
 
 pub use op::Op;
 pub(crate) use runner::without_access_info;
-pub use step::{Operation, Output, Settled, Step, StepFn, StepOutput};
+pub use step::{AcceptFn, Operation, Output, Settled, Step, StepFn, StepOutput};
 
 use crate::ports::Code;
 use vnfm_types::LcmOperationType;

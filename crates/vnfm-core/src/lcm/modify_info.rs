@@ -16,7 +16,7 @@
 //! | check_vim | STARTING   | where the VIM is to be reached in another way: tries it   | —    |
 //! | modify    | PROCESSING | works out what changes                                    | —    |
 
-use super::step::{Operation, Output, Settled, Step, StepOutput, journaled, silent};
+use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
 use super::{Op, ways_on};
 use crate::engine::Engine;
 use crate::patch::{Connections, declared, merge_patch};
@@ -34,8 +34,14 @@ use vnfm_types::{
 };
 
 /// The operation, as the runner reads it.
-pub const OPERATION: Operation =
-    Operation { kind: LcmOperationType::ModifyInfo, steps: STEPS, settle };
+pub const OPERATION: Operation = Operation {
+    kind: LcmOperationType::ModifyInfo,
+    accept: |engine, (tenant, id), request| {
+        Box::pin(async move { accept(engine, tenant, id, body(request)?, &|_| true).await })
+    },
+    steps: STEPS,
+    settle,
+};
 
 /// The table above.
 pub const STEPS: &[Step] = &[

@@ -15,6 +15,7 @@ use super::hook_row;
 use super::op::Op;
 use super::step::{Step, StepFn};
 use crate::engine::Engine;
+use crate::live::{Stored, StoredStep};
 use crate::ports::{
     Change, Claim, Code, ErrorKind, Fence, JournalRow, OutboxRow, PortError, SecretJson,
     StepStatus, StoreError,
@@ -50,7 +51,7 @@ pub(crate) async fn drive(engine: &Engine, claim: Claim) -> Result<(), StoreErro
             Either::Right((lost, _)) => Err(lost),
         }
     };
-    let stored = engine.store().append_log(&fence.op_id, live.drain_log()).await;
+    live.store_log(engine.store(), &fence.op_id).await;
     engine.live.end(&fence.op_id);
     match outcome {
         Err(StoreError::LeaseLost { op_id }) => {
@@ -59,7 +60,7 @@ pub(crate) async fn drive(engine: &Engine, claim: Claim) -> Result<(), StoreErro
         }
         outcome => {
             engine.store().release(&fence).await?;
-            outcome.and(stored)
+            outcome
         }
     }
 }
@@ -85,9 +86,7 @@ async fn keep(
             Err(error) if clock.now() >= held_until => return error,
             Err(error) => tracing::warn!(op_id = fence.op_id, %error, "the lease was not renewed"),
         }
-        if let Err(error) = store.append_log(&fence.op_id, live.drain_log()).await {
-            tracing::warn!(op_id = fence.op_id, %error, "the log was not stored");
-        }
+        live.store_log(store, &fence.op_id).await;
     }
 }
 
@@ -251,7 +250,7 @@ async fn begin(op: &mut Op, step: &Step, status: StepStatus) -> Result<(), Store
         started_at: op.clock().now(),
         ended_at: None,
     };
-    op.live.enter(step.name, row.attempt, op.deadline);
+    let attempt = row.attempt;
     let mut changes = vec![Change::Journal(Box::new(row.clone()))];
     if step.irreversible && op.record.point_of_no_return.is_none() {
         op.record.point_of_no_return = Some(step.name.to_owned());
@@ -259,7 +258,24 @@ async fn begin(op: &mut Op, step: &Step, status: StepStatus) -> Result<(), Store
         changes.push(Change::PutOp { record: Box::new(op.record.clone()), from });
     }
     op.rows.insert(step.name.to_owned(), row);
-    store(op, changes).await
+    store(op, changes).await?;
+    op.live.stored(stored(op));
+    op.live.enter(step.name, attempt, op.deadline);
+    Ok(())
+}
+
+/// What the database has, once everything is written.
+fn stored(op: &Op) -> Stored {
+    let record = &op.record;
+    Stored {
+        tenant: record.tenant.clone(),
+        kind: record.op.operation,
+        state: record.op.operation_state,
+        point_of_no_return: record.point_of_no_return.clone(),
+        error: record.op.error.clone(),
+        cancelled: record.op.is_cancel_pending,
+        steps: op.rows.values().map(StoredStep::of).collect(),
+    }
 }
 
 /// Notes that a step, or its opposite, has ended; the next write stores it.
@@ -345,12 +361,13 @@ async fn enter_with(
     let (record, mut changes) = transition(op, next, error)?;
     changes.splice(0..0, also);
     // The log is asked for at the same moment, and so shares the transaction.
-    let (engine, id, lines) = (op.engine.clone(), op.fence.op_id.clone(), op.live.drain_log());
-    let logged = engine.store().append_log(&id, lines);
-    let (entered, logged) = future::join(store(op, changes), logged).await;
+    let (engine, live, id) = (op.engine.clone(), op.live.clone(), op.fence.op_id.clone());
+    let logged = live.store_log(engine.store(), &id);
+    let (entered, ()) = future::join(store(op, changes), logged).await;
     entered?;
     op.record = record;
-    logged
+    op.live.stored(stored(op));
+    Ok(())
 }
 
 /// The changes that bring `op` into `next`.

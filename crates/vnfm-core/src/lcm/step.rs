@@ -1,7 +1,9 @@
 //! What an operation is made of: a table of steps, each with its opposite, and how its end is written.
 
 use super::Op;
+use crate::engine::Engine;
 use crate::ports::{Change, InstanceRecord, PortError};
+use crate::refusal::{self, Refusal, Why};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -89,10 +91,24 @@ pub struct Settled {
     pub changes: Vec<Change>,
 }
 
-/// An operation: its steps, and what its end writes.
+/// How a request is accepted that came as JSON: by whose engine, on whose instance.
+pub type AcceptFn =
+    for<'a> fn(&'a Engine, (&'a str, &'a str), Value) -> BoxFuture<'a, Result<String, Refusal>>;
+
+/// A request's body as `T`. What is wrong with it is not told: it may be a secret that stands there.
+pub(crate) fn body<T: DeserializeOwned>(body: Value) -> Result<T, Refusal> {
+    serde_json::from_value(body).map_err(|_| {
+        let what = "the body is not as SOL003 has it for this operation";
+        Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what)
+    })
+}
+
+/// An operation: how it begins, its steps, and what its end writes.
 pub struct Operation {
     /// Its type.
     pub kind: LcmOperationType,
+    /// Accepts a request for an instance of a tenant.
+    pub accept: AcceptFn,
     /// Its steps, in order.
     pub steps: &'static [Step],
     /// What a final state, or `FAILED_TEMP`, writes beside it.

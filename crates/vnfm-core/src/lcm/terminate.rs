@@ -17,7 +17,7 @@
 //! | unregister_vims | PROCESSING | takes every VIM of the instance out of the registry | no way back |
 
 use super::changes::{self, inventory};
-use super::step::{Operation, Output, Settled, Step, StepOutput, journaled, silent};
+use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
 use super::{Op, ways_on};
 use crate::acts::SkipHooks;
 use crate::engine::Engine;
@@ -34,8 +34,14 @@ use vnfm_types::{
 };
 
 /// The operation, as the runner reads it.
-pub const OPERATION: Operation =
-    Operation { kind: LcmOperationType::Terminate, steps: STEPS, settle };
+pub const OPERATION: Operation = Operation {
+    kind: LcmOperationType::Terminate,
+    accept: |engine, (tenant, id), request| {
+        Box::pin(async move { accept(engine, tenant, id, body(request)?, None).await })
+    },
+    steps: STEPS,
+    settle,
+};
 
 /// The table above.
 pub const STEPS: &[Step] = &[

@@ -99,7 +99,6 @@ pub(super) async fn confirm(State(app): State<App>, request: Bytes) -> Answer<Js
         force,
         "the recovery was confirmed"
     );
-    app.wake.wake();
     Ok(Json(serde_json::to_value(comparison).unwrap_or_default()))
 }
 

@@ -95,6 +95,6 @@ pub(super) async fn heal(
 
 /// 202 with the occurrence's URI; somebody drives it from now on.
 fn accepted(app: &App, root: &Root, op_id: &str) -> Response {
-    app.wake.wake();
+    app.wake.drive(op_id);
     (StatusCode::ACCEPTED, [(header::LOCATION, root.op(op_id))]).into_response()
 }

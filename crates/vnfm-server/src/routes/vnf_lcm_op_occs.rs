@@ -19,13 +19,13 @@ pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<Stri
 
 pub(super) async fn retry(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {
     app.engine.retry(TENANT, &id).await?;
-    app.wake.wake();
+    app.wake.drive(&id);
     Ok(StatusCode::ACCEPTED)
 }
 
 pub(super) async fn rollback(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {
     app.engine.rollback(TENANT, &id).await?;
-    app.wake.wake();
+    app.wake.drive(&id);
     Ok(StatusCode::ACCEPTED)
 }
 

@@ -10,14 +10,14 @@ use vnfm_types::{AuditEntry, Tombstone};
 pub(super) async fn audit(writing: &mut Writing<'_>, tenant: &str, entry: &AuditEntry) -> Done<()> {
     let seq: i64 =
         query_scalar("UPDATE counters SET value = value + 1 WHERE name = 'audit' RETURNING value")
-            .fetch_one(&mut *writing.connection)
+            .fetch_one(writing.now()?)
             .await?;
     query("INSERT INTO audit (seq, tenant, target, entry) VALUES ($1, $2, $3, $4)")
         .bind(seq)
         .bind(tenant)
         .bind(&entry.target)
         .bind(serde_json::to_string(entry)?)
-        .execute(&mut *writing.connection)
+        .execute(writing.now()?)
         .await?;
     Ok(())
 }
@@ -37,14 +37,14 @@ pub(super) async fn fence_off(
         .bind(op_id)
         .bind(instance_id)
         .bind(i64::from(force))
-        .execute(&mut *writing.connection)
+        .execute(writing.now()?)
         .await?;
     if fenced.rows_affected() == 1 {
         return Ok(());
     }
     let ended: Option<i64> = query_scalar("SELECT ended FROM ops WHERE id = $1")
         .bind(op_id)
-        .fetch_optional(&mut *writing.connection)
+        .fetch_optional(writing.now()?)
         .await?;
     Err(match ended {
         Some(0) => instances::busy(instance_id, op_id.to_owned()),
@@ -69,12 +69,12 @@ pub(super) async fn abandon(
     if !users.is_empty() && !force {
         return Err(vims::in_use("VNF instance", id, tenant, users).into());
     }
-    let removed = query(REMOVE).bind(tenant).bind(id).execute(&mut *writing.connection).await?;
+    let removed = query(REMOVE).bind(tenant).bind(id).execute(writing.now()?).await?;
     if removed.rows_affected() == 0 {
         let (_, active_op) = instances::standing(writing, tenant, id).await?;
         return Err(instances::busy(id, active_op.unwrap_or_default()).into());
     }
-    query(UNRETIRE).bind(id).execute(&mut *writing.connection).await?;
+    query(UNRETIRE).bind(id).execute(writing.now()?).await?;
     instances::forget(writing, id).await
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn bury(
         .bind(tenant)
         .bind(&tombstone.vnf_instance_id)
         .bind(serde_json::to_string(tombstone)?)
-        .execute(&mut *writing.connection)
+        .execute(writing.now()?)
         .await?;
     Ok(())
 }
@@ -98,7 +98,7 @@ pub(super) async fn forget(writing: &mut Writing<'_>, tenant: &str, id: &str) ->
     let gone = query("DELETE FROM tombstones WHERE tenant = $1 AND instance_id = $2")
         .bind(tenant)
         .bind(id)
-        .execute(&mut *writing.connection)
+        .execute(writing.now()?)
         .await?;
     if gone.rows_affected() == 0 {
         return Err(absent("abandoned VNF instance", id).into());

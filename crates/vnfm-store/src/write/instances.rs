@@ -2,7 +2,7 @@
 
 use super::{Writing, absent, number};
 use crate::fault::Done;
-use sqlx::{query, query_as, query_scalar};
+use sqlx::{query_as, query_scalar};
 use vnfm_core::ports::{InstanceRecord, StoreError};
 use vnfm_types::InstantiationState;
 
@@ -15,7 +15,9 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &InstanceRecord) -> D
             changed_ms)
         SELECT $1, $2, $3, id, $5, $6, $7, $8, $9, $10, $11, (SELECT now_ms FROM clock) FROM packages WHERE id = $4 AND tenant = $2
         ON CONFLICT DO NOTHING";
-    let added = query(ADD)
+    let keys = writing.keys;
+    let added = writing
+        .statement(ADD)
         .bind(&record.vnf.id)
         .bind(&record.tenant)
         .bind(number(record.version))
@@ -24,17 +26,17 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &InstanceRecord) -> D
         .bind(&record.vnf.vnfd_id)
         .bind(state_text(record))
         .bind(serde_json::to_string(&record.vnf)?)
-        .bind(writing.keys.seal(&record.request)?)
+        .bind(keys.seal(&record.request)?)
         .bind(serde_json::to_string(&record.handle)?)
         .bind(record.created_at.map(|at| at.to_string()))
-        .execute(&mut *writing.connection)
+        .changed()
         .await?;
-    if added.rows_affected() == 1 {
+    if added {
         return Ok(());
     }
     let known: Option<String> = query_scalar("SELECT id FROM instances WHERE id = $1")
         .bind(&record.vnf.id)
-        .fetch_optional(&mut *writing.connection)
+        .fetch_optional(writing.now()?)
         .await?;
     Err(match known {
         Some(id) => StoreError::Exists { what: WHAT, id },
@@ -49,7 +51,9 @@ pub(super) async fn put(writing: &mut Writing<'_>, record: &InstanceRecord) -> D
         UPDATE instances SET version = version + 1, name = $4, vnfd_id = $5, state = $6, vnf = $7, request = $8,
             handle = $9, changed_ms = (SELECT now_ms FROM clock)
         WHERE tenant = $1 AND id = $2 AND version = $3";
-    let written = query(PUT)
+    let keys = writing.keys;
+    let written = writing
+        .statement(PUT)
         .bind(&record.tenant)
         .bind(&record.vnf.id)
         .bind(number(record.version))
@@ -57,11 +61,11 @@ pub(super) async fn put(writing: &mut Writing<'_>, record: &InstanceRecord) -> D
         .bind(&record.vnf.vnfd_id)
         .bind(state_text(record))
         .bind(serde_json::to_string(&record.vnf)?)
-        .bind(writing.keys.seal(&record.request)?)
+        .bind(keys.seal(&record.request)?)
         .bind(serde_json::to_string(&record.handle)?)
-        .execute(&mut *writing.connection)
+        .changed()
         .await?;
-    if written.rows_affected() == 1 {
+    if written {
         return Ok(());
     }
     standing(writing, &record.tenant, &record.vnf.id).await?;
@@ -73,8 +77,7 @@ pub(super) async fn remove(writing: &mut Writing<'_>, tenant: &str, id: &str) ->
     const REMOVE: &str = "
         DELETE FROM instances
         WHERE tenant = $1 AND id = $2 AND state = 'NOT_INSTANTIATED' AND active_op IS NULL";
-    let removed = query(REMOVE).bind(tenant).bind(id).execute(&mut *writing.connection).await?;
-    if removed.rows_affected() == 0 {
+    if !writing.statement(REMOVE).bind(tenant).bind(id).changed().await? {
         let (state, active_op) = standing(writing, tenant, id).await?;
         return Err(match active_op {
             Some(op_id) => busy(id, op_id),
@@ -90,7 +93,7 @@ pub(super) async fn forget(writing: &mut Writing<'_>, id: &str) -> Done<()> {
     for sql in
         ["DELETE FROM host_keys WHERE instance_id = $1", "DELETE FROM uses WHERE instance_id = $1"]
     {
-        query(sql).bind(id).execute(&mut *writing.connection).await?;
+        writing.statement(sql).bind(id).run().await?;
     }
     Ok(())
 }
@@ -104,7 +107,7 @@ pub(super) async fn standing(
     query_as("SELECT state, active_op FROM instances WHERE tenant = $1 AND id = $2")
         .bind(tenant)
         .bind(id)
-        .fetch_optional(&mut *writing.connection)
+        .fetch_optional(writing.now()?)
         .await?
         .ok_or_else(|| absent(WHAT, id).into())
 }

@@ -5,9 +5,10 @@ mod acts;
 mod instances;
 mod ops;
 mod packages;
+mod statement;
 mod vims;
 
-use crate::fault::Done;
+use crate::fault::{Done, Fault};
 use crate::keys::SecretKeys;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, query, query_scalar};
@@ -16,11 +17,39 @@ use vnfm_core::ports::{Change, OutboxRow, SecretJson, StoreError};
 use vnfm_types::LogLine;
 
 pub(crate) use ops::status_text;
+pub(crate) use statement::Batch;
 
 /// A transaction that is being written, and what seals.
 pub(crate) struct Writing<'t> {
-    pub(crate) connection: &'t mut SqliteConnection,
-    pub(crate) keys: &'t SecretKeys,
+    connection: &'t mut SqliteConnection,
+    keys: &'t SecretKeys,
+    batch: Option<Batch>,
+}
+
+impl<'t> Writing<'t> {
+    /// Each statement runs as it comes.
+    pub(crate) fn now_and_here(connection: &'t mut SqliteConnection, keys: &'t SecretKeys) -> Self {
+        Self { connection, keys, batch: None }
+    }
+
+    /// Each statement is put into `batch`.
+    pub(crate) fn into(
+        batch: Batch,
+        connection: &'t mut SqliteConnection,
+        keys: &'t SecretKeys,
+    ) -> Self {
+        Self { connection, keys, batch: Some(batch) }
+    }
+
+    /// What was put into the batch.
+    pub(crate) fn gathered(self) -> Batch {
+        self.batch.unwrap_or_default()
+    }
+
+    /// The connection, to look at what is there now; not where statements wait in a batch.
+    fn now(&mut self) -> Done<&mut SqliteConnection> {
+        if self.batch.is_some() { Err(Fault::NoBatch) } else { Ok(&mut *self.connection) }
+    }
 }
 
 const LOG_LINES: i64 = 2_000;
@@ -144,15 +173,15 @@ async fn outbox(writing: &mut Writing<'_>, row: &OutboxRow) -> Done<()> {
         INSERT INTO outbox (seq, tenant, instance_id, kind, body, at)
         SELECT CASE WHEN value > newest THEN value ELSE newest END + 1, $1, $2, $3, $4, $5
         FROM counters, (SELECT COALESCE(MAX(seq), 0) AS newest FROM outbox) AS rows WHERE name = 'outbox'";
-    query(ADD)
+    writing
+        .statement(ADD)
         .bind(&row.tenant)
         .bind(&row.instance_id)
         .bind(&row.kind)
         .bind(serde_json::to_string(&row.body)?)
         .bind(row.at.to_string())
-        .execute(&mut *writing.connection)
-        .await?;
-    Ok(())
+        .run()
+        .await
 }
 
 /// The first key of a server stays; the same one again is a success, another one is refused.
@@ -161,8 +190,7 @@ async fn pin(writing: &mut Writing<'_>, instance_id: &str, server_id: &str, key:
         INSERT INTO host_keys (server_id, instance_id, key) VALUES ($1, $2, $3)
         ON CONFLICT (server_id) DO UPDATE SET instance_id = excluded.instance_id
         WHERE host_keys.key = excluded.key";
-    let pinned = query(PIN).bind(server_id).bind(instance_id).bind(key);
-    if pinned.execute(&mut *writing.connection).await?.rows_affected() == 0 {
+    if !writing.statement(PIN).bind(server_id).bind(instance_id).bind(key).changed().await? {
         let what = "pinned host key of server";
         return Err(StoreError::Exists { what, id: server_id.to_owned() }.into());
     }
@@ -171,7 +199,7 @@ async fn pin(writing: &mut Writing<'_>, instance_id: &str, server_id: &str, key:
 
 /// Appends to an operation's log, which keeps its newest lines.
 pub(crate) async fn append_log(
-    connection: &mut SqliteConnection,
+    writing: &mut Writing<'_>,
     op_id: &str,
     lines: &[LogLine],
 ) -> Done<()> {
@@ -182,20 +210,18 @@ pub(crate) async fn append_log(
     const BOUND: &str = "
         DELETE FROM log WHERE op_id = $1 AND seq <= (SELECT MAX(seq) FROM log WHERE op_id = $1) - $2";
     for line in lines {
-        let appended = query(APPEND)
+        let append = writing
+            .statement(APPEND)
             .bind(op_id)
             .bind(line.at.to_string())
             .bind(cut(&line.level))
             .bind(cut(&line.source))
-            .bind(cut(&line.text))
-            .execute(&mut *connection)
-            .await?;
-        if appended.rows_affected() == 0 {
+            .bind(cut(&line.text));
+        if !append.changed().await? {
             return Err(absent("operation", op_id).into());
         }
     }
-    query(BOUND).bind(op_id).bind(LOG_LINES).execute(&mut *connection).await?;
-    Ok(())
+    writing.statement(BOUND).bind(op_id).bind(LOG_LINES).run().await
 }
 
 /// `text` without what is beyond the bound of a line.

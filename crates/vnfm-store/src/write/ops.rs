@@ -3,7 +3,7 @@
 use super::instances::{busy, standing};
 use super::{Writing, absent};
 use crate::fault::Done;
-use sqlx::{query, query_scalar};
+use sqlx::query_scalar;
 use vnfm_core::ports::{JournalRow, OpRecord, SecretJson, StepStatus, StoreError};
 use vnfm_types::{CancelMode, LcmOperationState};
 
@@ -20,13 +20,15 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &OpRecord) -> Done<()
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11)
         ON CONFLICT (id) DO NOTHING";
     let op = &record.op;
-    let taken = query(TAKE).bind(&record.tenant).bind(&op.vnf_instance_id).bind(&op.id);
-    if taken.execute(&mut *writing.connection).await?.rows_affected() == 0 {
+    let take = writing.statement(TAKE).bind(&record.tenant).bind(&op.vnf_instance_id).bind(&op.id);
+    if !take.changed().await? {
         let (_, other) = standing(writing, &record.tenant, &op.vnf_instance_id).await?;
         return Err(busy(&op.vnf_instance_id, other.unwrap_or_default()).into());
     }
     let state = op.operation_state;
-    let added = query(ADD)
+    let keys = writing.keys;
+    let added = writing
+        .statement(ADD)
         .bind(&op.id)
         .bind(&record.tenant)
         .bind(&op.vnf_instance_id)
@@ -35,12 +37,12 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &OpRecord) -> Done<()
         .bind(i64::from(state.is_driven()))
         .bind(i64::from(state.is_final()))
         .bind(serde_json::to_string(op)?)
-        .bind(writing.keys.seal(&record.request)?)
+        .bind(keys.seal(&record.request)?)
         .bind(&record.point_of_no_return)
         .bind(op.start_time.to_string())
-        .execute(&mut *writing.connection)
+        .changed()
         .await?;
-    if added.rows_affected() == 0 {
+    if !added {
         return Err(StoreError::Exists { what: WHAT, id: op.id.clone() }.into());
     }
     Ok(())
@@ -64,7 +66,9 @@ pub(super) async fn put(
         WHERE id = $1 AND active_op = $2";
     let op = &record.op;
     let state = op.operation_state;
-    let written = query(PUT)
+    let keys = writing.keys;
+    let written = writing
+        .statement(PUT)
         .bind(&op.id)
         .bind(&record.tenant)
         .bind(from.as_str())
@@ -72,19 +76,15 @@ pub(super) async fn put(
         .bind(i64::from(state.is_driven()))
         .bind(i64::from(state.is_final()))
         .bind(serde_json::to_string(op)?)
-        .bind(writing.keys.seal(&record.request)?)
+        .bind(keys.seal(&record.request)?)
         .bind(&record.point_of_no_return)
-        .execute(&mut *writing.connection)
+        .changed()
         .await?;
-    if written.rows_affected() == 0 {
+    if !written {
         return Err(not_as_needed(writing, &op.id, Some(&record.tenant)).await?.into());
     }
     if state.is_final() {
-        query(FREE)
-            .bind(&op.vnf_instance_id)
-            .bind(&op.id)
-            .execute(&mut *writing.connection)
-            .await?;
+        writing.statement(FREE).bind(&op.vnf_instance_id).bind(&op.id).run().await?;
     }
     Ok(())
 }
@@ -98,8 +98,7 @@ pub(super) async fn cancel(writing: &mut Writing<'_>, op_id: &str, mode: CancelM
         CancelMode::Graceful => "GRACEFUL",
         CancelMode::Forceful => "FORCEFUL",
     };
-    let noted = query(CANCEL).bind(op_id).bind(mode).execute(&mut *writing.connection).await?;
-    if noted.rows_affected() == 0 {
+    if !writing.statement(CANCEL).bind(op_id).bind(mode).changed().await? {
         return Err(not_as_needed(writing, op_id, None).await?.into());
     }
     Ok(())
@@ -113,17 +112,19 @@ pub(super) async fn journal(writing: &mut Writing<'_>, row: &JournalRow) -> Done
         FROM ops WHERE id = $1
         ON CONFLICT (op_id, step) DO UPDATE SET status = excluded.status, attempt = excluded.attempt,
             output = excluded.output, started_at = excluded.started_at, ended_at = excluded.ended_at";
-    let written = query(JOURNAL)
+    let keys = writing.keys;
+    let written = writing
+        .statement(JOURNAL)
         .bind(&row.op_id)
         .bind(&row.step)
         .bind(status_text(row.status))
         .bind(i64::from(row.attempt))
-        .bind(writing.keys.seal(&row.output)?)
+        .bind(keys.seal(&row.output)?)
         .bind(row.started_at.to_string())
         .bind(row.ended_at.map(|at| at.to_string()))
-        .execute(&mut *writing.connection)
+        .changed()
         .await?;
-    if written.rows_affected() == 0 {
+    if !written {
         return Err(absent(WHAT, &row.op_id).into());
     }
     Ok(())
@@ -138,14 +139,16 @@ pub(super) async fn checkpoint(
     const CHECKPOINT: &str = "
         INSERT INTO checkpoints (op_id, step, key, value) SELECT id, $2, $3, $4 FROM ops WHERE id = $1
         ON CONFLICT (op_id, step, key) DO UPDATE SET value = excluded.value";
-    let written = query(CHECKPOINT)
+    let keys = writing.keys;
+    let written = writing
+        .statement(CHECKPOINT)
         .bind(op_id)
         .bind(step)
         .bind(key)
-        .bind(writing.keys.seal(value)?)
-        .execute(&mut *writing.connection)
+        .bind(keys.seal(value)?)
+        .changed()
         .await?;
-    if written.rows_affected() == 0 {
+    if !written {
         return Err(absent(WHAT, op_id).into());
     }
     Ok(())
@@ -157,12 +160,8 @@ pub(super) async fn forget_checkpoints(
     op_id: &str,
     step: &str,
 ) -> Done<()> {
-    query("DELETE FROM checkpoints WHERE op_id = $1 AND step = $2")
-        .bind(op_id)
-        .bind(step)
-        .execute(&mut *writing.connection)
-        .await?;
-    Ok(())
+    const FORGET: &str = "DELETE FROM checkpoints WHERE op_id = $1 AND step = $2";
+    writing.statement(FORGET).bind(op_id).bind(step).run().await
 }
 
 /// Why an operation was not written: it is not there, or not in the state that was needed.
@@ -175,7 +174,7 @@ async fn not_as_needed(
         query_scalar("SELECT state FROM ops WHERE id = $1 AND tenant = COALESCE($2, tenant)")
             .bind(id)
             .bind(tenant)
-            .fetch_optional(&mut *writing.connection)
+            .fetch_optional(writing.now()?)
             .await?;
     Ok(match found {
         Some(found) => StoreError::WrongState { what: WHAT, id: id.to_owned(), found },

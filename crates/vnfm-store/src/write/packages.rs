@@ -2,8 +2,8 @@
 
 use super::vims::{User, in_use};
 use super::{Writing, absent};
-use crate::fault::{Done, Fault};
-use sqlx::{query, query_as, query_scalar};
+use crate::fault::Done;
+use sqlx::{query_as, query_scalar};
 use vnfm_core::ports::{PackageRecord, StoreError};
 
 const WHAT: &str = "VNF package";
@@ -14,19 +14,20 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &PackageRecord) -> Do
     const ADD: &str = "
         INSERT INTO packages (id, tenant, vnfd_id, info) VALUES ($1, $2, $3, $4)
         ON CONFLICT DO NOTHING";
-    let added = query(ADD)
+    let added = writing
+        .statement(ADD)
         .bind(&record.info.id)
         .bind(&record.tenant)
         .bind(&record.info.vnfd_id)
         .bind(serde_json::to_string(&record.info)?)
-        .execute(&mut *writing.connection)
+        .changed()
         .await?;
-    if added.rows_affected() == 1 {
+    if added {
         return Ok(());
     }
     let known: Option<String> = query_scalar("SELECT id FROM packages WHERE id = $1")
         .bind(&record.info.id)
-        .fetch_optional(&mut *writing.connection)
+        .fetch_optional(writing.now()?)
         .await?;
     Err(match known {
         Some(id) => StoreError::Exists { what: WHAT, id },
@@ -37,20 +38,19 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &PackageRecord) -> Do
 
 /// One as it is now, unless its VNFD is another one's.
 pub(super) async fn put(writing: &mut Writing<'_>, record: &PackageRecord) -> Done<()> {
-    let written =
-        query("UPDATE packages SET vnfd_id = $3, info = $4 WHERE tenant = $1 AND id = $2")
-            .bind(&record.tenant)
-            .bind(&record.info.id)
-            .bind(&record.info.vnfd_id)
-            .bind(serde_json::to_string(&record.info)?)
-            .execute(&mut *writing.connection)
-            .await
-            .map_err(Fault::from);
+    let written = writing
+        .statement("UPDATE packages SET vnfd_id = $3, info = $4 WHERE tenant = $1 AND id = $2")
+        .bind(&record.tenant)
+        .bind(&record.info.id)
+        .bind(&record.info.vnfd_id)
+        .bind(serde_json::to_string(&record.info)?)
+        .changed()
+        .await;
     match written {
         Err(fault) if fault.is_duplicate() => Err(same_vnfd(record).into()),
         Err(fault) => Err(fault),
-        Ok(written) if written.rows_affected() == 1 => Ok(()),
-        Ok(_) => Err(absent(WHAT, &record.info.id).into()),
+        Ok(true) => Ok(()),
+        Ok(false) => Err(absent(WHAT, &record.info.id).into()),
     }
 }
 
@@ -61,12 +61,10 @@ pub(super) async fn remove(writing: &mut Writing<'_>, tenant: &str, id: &str) ->
             AND NOT EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = $2)";
     const USERS: &str = "
         SELECT id, tenant, name FROM instances WHERE tenant = $1 AND vnf_pkg_id = $2 ORDER BY id";
-    let removed = query(REMOVE).bind(tenant).bind(id).execute(&mut *writing.connection).await?;
-    if removed.rows_affected() == 1 {
+    if writing.statement(REMOVE).bind(tenant).bind(id).changed().await? {
         return Ok(());
     }
-    let users: Vec<User> =
-        query_as(USERS).bind(tenant).bind(id).fetch_all(&mut *writing.connection).await?;
+    let users: Vec<User> = query_as(USERS).bind(tenant).bind(id).fetch_all(writing.now()?).await?;
     let error = if users.is_empty() { absent(WHAT, id) } else { in_use(WHAT, id, tenant, users) };
     Err(error.into())
 }

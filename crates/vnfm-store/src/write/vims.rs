@@ -5,8 +5,8 @@
 //! instantiation on a cluster and the termination of the VNF that carries it, exactly one is accepted.
 
 use super::{Writing, absent, number};
-use crate::fault::{Done, Fault};
-use sqlx::{query, query_as, query_scalar};
+use crate::fault::Done;
+use sqlx::{query_as, query_scalar};
 use vnfm_core::ports::{StoreError, Use, VimRecord};
 
 const WHAT: &str = "VIM";
@@ -17,7 +17,9 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &VimRecord) -> Done<(
         INSERT INTO vims (tenant, id, version, name, registered_by, identity, vim, access_info)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
         ON CONFLICT DO NOTHING";
-    let added = query(ADD)
+    let keys = writing.keys;
+    let added = writing
+        .statement(ADD)
         .bind(&record.tenant)
         .bind(&record.vim.id)
         .bind(number(record.version))
@@ -25,10 +27,10 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &VimRecord) -> Done<(
         .bind(&record.vim.registered_by)
         .bind(&record.vim.identity)
         .bind(serde_json::to_string(&record.vim)?)
-        .bind(writing.keys.seal(&record.access_info)?)
-        .execute(&mut *writing.connection)
+        .bind(keys.seal(&record.access_info)?)
+        .changed()
         .await?;
-    if added.rows_affected() == 1 {
+    if added {
         return Ok(());
     }
     let same_id = is_known(writing, &record.tenant, &record.vim.id).await?;
@@ -42,7 +44,9 @@ pub(super) async fn put(writing: &mut Writing<'_>, record: &VimRecord) -> Done<(
         UPDATE vims SET version = version + 1, name = $4, registered_by = $5, identity = $6, vim = $7,
             access_info = $8
         WHERE tenant = $1 AND id = $2 AND version = $3";
-    let written = query(PUT)
+    let keys = writing.keys;
+    let written = writing
+        .statement(PUT)
         .bind(&record.tenant)
         .bind(&record.vim.id)
         .bind(number(record.version))
@@ -50,20 +54,19 @@ pub(super) async fn put(writing: &mut Writing<'_>, record: &VimRecord) -> Done<(
         .bind(&record.vim.registered_by)
         .bind(&record.vim.identity)
         .bind(serde_json::to_string(&record.vim)?)
-        .bind(writing.keys.seal(&record.access_info)?)
-        .execute(&mut *writing.connection)
-        .await
-        .map_err(Fault::from);
+        .bind(keys.seal(&record.access_info)?)
+        .changed()
+        .await;
     match written {
         Err(fault) if fault.is_duplicate() => {
             Err(StoreError::Exists { what: WHAT, id: record.vim.name.clone() }.into())
         }
         Err(fault) => Err(fault),
-        Ok(written) if written.rows_affected() == 1 => Ok(()),
-        Ok(_) if is_known(writing, &record.tenant, &record.vim.id).await? => {
+        Ok(true) => Ok(()),
+        Ok(false) if is_known(writing, &record.tenant, &record.vim.id).await? => {
             Err(StoreError::Changed { what: WHAT, id: record.vim.id.clone() }.into())
         }
-        Ok(_) => Err(absent(WHAT, &record.vim.id).into()),
+        Ok(false) => Err(absent(WHAT, &record.vim.id).into()),
     }
 }
 
@@ -82,77 +85,74 @@ pub(super) async fn remove(
         FROM uses u LEFT JOIN instances i ON i.id = u.instance_id
         WHERE u.tenant = $1 AND u.vim_id = $2
         ORDER BY u.instance_id";
-    let removed = query(REMOVE)
-        .bind(tenant)
-        .bind(id)
-        .bind(i64::from(force))
-        .execute(&mut *writing.connection)
-        .await?;
-    if removed.rows_affected() == 1 || !is_known(writing, tenant, id).await? {
+    let remove = writing.statement(REMOVE).bind(tenant).bind(id).bind(i64::from(force));
+    if remove.changed().await? || !is_known(writing, tenant, id).await? {
         return Ok(());
     }
-    let users: Vec<User> =
-        query_as(USERS).bind(tenant).bind(id).fetch_all(&mut *writing.connection).await?;
+    let users: Vec<User> = query_as(USERS).bind(tenant).bind(id).fetch_all(writing.now()?).await?;
     Err(in_use(WHAT, id, tenant, users).into())
 }
 
-/// That an instance lives on a VIM, unless the cluster behind it is being taken away.
+/// That an instance lives on a VIM, unless the cluster behind it is being taken away. Where nobody says which cluster
+/// that is, the registry does.
 pub(super) async fn add_use(writing: &mut Writing<'_>, lives_on: &Use) -> Done<()> {
     const ADD: &str = "
         INSERT INTO uses (instance_id, tenant, vim_id, identity)
-        SELECT $1, $2, $3, $4
-        WHERE NOT EXISTS (
-            SELECT 1 FROM retiring
-            WHERE (tenant = $2 AND vim_id = $3) OR (identity = $4 AND identity <> '')
-        )
+        SELECT $1, $2, $3, behind.identity
+        FROM (SELECT COALESCE($4, (SELECT identity FROM vims WHERE tenant = $2 AND id = $3), '') AS identity) AS behind
+        WHERE ($3 = '' OR EXISTS (SELECT 1 FROM vims WHERE tenant = $2 AND id = $3))
+            AND NOT EXISTS (
+                SELECT 1 FROM retiring AS r
+                WHERE (r.tenant = $2 AND r.vim_id = $3) OR (r.identity = behind.identity AND r.identity <> '')
+            )
         ON CONFLICT (instance_id, vim_id, identity) DO UPDATE SET tenant = excluded.tenant";
     const FORGET_UNKNOWN: &str = "
-        DELETE FROM uses WHERE instance_id = $1 AND vim_id = $2 AND identity = '' AND $3 <> ''";
+        DELETE FROM uses WHERE instance_id = $1 AND vim_id = $3 AND identity = ''
+            AND COALESCE($4, (SELECT identity FROM vims WHERE tenant = $2 AND id = $3), '') <> ''";
+    let vim_id = lives_on.vim_id.as_deref().unwrap_or_default();
+    let mut added = true;
+    for sql in [ADD, FORGET_UNKNOWN] {
+        let statement = writing
+            .statement(sql)
+            .bind(&lives_on.instance_id)
+            .bind(&lives_on.tenant)
+            .bind(vim_id)
+            .bind(&lives_on.identity);
+        if sql == ADD {
+            added = statement.changed().await?;
+        } else {
+            statement.run().await?;
+        }
+    }
+    if added { Ok(()) } else { Err(not_added(writing, lives_on, vim_id).await?.into()) }
+}
+
+/// Why an instance cannot live on a VIM: it is not there, or it is being taken away.
+async fn not_added(writing: &mut Writing<'_>, lives_on: &Use, vim_id: &str) -> Done<StoreError> {
     const RETIRING: &str = "
         SELECT op_id FROM retiring
         WHERE (tenant = $1 AND vim_id = $2) OR (identity = $3 AND identity <> '')
         ORDER BY op_id LIMIT 1";
-    let vim_id = lives_on.vim_id.as_deref().unwrap_or_default();
+    if !vim_id.is_empty() && !is_known(writing, &lives_on.tenant, vim_id).await? {
+        return Ok(absent(WHAT, vim_id));
+    }
     let identity = match &lives_on.identity {
         Some(identity) => identity.clone(),
         None => identity_of(writing, lives_on).await?,
     };
-    if !vim_id.is_empty() && !is_known(writing, &lives_on.tenant, vim_id).await? {
-        return Err(absent(WHAT, vim_id).into());
-    }
-    let added = query(ADD)
-        .bind(&lives_on.instance_id)
+    let op_id = query_scalar(RETIRING)
         .bind(&lives_on.tenant)
         .bind(vim_id)
         .bind(&identity)
-        .execute(&mut *writing.connection)
+        .fetch_one(writing.now()?)
         .await?;
-    if added.rows_affected() == 0 {
-        let op_id = query_scalar(RETIRING)
-            .bind(&lives_on.tenant)
-            .bind(vim_id)
-            .bind(&identity)
-            .fetch_one(&mut *writing.connection)
-            .await?;
-        let vim = if vim_id.is_empty() { identity } else { vim_id.to_owned() };
-        return Err(StoreError::Retiring { vim, op_id }.into());
-    }
-    query(FORGET_UNKNOWN)
-        .bind(&lives_on.instance_id)
-        .bind(vim_id)
-        .bind(&identity)
-        .execute(&mut *writing.connection)
-        .await?;
-    Ok(())
+    let vim = if vim_id.is_empty() { identity } else { vim_id.to_owned() };
+    Ok(StoreError::Retiring { vim, op_id })
 }
 
 /// That an instance lives on no VIM any more.
 pub(super) async fn remove_uses(writing: &mut Writing<'_>, instance_id: &str) -> Done<()> {
-    query("DELETE FROM uses WHERE instance_id = $1")
-        .bind(instance_id)
-        .execute(&mut *writing.connection)
-        .await?;
-    Ok(())
+    writing.statement("DELETE FROM uses WHERE instance_id = $1").bind(instance_id).run().await
 }
 
 /// That an operation takes away the VIMs that an instance registered, unless another instance, of whichever tenant,
@@ -171,13 +171,7 @@ pub(super) async fn retire(
     if !users.is_empty() {
         return Err(in_use("VNF instance", instance_id, tenant, users).into());
     }
-    query(RETIRE)
-        .bind(tenant)
-        .bind(instance_id)
-        .bind(op_id)
-        .execute(&mut *writing.connection)
-        .await?;
-    Ok(())
+    writing.statement(RETIRE).bind(tenant).bind(instance_id).bind(op_id).run().await
 }
 
 /// The other instances, of whichever tenant, that live on a VIM which an instance registered, or on the cluster behind.
@@ -196,17 +190,12 @@ pub(super) async fn users_of_instance(
         LEFT JOIN instances i ON i.id = u.instance_id
         WHERE v.tenant = $1 AND v.registered_by = $2 AND u.instance_id <> $2
         ORDER BY u.instance_id";
-    let users = query_as(USERS).bind(tenant).bind(instance_id);
-    Ok(users.fetch_all(&mut *writing.connection).await?)
+    writing.statement(USERS).bind(tenant).bind(instance_id).rows().await
 }
 
 /// That it no longer does.
 pub(super) async fn unretire(writing: &mut Writing<'_>, op_id: &str) -> Done<()> {
-    query("DELETE FROM retiring WHERE op_id = $1")
-        .bind(op_id)
-        .execute(&mut *writing.connection)
-        .await?;
-    Ok(())
+    writing.statement("DELETE FROM retiring WHERE op_id = $1").bind(op_id).run().await
 }
 
 /// Id, tenant and name of an instance that uses something.
@@ -230,7 +219,7 @@ async fn identity_of(writing: &mut Writing<'_>, lives_on: &Use) -> Done<String> 
         query_scalar("SELECT identity FROM vims WHERE tenant = $1 AND id = $2")
             .bind(&lives_on.tenant)
             .bind(&lives_on.vim_id)
-            .fetch_optional(&mut *writing.connection)
+            .fetch_optional(writing.now()?)
             .await?;
     Ok(known.flatten().unwrap_or_default())
 }
@@ -239,7 +228,7 @@ async fn is_known(writing: &mut Writing<'_>, tenant: &str, id: &str) -> Done<boo
     let known: Option<i64> = query_scalar("SELECT 1 FROM vims WHERE tenant = $1 AND id = $2")
         .bind(tenant)
         .bind(id)
-        .fetch_optional(&mut *writing.connection)
+        .fetch_optional(writing.now()?)
         .await?;
     Ok(known.is_some())
 }
