@@ -22,7 +22,7 @@ pub enum Waited<T> {
     NotYet(String),
 }
 
-/// Looks with `look` until it says [`Waited::Done`], with pauses that double from a 64th of `usual` to `usual`,
+/// Looks with `look` until it says [`Waited::Done`], with pauses that double from a 128th of `usual` to `usual`,
 /// then grow to eight times that, each about a tenth of the time waited so far: what is quick is noticed at once, and
 /// what takes long is asked for rarely and noticed soon all the same.
 /// `seen` hears every reason for waiting. `None` where `deadline` passed first; the last reason is then
@@ -42,7 +42,7 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<Waited<T>, PortError>>,
 {
-    let mut pause = usual / 64;
+    let mut pause = usual / 128;
     loop {
         match look().await? {
             Waited::Done(value) => return Ok(Some(value)),
