@@ -7,8 +7,9 @@ use std::process::Command;
 use serde_json::Value;
 use vnfm_tests::deaths::Deaths;
 use vnfm_tests::planted::Planted;
+use vnfm_tests::programs::until;
 use vnfm_tests::search::{ask_for_everything, is_found_in_the_open, written};
-use vnfm_tests::stage::{Stage, VNF_A, VNF_B};
+use vnfm_tests::stage::{LONG, Stage, VNF_A, VNF_B};
 use vnfm_tests::watch::{Seen, Watch};
 
 use crate::hosts::Host;
@@ -104,12 +105,12 @@ fn what_the_cluster_made_is_dead_or_known(real: &Real, watch: &Watch, planted: &
         let said = lets_join(&worker, token).unwrap_err();
         assert!(said.contains("JWS signature") || said.contains("Unauthorized"), "{said}");
     }
-    // The same question with a token that is good.
+    // The same question with a token that is good; the cluster learns a little later what became of it.
     let fresh = master.inside("kubeadm token create --ttl 15m");
-    assert_eq!(lets_join(&worker, fresh.trim()), Ok(()));
+    until("the new token is known", LONG, || lets_join(&worker, fresh.trim()).ok());
     let id = fresh.split('.').next().unwrap();
     master.inside(&format!("kubeadm token delete {id}"));
-    lets_join(&worker, fresh.trim()).unwrap_err();
+    until("the new token is dead", LONG, || lets_join(&worker, fresh.trim()).err());
 }
 
 /// A file that somebody leaves on a host.

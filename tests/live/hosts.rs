@@ -1,11 +1,11 @@
-//! What hosts do to an installation: the power goes in the middle of a join, the network is cut, sshd is killed, the disk
-//! is full. Each time the operation goes on by itself, or stops with a reason and goes on when it is told to.
+//! What hosts do to an installation: the network is cut while sshd is killed beside it, the disk is full, the power goes
+//! in the middle of a join. Each time the operation goes on by itself, or stops with a reason and goes on when it is told to.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use vnfm_tests::programs::until;
@@ -14,8 +14,10 @@ use vnfm_tests::stage::{LONG, Stage, VNF_A};
 
 use crate::story::Real;
 
-/// The host that suffers.
+/// The host that suffers, and another beside it.
 const HOST: &str = "workernode-1";
+const OTHER: &str = "workernode-0";
+const JOIN: &str = "^kubeadm join";
 
 /// The machine behind a server that was not there before the story, from outside.
 pub(crate) struct Host<'a> {
@@ -79,14 +81,37 @@ impl<'a> Host<'a> {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Waits until a program of this command line runs in it.
-    pub(crate) fn until_runs(&self, pattern: &str) {
-        until(&format!("`{pattern}` on `{}`", self.name), LONG, || {
-            let pid = self.pid()?;
+    /// Whether a program of this command line runs in it.
+    fn runs(&self, pattern: &str) -> bool {
+        self.pid().is_some_and(|pid| {
             let mut command = Command::new("nsenter");
             let look = command.args(["-t", &pid, "-m", "-p", "pgrep", "-f", pattern]).output();
-            look.unwrap().status.success().then_some(())
-        });
+            look.unwrap().status.success()
+        })
+    }
+
+    /// Waits until a program of this command line runs in it.
+    fn until_runs(&self, pattern: &str) {
+        let what = format!("`{pattern}` on `{}`", self.name);
+        until(&what, LONG, || self.runs(pattern).then_some(()));
+    }
+
+    /// Its address goes, and comes again from inside, where the cut does not reach.
+    fn cut_off(&self, seconds: u32) {
+        self.inside(&format!(
+            "ip link set eth0 down; \
+             (sleep {seconds}; ip link set eth0 up; ip route replace default via 10.77.0.254) >/dev/null 2>&1 &"
+        ));
+    }
+
+    fn has_network(&self) -> bool {
+        self.inside("cat /sys/class/net/eth0/operstate").starts_with("up")
+    }
+
+    /// Kills the sessions of SSH; who listens goes on. How many there were.
+    fn kill_sessions(&self) -> usize {
+        let kill = "for p in $(pgrep -f '^sshd: ubuntu'); do kill -9 $p && echo $p; done; true";
+        self.inside(kill).lines().count()
     }
 }
 
@@ -143,52 +168,30 @@ impl Suffering {
 }
 
 #[test]
-fn the_power_goes_in_the_middle_of_a_join() {
+fn the_network_of_one_is_cut_for_half_a_minute_and_sshd_is_killed_on_another() {
     let Some(story) = begun() else { return };
-    story.host().until_runs("^kubeadm join");
-    story.host().order("power-off");
-    story.host().order("power-on");
-    story.stops(&[HOST, "join", "restarted"]);
-    story.retry();
-    story.ends_well();
-}
-
-#[test]
-fn the_network_is_cut_for_half_a_minute() {
-    let Some(story) = begun() else { return };
-    story.host().until_runs("^kubeadm join");
-    // Its address goes, and comes again from inside, where the cut does not reach.
-    let cut = "ip link set eth0 down; (sleep 30; ip link set eth0 up; ip route replace default via 10.77.0.254) \
-               >/dev/null 2>&1 &";
-    let began = std::time::Instant::now();
-    story.host().inside(cut);
-    until("the network is back", Duration::from_mins(1), || {
-        story.host().inside("cat /sys/class/net/eth0/operstate").starts_with("up").then_some(())
+    let (host, other) = (story.host(), Host::new(&story.real, OTHER));
+    let (mut cut, mut killed) = (None, None);
+    until("both joins were disturbed", LONG, || {
+        if cut.is_none() && host.runs(JOIN) {
+            host.cut_off(30);
+            cut = Some(Instant::now());
+        }
+        let joins = other.runs(JOIN);
+        if joins {
+            killed = Some(killed.unwrap_or(0) + other.kill_sessions());
+        }
+        (cut.is_some() && killed.is_some() && !joins).then_some(())
     });
-    assert!(began.elapsed() >= Duration::from_secs(29));
+    until("the network is back", Duration::from_mins(1), || host.has_network().then_some(()));
+    assert!(cut.unwrap().elapsed() >= Duration::from_secs(29));
+    println!("{killed:?} sessions were killed");
+    assert!(killed.unwrap() > 1);
     story.ends_well();
 }
 
 #[test]
-fn sshd_is_killed_in_the_middle_of_commands() {
-    let Some(story) = begun() else { return };
-    story.host().until_runs("^kubeadm join");
-    let mut killed = 0;
-    until("the join ends", LONG, || {
-        // The sessions; who listens goes on.
-        let kill = "for p in $(pgrep -f '^sshd: ubuntu'); do kill -9 $p && echo $p; done; \
-                    pgrep -f '^kubeadm join' >/dev/null || echo over";
-        let said = story.host().inside(kill);
-        killed += said.lines().filter(|line| *line != "over").count();
-        said.contains("over").then_some(())
-    });
-    println!("{killed} sessions were killed");
-    assert!(killed > 1, "{killed} sessions were killed");
-    story.ends_well();
-}
-
-#[test]
-fn the_disk_is_full() {
+fn the_disk_is_full_and_then_the_power_goes_in_the_middle_of_a_join() {
     let Some(story) = begun() else { return };
     let full = "mkdir -p /var/lib/kubelet && mount -t tmpfs -o size=64k tmpfs /var/lib/kubelet && \
                 ! head -c 1M /dev/zero >/var/lib/kubelet/full 2>/dev/null";
@@ -197,6 +200,11 @@ fn the_disk_is_full() {
     story.host().inside(full);
     story.stops(&[HOST, "join", "no space left on device"]);
     story.host().inside("umount /var/lib/kubelet");
+    story.retry();
+    story.host().until_runs(JOIN);
+    story.host().order("power-off");
+    story.host().order("power-on");
+    story.stops(&[HOST, "join", "restarted"]);
     story.retry();
     story.ends_well();
 }

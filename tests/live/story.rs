@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use serde_json::Value;
 use vnfm_tests::cloud::Cloud;
 use vnfm_tests::live::neighbour;
 use vnfm_tests::programs::until;
@@ -96,21 +95,16 @@ pub(crate) fn stage_of(clouds: &Path, log: &str) -> Stage {
     Stage::new(tempfile::tempdir().unwrap(), clouds, 22, log)
 }
 
-/// Begins to instantiate VNF-A, kills the server once `look` says so, starts it again, and plays to the end.
-fn killed_when(look: impl Fn(&Real, &str, &Value) -> bool) {
+#[test]
+fn killed_while_the_stack_is_in_progress_and_during_a_join_it_goes_on() {
     let Some(real) = Real::find() else { return };
     let mut stage = real.stage();
     let watch = Watch::begin(&real.hosts, &[]);
     let (id, request) = stage.create_a("vnf-a-k8s-cluster");
     let op = stage.instantiate(VNF_A, &request);
-    let path = format!("/vnfm/v1/op_occs/{op}/progress");
-    until("the moment of the crash", LONG, || {
-        let now = stage.server.get(&path);
-        assert!(now["error"].is_null(), "{now:#}");
-        look(&real, &id, &now).then_some(())
-    });
-    stage.server.kill();
-    stage.server.begin();
+    let in_progress = || real.cloud().stack_states(&id).contains(&"CREATE_IN_PROGRESS".to_owned());
+    killed_when(&mut stage, &op, in_progress);
+    killed_when(&mut stage, &op, || !kubeadms("join").is_empty());
     stage.ends_as(&op, "COMPLETED");
     each_joined_once(&watch.end());
     let stacks = real.cloud().stack_states(&id);
@@ -123,16 +117,16 @@ fn killed_when(look: impl Fn(&Real, &str, &Value) -> bool) {
     real.is_as_before();
 }
 
-#[test]
-fn killed_while_the_stack_is_in_progress_it_goes_on() {
-    killed_when(|real, id, _| {
-        real.cloud().stack_states(id).contains(&"CREATE_IN_PROGRESS".to_owned())
+/// Kills the server once `is_due`, and starts it again.
+fn killed_when(stage: &mut Stage, op: &str, is_due: impl Fn() -> bool) {
+    let path = format!("/vnfm/v1/op_occs/{op}/progress");
+    until("the moment of the crash", LONG, || {
+        let now = stage.server.get(&path);
+        assert!(now["error"].is_null(), "{now:#}");
+        is_due().then_some(())
     });
-}
-
-#[test]
-fn killed_during_a_join_it_goes_on() {
-    killed_when(|_, _, _| !kubeadms("join").is_empty());
+    stage.server.kill();
+    stage.server.begin();
 }
 
 /// One `kubeadm` on each host, and never two at once.

@@ -8,6 +8,7 @@ use crate::errors::{
 use crate::folder::{self, Checked};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,10 +17,15 @@ use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use vnfm_core::ports::{Declaration, PortError};
 use vnfm_plugin_abi::{
     ABI_MAJOR, Buf, FLAG_PANICS_CONTAINED, MAGIC as OUR_MAGIC, Plugin, READY_OK,
 };
+
+/// How often a copy is sealed while the kernel calls it busy, and the pause between.
+const SEALINGS: u32 = 50;
+const SEAL_AGAIN: Duration = Duration::from_millis(20);
 
 /// What a library says of itself; nothing of it was started.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -220,12 +226,24 @@ pub(crate) fn sealed_copy(checked: &Checked, doing: &str) -> Result<OwnedFd, Por
             .or_else(|_| memfd_create("vnfm-plugin", flags))?;
         let mut file = File::from(copy);
         file.write_all(&checked.bytes)?;
-        let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        fcntl_add_seals(&file, seals)?;
+        seal(&file, || std::thread::park_timeout(SEAL_AGAIN))?;
         Ok(file.into())
     };
     made()
         .map_err(|error| PortError::new(&UNLOADABLE, doing, format!("no copy in memory: {error}")))
+}
+
+/// Seals a file in memory. The kernel says `EBUSY` while somebody else holds a page of it, which the kernel itself does
+/// for a moment when memory is moved about: that is waited for.
+fn seal(file: &File, mut pause: impl FnMut()) -> std::io::Result<()> {
+    let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    for _ in 1..SEALINGS {
+        match fcntl_add_seals(file, seals) {
+            Err(Errno::BUSY) => pause(),
+            other => return Ok(other?),
+        }
+    }
+    Ok(fcntl_add_seals(file, seals)?)
 }
 
 fn table_of(
@@ -300,4 +318,51 @@ pub(crate) fn declaration(plugin: &'static Plugin) -> Result<Declaration, PortEr
         return Err(fail("it has no name or no version".into()));
     }
     Ok(Declaration { name: name.into_owned(), version: version.into_owned(), ..declared })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Errno, File, MemfdFlags, SEALINGS, memfd_create, seal};
+    use std::io::Write as _;
+
+    /// A file in memory with somebody who may write into its page.
+    fn busy() -> (File, *mut core::ffi::c_void) {
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let mut file = File::from(memfd_create("busy", flags).unwrap());
+        file.write_all(&[7; 4096]).unwrap();
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a mapping of its own, which nobody reads or writes.
+        let page = unsafe { mmap(std::ptr::null_mut(), 4096, both, MapFlags::SHARED, &file, 0) };
+        (file, page.unwrap())
+    }
+
+    #[test]
+    fn a_copy_that_is_busy_for_a_moment_is_sealed_all_the_same() {
+        let (mut file, page) = busy();
+        let mut pauses = 0;
+        let release = || {
+            pauses += 1;
+            if pauses == 2 {
+                // SAFETY: nobody uses it.
+                unsafe { rustix::mm::munmap(page, 4096) }.unwrap();
+            }
+        };
+        seal(&file, release).unwrap();
+        assert_eq!(pauses, 2);
+        file.write_all(b"more").unwrap_err();
+    }
+
+    #[test]
+    fn a_copy_that_stays_busy_is_given_up() {
+        let (file, page) = busy();
+        let mut pauses = 0;
+        let error = seal(&file, || pauses += 1).unwrap_err();
+        assert_eq!(
+            (error.raw_os_error(), pauses),
+            (Some(Errno::BUSY.raw_os_error()), SEALINGS - 1)
+        );
+        // SAFETY: nobody uses it.
+        unsafe { rustix::mm::munmap(page, 4096) }.unwrap();
+    }
 }

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use vnfm_tests::programs::until;
 use vnfm_tests::simulated::Simulated;
 use vnfm_tests::sources::copy;
-use vnfm_tests::stage::{Stage, VNF_B};
+use vnfm_tests::stage::{LONG, Stage, VNF_B};
 
 use super::stage_in;
 
@@ -25,7 +26,11 @@ struct Scene {
 }
 
 fn scene(change: impl FnOnce(&Path)) -> Scene {
-    let (sim, stage) = stage_in(&["--cluster"], IMPATIENT);
+    scene_under(IMPATIENT, change)
+}
+
+fn scene_under(limits: &str, change: impl FnOnce(&Path)) -> Scene {
+    let (sim, stage) = stage_in(&["--cluster"], limits);
     let file = sim.endpoint("kubeconfig");
     let vim = stage.server.ctl(&["vim", "register", "--name", VIM, "--config-file", file]);
     let folder = tempfile::tempdir().unwrap();
@@ -110,6 +115,23 @@ fn an_image_that_cannot_be_pulled() {
     scene.stops(&op, ("kubernetes.not-ready", WEB, &says));
     scene.sim.act("mend-images", &json!({"cluster": CLUSTER}));
     scene.is_retried(&op);
+    scene.ends();
+}
+
+#[test]
+fn an_overloaded_api_server_is_waited_for_and_nobody_has_to_retry() {
+    // Nothing is ready before the watch was begun anew: it is what shows that something is.
+    let scene = scene_under("", image("localhost/no-such:1"));
+    let arm = |call: &str, times: u64, status: u64| {
+        scene.sim.arm(&json!({"call": call, "subject": "deployments", "times": times, "fault": {"status": status}}));
+    };
+    arm("kubernetes.apply", 3, 429);
+    arm("kubernetes.watch", 1, 410);
+    let op = scene.begun();
+    // Four calls to apply, and a second watch.
+    until("a watch after all refusals", LONG, || (scene.sim.seen() >= 6).then_some(()));
+    scene.sim.act("mend-images", &json!({"cluster": CLUSTER}));
+    scene.stage.ends_as(&op, "COMPLETED");
     scene.ends();
 }
 

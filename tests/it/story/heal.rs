@@ -95,15 +95,3 @@ fn what_the_cluster_refuses_is_said_and_works_on_retry() {
         ends(&sim, &stage);
     }
 }
-
-#[test]
-fn an_overloaded_api_server_is_waited_for_and_nobody_has_to_retry() {
-    let (sim, stage, request) = containers();
-    sim.arm(&json!({"call": "kubernetes.apply", "subject": "deployments", "times": 3, "fault": {"status": 429}}));
-    sim.arm(
-        &json!({"call": "kubernetes.watch", "subject": "deployments", "fault": {"status": 410}}),
-    );
-    stage.ends_as(&stage.instantiate(VNF_B, &request), "COMPLETED");
-    assert!(sim.seen() >= 5);
-    ends(&sim, &stage);
-}
