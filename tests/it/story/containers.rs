@@ -15,7 +15,7 @@ use super::stage_in;
 const VIM: &str = "containers";
 const CLUSTER: &str = "standalone";
 /// A server that gives an operation's step up soon.
-const IMPATIENT: &str = "limits: {lease_seconds: 2, step_seconds: 3}";
+const IMPATIENT: &str = "limits: {lease_seconds: 2, step_seconds: 10}";
 
 /// A cluster that is no VNF's, a VNF-B whose package is as `change` makes it, and the request that puts it there.
 struct Scene {

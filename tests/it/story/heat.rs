@@ -178,7 +178,7 @@ fn a_stack_that_is_in_progress_past_the_deadline() {
     let mut scene = scene(&[]);
     let file = scene.stage.server.folder().join("server.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace("lease_seconds: 2", "lease_seconds: 2, step_seconds: 4"))
+    std::fs::write(&file, text.replace("lease_seconds: 2", "lease_seconds: 2, step_seconds: 10"))
         .unwrap();
     scene.stage.server.kill();
     scene.stage.server.begin();
