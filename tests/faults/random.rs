@@ -385,7 +385,10 @@ impl<'a> Crowd<'a> {
                 let instance = engine.store().instance(TENANT, &target.instance).await?;
                 let ops = check::operations(&engine, &target.instance).await?;
                 check::one_at_a_time(&instance, &ops)?;
-                let last = ops.iter().max_by_key(|record| record.op.start_time);
+                // A modification leaves what is there as it is, whatever that is.
+                let made =
+                    ops.iter().filter(|one| one.op.operation != LcmOperationType::ModifyInfo);
+                let last = made.max_by_key(|record| record.op.start_time);
                 let extent = match last {
                     Some(last) if last.op.operation_state == Failed => Extent::Part,
                     _ if *moved => Extent::Moved,

@@ -271,6 +271,24 @@ async fn a_failed_creation_is_seen_as_it_is_and_healed_to_its_end() {
     is_clean(&world);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_network_that_failed_comes_anew_with_everything_on_it_and_leaves_nothing() {
+    let world = world(Duration::ZERO).await;
+    let place = place(&world);
+    let (what, made) = cluster(&place).await;
+    let fault = Fault::ErrorAfterEffect { error_after_effect: 500 };
+    world.faults().arm(Rule::new("heat.resource_create", fault).on("internalVL"));
+    let meant = [nth(&made, "workerNode", 0).id.clone()];
+    let error = place.heal(&what, &made, &meant).await.unwrap_err();
+    assert_eq!(error.resource(), Some("internalVL"), "{error}");
+    let networks = || world.books().stock().into_iter().filter(|one| one.kind == "network").count();
+    let before = networks();
+    let healed = place.heal(&what, &made, &meant).await.unwrap();
+    assert_eq!((servers(&world), networks()), (3, before));
+    place.release(&what, healed.handle).await.unwrap();
+    is_clean(&world);
+}
+
 /// Services that fail for a while, a connection that is cut after the update took effect, a token that ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_passes_by_itself_is_waited_out() {

@@ -180,6 +180,9 @@ impl Cloud {
                 let made = join_all(level.iter().map(|name| self.realize(run, &id, name))).await;
                 made.into_iter().collect::<Result<(), Failure>>()?;
             }
+            for name in plan.iter().rev().flatten() {
+                self.forget_replaced(run, (&id, name)).await?;
+            }
             let keep: BTreeSet<String> = plan.into_iter().flatten().collect();
             self.prune(run, &id, &keep).await
         })
@@ -249,7 +252,7 @@ impl Cloud {
         }
     }
 
-    /// Makes a resource, and unmakes what it was before only once its successor is there, as Heat does.
+    /// Makes a resource. What it was before goes once all successors are there, what needs others first, as in Heat.
     async fn replace(
         self: &Arc<Self>,
         run: &Run,
@@ -269,24 +272,28 @@ impl Cloud {
                 }
             }
         }
-        self.make(run, (id, name), wanted).await?;
-        self.forget_replaced(&wanted.kind, (id, name)).await.map_err(|why| Failure::of(name, why))
+        self.make(run, (id, name), wanted).await
     }
 
-    async fn forget_replaced(
-        &self,
-        kind: &str,
-        (id, name): (&str, &str),
-    ) -> Result<(), (String, String)> {
-        let replaced = {
+    /// Unmakes what a resource was before it was replaced; what could not be unmade is known for the next time.
+    async fn forget_replaced(&self, run: &Run, (id, name): (&str, &str)) -> Result<(), Failure> {
+        loop {
+            let next = {
+                let state = self.state();
+                let resource = state.stacks.get(id).and_then(|stack| stack.resources.get(name));
+                resource.and_then(|it| Some((it.kind.clone(), it.replaced.first()?.clone())))
+            };
+            let Some((kind, old)) = next else { return Ok(()) };
+            if self.is_superseded(run) {
+                return Err(superseded(name));
+            }
+            self.unmake(&kind, &old).await.map_err(|why| Failure::of(name, why))?;
             let mut state = self.state();
-            let resource = state.stacks.get_mut(id).and_then(|s| s.resources.get_mut(name));
-            resource.map(|resource| std::mem::take(&mut resource.replaced)).unwrap_or_default()
-        };
-        for old in replaced {
-            self.unmake(kind, &old).await?;
+            let resource = state.stacks.get_mut(id).and_then(|stack| stack.resources.get_mut(name));
+            if let Some(resource) = resource {
+                resource.replaced.retain(|one| *one != old);
+            }
         }
-        Ok(())
     }
 
     async fn make(
@@ -465,9 +472,8 @@ impl Cloud {
             self.state().stacks.remove(&resource.physical);
             return Ok(());
         }
-        let failed = |why| Failure::of(name, why);
-        self.forget_replaced(&resource.kind, (id, name)).await.map_err(failed)?;
-        self.unmake(&resource.kind, &resource.physical).await.map_err(failed)
+        self.forget_replaced(run, (id, name)).await?;
+        self.unmake(&resource.kind, &resource.physical).await.map_err(|why| Failure::of(name, why))
     }
 
     async fn unmake(&self, kind: &str, physical: &str) -> Result<(), (String, String)> {
