@@ -232,19 +232,9 @@ impl Cloud {
             self.replace(run, (id, name), &wanted, old).await?;
         } else if changed == Changed::InPlace {
             let mut state = self.state();
-            resources::change(
-                &mut state,
-                &wanted.kind,
-                old.as_deref().unwrap_or_default(),
-                &wanted.properties,
-            );
-            keep(
-                &mut state,
-                (id, name),
-                &wanted,
-                old.as_deref().unwrap_or_default(),
-                "UPDATE_IN_PROGRESS",
-            );
+            let old = old.as_deref().unwrap_or_default();
+            resources::change(&mut state, &wanted.kind, old, &wanted.properties);
+            keep(&mut state, (id, name), &wanted, old, "UPDATE_IN_PROGRESS");
         }
         match fault {
             Some(Fault::ErrorAfterEffect { .. }) => Err(Failure::of(name, no_valid_host())),
