@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use crate::lcm::without_access_info;
-use crate::ports::{InstanceRecord, SecretJson, StoreError};
+use crate::ports::{InstanceRecord, StoreError};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,16 +165,13 @@ impl Connections {
     /// Into the instance's record: what is shown, and what is sealed.
     pub(crate) fn put_into(self, record: &mut InstanceRecord) {
         record.vnf.vim_connection_info = without_access_info(&self.shown);
-        if let (Some(request), true) = (self.request, self.instantiated) {
-            let sealed = record.request.0.as_object_mut();
+        // Where there is a request, it was read from this object.
+        if let (Some(request), true) = (self.request, self.instantiated)
+            && let Some(sealed) = record.request.0.as_object_mut()
+        {
             let connections =
                 serde_json::to_value(&request.vim_connection_info).unwrap_or_default();
-            match sealed {
-                Some(sealed) => drop(sealed.insert("vimConnectionInfo".to_owned(), connections)),
-                None => {
-                    record.request = SecretJson(serde_json::to_value(&request).unwrap_or_default());
-                }
-            }
+            sealed.insert("vimConnectionInfo".to_owned(), connections);
         }
     }
 }

@@ -97,11 +97,10 @@ impl Reader<'_> {
         self.next();
         let (comparison, several) = self.operator()?;
         let names = self.names()?;
-        let mut values = Vec::new();
+        let (mut values, most) = (Vec::new(), if several { VALUES } else { 1 });
         while self.peek() == Some(',') {
             self.next();
-            if values.len() == if several { VALUES } else { 1 } {
-                let most = if several { VALUES } else { 1 };
+            if values.len() == most {
                 return Err(self.here(format!("this operator takes no more than {most} value(s)")));
             }
             values.push(self.value()?);
