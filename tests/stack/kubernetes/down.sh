@@ -5,7 +5,7 @@ set -uo pipefail
 S=$(cd "${1:?STATE_DIR}" 2>/dev/null && pwd) || exit 0
 for n in kwok scheduler kcm apiserver etcd; do
   f=$S/run/$n.pid; [ -s "$f" ] || continue; p=$(cat "$f")
-  if [ -r "/proc/$p/cmdline" ] && tr '\0' ' ' <"/proc/$p/cmdline" | grep -q -- "$S"; then
+  if grep -qaF -- "$S" "/proc/$p/cmdline" 2>/dev/null; then
     kill -TERM "$p" 2>/dev/null
     for _ in $(seq 50); do kill -0 "$p" 2>/dev/null || break; sleep 0.1; done
     kill -0 "$p" 2>/dev/null && kill -KILL "$p" 2>/dev/null

@@ -5,7 +5,7 @@
 set -euo pipefail
 BIN=$(cd "${1:?BIN_DIR}" && pwd); S=$(cd "${2:?STATE_DIR}" && pwd); N=${3:-2}; C=$S/admin.kubeconfig
 [ -x "$BIN/kwok" ] && [ -s "$BIN/kwok.yaml" ] || { echo "no $BIN/kwok with its kwok.yaml" >&2; exit 2; }
-alive() { [ -s "$S/run/kwok.pid" ] && tr '\0' ' ' <"/proc/$(cat "$S/run/kwok.pid")/cmdline" 2>/dev/null | grep -q -- "$S"; }
+alive() { [ -s "$S/run/kwok.pid" ] && grep -qaF -- "$S" "/proc/$(cat "$S/run/kwok.pid")/cmdline" 2>/dev/null; }
 if ! alive; then
   setsid nohup "$BIN/kwok" --kubeconfig="$C" --config="$BIN/kwok.yaml" --manage-all-nodes=false \
     --manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake --node-lease-duration-seconds=40 \
