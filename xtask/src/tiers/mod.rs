@@ -5,12 +5,14 @@
 //! real        test programs called `live`: real OpenStack, real hosts, real
 //!             Kubernetes; what they need is installed and started first, and stopped again if it did not run
 //! ```
+//! They run side by side: the real tests wait more than they work.
 //! A test that cannot run prints a line `skipped: why`; it is counted as skipped. A tier that cannot
 //! run says why. With `VNFM_REQUIRE_LIVE=1` either is a failure.
 
 mod junit;
 mod plain;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -18,7 +20,8 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use crate::{places, process, stack, terminal};
+use crate::stack::{self, Part};
+use crate::{interrupt, places, process, terminal};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -52,6 +55,11 @@ impl Tier {
         }
     }
 
+    /// Whose test program this is, as the report names it.
+    fn of(program: &str) -> Self {
+        if program.ends_with("::live") { Self::Real } else { Self::Simulated }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Simulated => "simulated",
@@ -79,6 +87,7 @@ pub(crate) struct Count {
 struct Report {
     tier: Tier,
     ran: bool,
+    /// Of the run that it was part of; tiers run side by side.
     seconds: f64,
     #[serde(flatten)]
     count: Count,
@@ -95,10 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if !process::foreground(&mut build)? {
         bail!("the workspace does not build; cargo's words are above");
     }
-    let mut reports = Vec::new();
-    for tier in tiers {
-        reports.push(run_tier(tier, arguments.keep)?);
-    }
+    let reports = run_all(&tiers, arguments.keep)?;
     for report in &reports {
         println!("{report}");
     }
@@ -137,72 +143,85 @@ fn must_run() -> bool {
     std::env::var("VNFM_REQUIRE_LIVE").is_ok_and(|value| value == "1")
 }
 
-fn run_tier(tier: Tier, keep: bool) -> Result<Report> {
+/// Runs these tiers' tests side by side, with the neighbours that they need.
+fn run_all(tiers: &[Tier], keep: bool) -> Result<Vec<Report>> {
+    let names: Vec<_> = tiers.iter().map(|tier| tier.name()).collect();
     let began = Instant::now();
-    terminal::note(&format!("── tier {} ──", tier.name()));
     let parts = stack::ALL.into();
-    let mut to_stop = None;
-    if tier == Tier::Real {
-        let obstacles = stack::obstacles(&parts);
-        if !obstacles.is_empty() {
-            let count = Count { skipped: live_tests()?, why: obstacles, ..Count::default() };
-            return Ok(Report { tier, ran: false, seconds: began.elapsed().as_secs_f64(), count });
-        }
-        let ran_before =
-            stack::look(&parts).into_iter().filter(|part| part.is_up).map(|part| part.part);
-        let ran_before: std::collections::BTreeSet<_> = ran_before.collect();
-        stack::up(&parts)?;
-        to_stop = Some(&parts - &ran_before).filter(|parts| !keep && !parts.is_empty());
+    let needs_neighbours = tiers.contains(&Tier::Real);
+    let obstacles = if needs_neighbours { stack::obstacles(&parts) } else { Vec::new() };
+    if !obstacles.is_empty() {
+        let others: Vec<_> = tiers.iter().copied().filter(|tier| *tier != Tier::Real).collect();
+        let mut reports = if others.is_empty() { Vec::new() } else { run_all(&others, keep)? };
+        let count = Count { skipped: live_tests()?, why: obstacles, ..Count::default() };
+        reports.push(Report { tier: Tier::Real, ran: false, seconds: 0.0, count });
+        return Ok(reports);
     }
-    let count = run_tests(tier);
-    if let Some(parts) = to_stop {
-        stack::down(&parts)?;
-    }
-    Ok(Report { tier, ran: true, seconds: began.elapsed().as_secs_f64(), count: count? })
+    terminal::note(&format!("── tier {} ──", names.join(" and ")));
+    let counts =
+        if needs_neighbours { beside_neighbours(tiers, &parts, keep) } else { run_tests(tiers) };
+    let seconds = began.elapsed().as_secs_f64();
+    let report = |(tier, count): (&Tier, _)| Report { tier: *tier, ran: true, seconds, count };
+    Ok(tiers.iter().zip(counts?).map(report).collect())
 }
 
-fn run_tests(tier: Tier) -> Result<Count> {
+/// Starts what of the neighbours does not run, and stops that again, unless it is to be kept.
+fn beside_neighbours(tiers: &[Tier], parts: &BTreeSet<Part>, keep: bool) -> Result<Vec<Count>> {
+    let running = stack::look(parts).into_iter().filter(|part| part.is_up);
+    let running: BTreeSet<_> = running.map(|part| part.part).collect();
+    let to_stop = if keep { BTreeSet::new() } else { parts - &running };
+    let counts = stack::up(parts).and_then(|()| run_tests(tiers));
+    if !to_stop.is_empty() {
+        interrupt::forgive();
+        let stopped = stack::down(&to_stop);
+        return counts.and_then(|counts| stopped.map(|()| counts));
+    }
+    counts
+}
+
+/// Runs the tests of these tiers; a count for each.
+fn run_tests(tiers: &[Tier]) -> Result<Vec<Count>> {
     if has_nextest() {
-        return with_nextest(tier);
+        return with_nextest(tiers);
     }
     terminal::note(
         "cargo-nextest is absent (`cargo install cargo-nextest --locked`): `cargo test` it is, which is slower",
     );
-    plain::run(tier)
+    tiers.iter().map(|tier| plain::run(*tier)).collect()
 }
 
 fn has_nextest() -> bool {
     process::ask("cargo", &["nextest", "--version"]).is_some()
 }
 
-/// The command over the workspace, with the environment that the tier's tests read.
-pub(crate) fn cargo_for(tier: Tier, words: &[&str]) -> std::process::Command {
+/// The command over the workspace, with the environment that these tiers' tests read.
+pub(crate) fn cargo_for(tiers: &[Tier], words: &[&str]) -> std::process::Command {
     let mut command = places::cargo();
     command.args(words).arg("--workspace");
-    if tier == Tier::Real {
+    if tiers.contains(&Tier::Real) {
         command.envs(stack::environment());
     }
     command
 }
 
-fn with_nextest(tier: Tier) -> Result<Count> {
+fn with_nextest(tiers: &[Tier]) -> Result<Vec<Count>> {
     // where .config/nextest.toml has it, whatever folder cargo builds into
     let report = places::root().join("target/nextest/ci/junit.xml");
     remove(&report)?;
-    let mut command = cargo_for(tier, &["nextest", "run", "--profile", "ci", "--no-tests", "pass"]);
-    command.args(["--filterset", tier.filter()]);
-    let held = process::foreground(&mut command)?;
-    if !report.exists() && held {
-        return Ok(Count::default()); // nothing was selected
+    let mut command = cargo_for(tiers, &["nextest", "run", "--profile", "ci"]);
+    for tier in tiers {
+        command.args(["--filterset", tier.filter()]);
     }
+    let held = process::foreground(&mut command)?;
     let text = std::fs::read_to_string(&report).with_context(|| {
         format!("nextest wrote no report `{}`; its words are above", report.display())
     })?;
-    let count = junit::count(&text)?;
-    if !held && count.failed == 0 {
+    let count = |tier: &Tier| junit::count(&text, |program| Tier::of(program) == *tier);
+    let counts: Vec<_> = tiers.iter().map(count).collect::<Result<_>>()?;
+    if !held && counts.iter().all(|count| count.failed == 0) {
         bail!("nextest failed, though no test did; its words are above");
     }
-    Ok(count)
+    Ok(counts)
 }
 
 fn remove(file: &Path) -> Result<()> {
@@ -216,7 +235,7 @@ fn remove(file: &Path) -> Result<()> {
 
 /// How many tests the real tier has.
 fn live_tests() -> Result<usize> {
-    let mut list = cargo_for(Tier::Simulated, &["test", "--quiet"]);
+    let mut list = cargo_for(&[], &["test", "--quiet"]);
     list.args(["--test", "live", "--", "--list"]);
     let output = list.output().context("cannot list the tests")?;
     Ok(plain::listed(&String::from_utf8_lossy(&output.stdout)))

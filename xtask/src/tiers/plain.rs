@@ -11,7 +11,7 @@ use crate::process::{self, Output};
 /// # Errors
 /// When cargo cannot be started, or fails before it runs a test.
 pub(crate) fn run(tier: Tier) -> Result<Count> {
-    let mut command = cargo_for(tier, &["test", "--no-fail-fast"]);
+    let mut command = cargo_for(&[tier], &["test", "--no-fail-fast"]);
     let programs = places::test_programs()?;
     match tier {
         Tier::Simulated => {
