@@ -53,11 +53,11 @@ fn kept(programs: &Path) -> Result<Vec<Figure>> {
 }
 
 async fn create(world: &Arc<World>, all: usize) -> Result<Vec<String>> {
-    let clients = (0..CLIENTS).map(|_| {
+    let clients = (0..CLIENTS).map(|client| {
         let world = Arc::clone(world);
         tokio::spawn(async move {
             let mut made = Vec::new();
-            for _ in 0..all.div_ceil(CLIENTS) {
+            for _ in (client..all).step_by(CLIENTS) {
                 made.push(world.create().await?);
             }
             anyhow::Ok(made)
