@@ -13,6 +13,8 @@ use vnfm_tests::stage::{LONG, Stage, VNF_A, VNF_B};
 use vnfm_tests::story::{play, steps};
 use vnfm_tests::watch::{Seen, Watch};
 
+use crate::secrets::nobody_else_joins;
+
 fn holds(package: &str) {
     if neighbour("VNFM_LIVE_OPENSTACK").is_none() || neighbour("VNFM_LIVE_HOSTS").is_none() {
         return;
@@ -150,6 +152,7 @@ fn the_vendors_script_makes_the_cluster() {
     let (_, request) = stage.create_a("vnf-a-vendor-script");
     stage.ends_as(&stage.instantiate(VNF_A, &request), "COMPLETED");
     let cluster = stage.a_is_up(3);
+    nobody_else_joins(&real);
     stage.b_lives_on(&cluster);
     stage.bring_down(VNF_B);
     stage.bring_down(VNF_A);

@@ -143,6 +143,15 @@ fn a_host_that_answers_nobody() {
     holds(&sim, &mut stage, &Case { fault, code: "plugin.deadline", words, retryable: true });
 }
 
+#[test]
+fn a_command_that_never_ends() {
+    let (sim, mut stage) = stage_with(IMPATIENT);
+    let fault =
+        on("ssh.run", &format!("{HOST}: sudo -n -- sh -c 'modprobe"), &json!({"hang": true}));
+    let words = &["did not end within", "not answered by then: `ssh.run` on 127."];
+    holds(&sim, &mut stage, &Case { fault, code: "plugin.deadline", words, retryable: true });
+}
+
 /// What a command may write before it fails.
 const FLOOD: usize = 100_000_000;
 

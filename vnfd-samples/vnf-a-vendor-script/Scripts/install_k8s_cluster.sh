@@ -75,6 +75,8 @@ access() {
     [ -n "$token" ] || sleep 1
   done
   key=$(kubeadm init phase upload-certs --upload-certs 2>/dev/null | tail -n 1)
+  # The one of `kubeadm init` is good for a day, and nobody deletes it.
+  kubectl -n kube-system delete secrets --field-selector type=bootstrap.kubernetes.io/token >&2
   bootstrap=$(kubeadm token create --ttl 15m)
   hash=$(openssl x509 -pubkey -noout -in /etc/kubernetes/pki/ca.crt | openssl pkey -pubin -outform DER | sha256sum | cut -d ' ' -f 1)
   ca=$(awk '{printf "%s\\n", $0}' /etc/kubernetes/pki/ca.crt)

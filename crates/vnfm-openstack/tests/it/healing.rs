@@ -59,7 +59,9 @@ async fn one_of_several_then_all_are_replaced() {
         let mut place = place(&world);
         let what = place.cluster(sample);
         let (hands, _) = hands(&world).await;
-        heals::one_of_several_then_all(&mut place, &hands, &what).await;
+        let made = place.make(&what).await.unwrap();
+        let healed = heals::one_of_several_then_all(&mut place, &hands, &what, made).await;
+        heals::released(&place, &what, healed).await;
         assert_eq!(updates(&world), 2);
         is_clean(&world);
     }
@@ -72,7 +74,9 @@ async fn what_is_gone_or_in_error_comes_back() {
         let place = place(&world);
         let (hands, admin) = hands(&world).await;
         let what = place.cluster(sample);
-        heals::gone_and_in_error(&place, (&hands, &admin), &what).await;
+        let made = place.make(&what).await.unwrap();
+        let healed = heals::gone_and_in_error(&place, (&hands, &admin), &what, made).await;
+        heals::released(&place, &what, healed).await;
         is_clean(&world);
     }
 }
@@ -83,7 +87,10 @@ async fn an_interrupted_heal_is_gone_on_with() {
         let world = world(Duration::from_millis(600)).await;
         let place = place(&world);
         let (hands, _) = hands(&world).await;
-        heals::interrupted_and_gone_on_with(&place, &hands, &place.cluster(sample)).await;
+        let what = place.cluster(sample);
+        let made = place.make(&what).await.unwrap();
+        let healed = heals::interrupted_and_gone_on_with(&place, &hands, &what, made).await;
+        heals::released(&place, &what, healed).await;
         is_clean(&world);
     }
 }

@@ -54,9 +54,19 @@ async fn is_tagged(place: &Place, hands: &Hands, made: &Allocated) {
     assert!(status.ends_with("_COMPLETE"), "{status}");
 }
 
+/// What was made goes, and nothing of it is left.
+pub(crate) async fn released(place: &Place, what: &Allocation, made: Allocated) {
+    place.release(what, made.handle).await.unwrap();
+    assert!(place.owned().await.is_empty());
+}
+
 /// One worker of two is replaced; the same request again finds nothing left to do. Then all three are replaced.
-pub(crate) async fn one_of_several_then_all(place: &mut Place, hands: &Hands, what: &Allocation) {
-    let made = place.make(what).await.unwrap();
+pub(crate) async fn one_of_several_then_all(
+    place: &mut Place,
+    hands: &Hands,
+    what: &Allocation,
+    made: Allocated,
+) -> Allocated {
     assert_eq!(place.observe(what).await, made, "an observer sees what was made");
     let meant = [nth(&made, "workerNode", 1).id.clone()];
     place.ownership.op_id = uuid::Uuid::new_v4().to_string();
@@ -70,8 +80,7 @@ pub(crate) async fn one_of_several_then_all(place: &mut Place, hands: &Hands, wh
         healed.inventory.vnfc_resource_info.iter().map(|vnfc| vnfc.id.clone()).collect();
     let renewed = place.heal(what, &healed, &all).await.unwrap();
     replaced_are(&healed, &renewed, &all);
-    place.release(what, renewed.handle).await.unwrap();
-    assert!(place.owned().await.is_empty());
+    renewed
 }
 
 /// A worker that somebody deleted and a master in ERROR: both come back, the other worker stays.
@@ -79,8 +88,8 @@ pub(crate) async fn gone_and_in_error(
     place: &Place,
     (hands, admin): (&Hands, &Hands),
     what: &Allocation,
-) {
-    let made = place.make(what).await.unwrap();
+    made: Allocated,
+) -> Allocated {
     let [gone, broken] = [nth(&made, "workerNode", 0), nth(&made, "masterNode", 0)];
     let meant = [gone.id.clone(), broken.id.clone()];
     hands.delete_server(&meant[0]).await;
@@ -91,14 +100,17 @@ pub(crate) async fn gone_and_in_error(
     // Only the one in ERROR is named: the other one is missing, and comes back with it.
     let healed = place.heal(what, &made, &meant[1..]).await.unwrap();
     replaced_are(&made, &healed, &meant);
-    place.release(what, healed.handle).await.unwrap();
-    assert!(place.owned().await.is_empty());
+    healed
 }
 
 /// A heal that is dropped in its middle is gone on with: one successor each, and nothing else touched.
-pub(crate) async fn interrupted_and_gone_on_with(place: &Place, hands: &Hands, what: &Allocation) {
-    let made = place.make(what).await.unwrap();
-    let mut shown = made.clone();
+pub(crate) async fn interrupted_and_gone_on_with(
+    place: &Place,
+    hands: &Hands,
+    what: &Allocation,
+    made: Allocated,
+) -> Allocated {
+    let mut shown = made;
     for moment in ["Nova to delete", "to replace", "UPDATE_IN_PROGRESS"] {
         let meant = [nth(&shown, "workerNode", 0).id.clone()];
         place.ear.forget();
@@ -114,6 +126,5 @@ pub(crate) async fn interrupted_and_gone_on_with(place: &Place, hands: &Hands, w
         assert!(!hands.has_server(&meant[0]).await);
         shown = healed;
     }
-    place.release(what, shown.handle).await.unwrap();
-    assert!(place.owned().await.is_empty());
+    shown
 }
