@@ -6,8 +6,8 @@ use std::time::Duration;
 use vnfm_core::ports::{
     Change, Claim, Code, CommandOutput, Declaration, Effects, ErrorKind, Fence, HookHost,
     HookRequest, HostServices, HttpRequest, HttpResponse, InstanceRecord, JournalRow, MgmtDriver,
-    MgmtDrivers, OpRecord, OutboxRow, PackageRecord, PortError, RemoteFile, SecretJson, SshCommand,
-    SshTarget, StepStatus, Store, StoreError, Use, VimRecord,
+    MgmtDrivers, News, OpRecord, OutboxRow, PackageRecord, PortError, RemoteFile, SecretJson,
+    SshCommand, SshTarget, StepStatus, Store, StoreError, SubscriptionRecord, Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_store::SqliteStore;
@@ -190,6 +190,25 @@ impl Store for WatchedStore {
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
         let _busy = self.probe.busy();
         self.inner.outbox(after, limit).await
+    }
+    async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.subscription(tenant, id).await
+    }
+    async fn subscriptions(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.subscriptions(tenant, query).await
+    }
+    async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.subscribers().await
+    }
+    async fn news(&self, seen: News) -> News {
+        self.inner.news(seen).await
     }
     async fn audit(
         &self,

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use vnfm_core::ports::{
-    Change, Claim, Clock, Fence, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord,
-    SecretJson, Store, StoreError, Use, VimRecord,
+    Change, Claim, Clock, Fence, InstanceRecord, JournalRow, News, OpRecord, OutboxRow,
+    PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
@@ -172,6 +172,22 @@ impl Store for Faulty {
     }
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
         self.inner.outbox(after, limit).await
+    }
+    async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
+        self.inner.subscription(tenant, id).await
+    }
+    async fn subscriptions(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        self.inner.subscriptions(tenant, query).await
+    }
+    async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        self.inner.subscribers().await
+    }
+    async fn news(&self, seen: News) -> News {
+        self.inner.news(seen).await
     }
     async fn audit(
         &self,

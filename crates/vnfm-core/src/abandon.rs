@@ -15,7 +15,9 @@ use serde_json::Value;
 use vnfm_types::LcmOperationState::{
     self, Failed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
-use vnfm_types::{CancelMode, InstantiateVnfRequest, LeftVim, ProblemDetails, Tombstone};
+use vnfm_types::{
+    CancelMode, InstantiateVnfRequest, LeftVim, ProblemDetails, Tombstone, VnfInstance,
+};
 
 impl Engine {
     /// Forgets an instance; see the top of the file. With `force` also where a process drives its operation, which is
@@ -42,7 +44,7 @@ impl Engine {
         if let Some(op) = &op {
             let op_id = op.op.id.clone();
             changes.push(Change::FenceOff { instance_id: id.to_owned(), op_id, force });
-            changes.extend(self.ended(op, &act));
+            changes.extend(self.ended(op, &instance.vnf, &act));
         }
         changes.push(Change::Abandon { tenant: tenant.to_owned(), id: id.to_owned(), force });
         changes.extend(self.without_its_vims(tenant, id).await?);
@@ -78,7 +80,7 @@ impl Engine {
     }
 
     /// The moves that end an operation from the state that it is in.
-    fn ended(&self, op: &OpRecord, act: &Act) -> Vec<Change> {
+    fn ended(&self, op: &OpRecord, vnf: &VnfInstance, act: &Act) -> Vec<Change> {
         let moves: &[LcmOperationState] = match op.op.operation_state {
             Starting => &[RolledBack],
             Processing | RollingBack => &[FailedTemp, Failed],
@@ -95,7 +97,7 @@ impl Engine {
             record.op.error = Some(abandoned(op, act));
             (record.op.cancel_mode, record.op.is_cancel_pending) = (None, false);
             changes.push(Change::PutOp { record: Box::new(record.clone()), from });
-            changes.push(Change::Outbox(Box::new(notification(&record, now))));
+            changes.push(Change::Outbox(Box::new(notification(&record, vnf, now))));
         }
         changes
     }

@@ -216,6 +216,7 @@ pub(crate) fn identifier_row(
             "timeStamp": at,
             "vnfInstanceId": record.vnf.id,
         }),
+        about: (&record.vnf).into(),
         at,
     }
 }

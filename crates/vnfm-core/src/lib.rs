@@ -13,6 +13,7 @@ mod hooks;
 mod instances;
 pub mod lcm;
 mod live;
+mod notify;
 mod orphans;
 mod patch;
 pub mod ports;
@@ -20,12 +21,15 @@ pub mod query;
 mod recovery;
 mod redact;
 mod refusal;
+mod subscriptions;
 mod vims;
 
 pub use acts::{Act, SkipHooks};
 pub use engine::{Engine, EngineParts, Limits};
+pub use notify::{Notifier, Patience};
 pub use redact::{HIDDEN, Redactor, is_secret_name, redact};
 pub use refusal::{Refusal, Why};
+pub use subscriptions::Subscribed;
 pub use vims::{Drivers, VimChange};
 
 /// All error codes of this crate, for `docs/errors.md`.

@@ -159,6 +159,18 @@ pub(crate) const STALE: Code = refused(
     "the resource is not as `If-Match` or `If-Unmodified-Since` say: somebody changed it",
     "read it again and decide anew",
 );
+/// The callback of a subscription.
+pub(crate) const CALLBACK: Code = refused(
+    "request.callback",
+    "the callback of a subscription does not answer as it should, or must not be called",
+    "let it answer GET with 204, then subscribe again",
+);
+/// A subscription that cannot be served.
+pub(crate) const BAD_SUBSCRIPTION: Code = refused(
+    "request.bad-subscription",
+    "the subscription contradicts itself, or wants what is not supported",
+    "leave out what the message names",
+);
 /// The VNFD does not declare it.
 pub(crate) const UNDECLARED: Code = refused(
     "request.undeclared",
@@ -235,6 +247,8 @@ pub(crate) const CODES: &[&Code] = &[
     &WRONG_STATE,
     &STALE,
     &UNDECLARED,
+    &CALLBACK,
+    &BAD_SUBSCRIPTION,
     &NO_WAY_BACK,
     &UNKNOWN_VIM,
     &BAD_VIM,

@@ -6,7 +6,7 @@
 //!               ├─ plugins (kubernetes-cluster, …)
 //!               ├─ host services: SSH with pinned keys, HTTP
 //!               └─ engine ─ router ─ listener
-//!                        └─ driving loop
+//!                        └─ driving loop, notifier
 //! ```
 
 use crate::config::{self, Config, Tls};
@@ -26,8 +26,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use vnfm::{Hosts, SystemClock};
 use vnfm_core::ports::{Clock, StoreError};
-use vnfm_core::{Drivers, Engine, EngineParts, Limits};
+use vnfm_core::{Drivers, Engine, EngineParts, Limits, Notifier, Patience};
 use vnfm_kubernetes::KubernetesDriver;
+use vnfm_nfvo::{Callbacks, Networks};
 use vnfm_openstack::OpenStack;
 use vnfm_plugin_host::PluginHost;
 use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
@@ -44,6 +45,8 @@ pub struct Server {
 
 /// How long a stop waits for answers that are on their way.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
+/// How long a subscriber may take to answer where nothing else is configured.
+const ANSWER: Duration = Duration::from_secs(10);
 /// Hours between two prunings where nothing else is configured.
 const PRUNE_HOURS: u32 = 24;
 /// The largest package where nothing else is configured.
@@ -77,10 +80,12 @@ impl Server {
         let upkeep = Arc::new(upkeep.context("cannot use the database")?);
         let largest = config.limits.package_bytes.unwrap_or(LARGEST_PACKAGE);
         let wake = Wake::default();
+        let notifier = notifier(&config.notifications, &store, &clock)?;
         let app: App = Arc::new(AppState {
             engine: engine.clone(),
             onboarding: Onboarding::new(store.clone(), packages, plugins.clone(), largest),
             wake: wake.clone(),
+            subscribers: notifier.subscribers.clone(),
             page: config.limits.page_size(),
             public_url: config.public_url.clone(),
             tls: config.tls.is_some(),
@@ -92,7 +97,8 @@ impl Server {
         let stop = Arc::new(Notify::new());
         let every = config.retention.every_hours.unwrap_or(PRUNE_HOURS);
         let pruning = Duration::from_hours(every.into());
-        let driving = tokio::spawn(work(engine, (clock, wake), (upkeep, pruning), stop.clone()));
+        let beside = Beside { upkeep, pruning, notifier };
+        let driving = tokio::spawn(work(engine, (clock, wake), beside, stop.clone()));
         let tls = config.tls.is_some();
         let (address, handle, serving) = serve(listener, config.tls.as_ref(), app).await?;
         Ok(Self { address, tls, handle, serving, driving, stop })
@@ -113,11 +119,19 @@ impl Server {
     }
 }
 
-/// Drives operations, unless the database was restored and nobody has looked at it yet, and prunes.
+/// What is done beside driving operations.
+struct Beside {
+    upkeep: Arc<Upkeep>,
+    pruning: Duration,
+    notifier: Notifier,
+}
+
+/// Drives operations, unless the database was restored and nobody has looked at it yet; beside that prunes and tells
+/// subscribers.
 async fn work(
     engine: Engine,
     (clock, wake): (Arc<dyn Clock>, Wake),
-    (upkeep, pruning): (Arc<Upkeep>, Duration),
+    Beside { upkeep, pruning, notifier }: Beside,
     stop: Arc<Notify>,
 ) {
     let stopped = stop.notified();
@@ -134,10 +148,34 @@ async fn work(
     }
     let driving = drive::run(engine, clock, wake, stopped);
     tokio::pin!(driving);
+    let pruned = async {
+        upkeep.prune_every(pruning).await;
+        std::future::pending::<()>().await;
+    };
     tokio::select! {
         () = &mut driving => {}
-        () = upkeep.prune_every(pruning) => driving.await,
+        () = pruned => {}
+        () = notifier.run() => {}
     }
+}
+
+/// Whoever tells subscribers.
+fn notifier(
+    config: &config::Notifications,
+    store: &Arc<SqliteStore>,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Notifier> {
+    let networks = Networks::parse(&config.networks).map_err(|why| {
+        anyhow::anyhow!("the configuration is wrong: notifications.networks: {why}")
+    })?;
+    let answer = config.answer_seconds.map_or(ANSWER, Duration::from_secs);
+    let patience = config.give_up_hours.map(|hours| Patience(Duration::from_hours(hours)));
+    Ok(Notifier {
+        store: store.clone(),
+        clock: clock.clone(),
+        subscribers: Arc::new(Callbacks::new(networks, answer)?),
+        patience: patience.unwrap_or_default(),
+    })
 }
 
 fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {

@@ -74,6 +74,7 @@ struct Written {
     plugins: Plugins,
     limits: Limits,
     retention: Retention,
+    notifications: Notifications,
 }
 
 /// Where the certificate is.
@@ -157,6 +158,18 @@ pub struct Retention {
     pub every_hours: Option<u32>,
 }
 
+/// How subscribers are told of lifecycle changes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Notifications {
+    /// Networks that callbacks may lie in, such as `10.0.0.0/8`; where absent, all but this machine's own addresses.
+    pub networks: Vec<String>,
+    /// Seconds that a subscriber may take to answer; 10 where absent.
+    pub answer_seconds: Option<u64>,
+    /// Hours after which a notification that is not taken is given up; 24 where absent.
+    pub give_up_hours: Option<u64>,
+}
+
 /// The whole configuration.
 #[derive(Debug)]
 pub struct Config {
@@ -176,6 +189,8 @@ pub struct Config {
     pub limits: Limits,
     /// Retention.
     pub retention: Retention,
+    /// Notifications.
+    pub notifications: Notifications,
 }
 
 /// How many entries a page of a list has, and the most that it may have.
@@ -251,6 +266,7 @@ impl Config {
             plugins,
             limits: file.limits,
             retention: file.retention,
+            notifications: file.notifications,
         };
         config.guarded()?;
         if config.limits.page_size() > LARGEST_PAGE {

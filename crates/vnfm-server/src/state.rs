@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use std::convert::Infallible;
 use std::sync::Arc;
 use vnfm_core::Engine;
+use vnfm_core::ports::Subscribers;
 use vnfm_plugin_host::PluginHost;
 use vnfm_types::Secret;
 
@@ -20,6 +21,8 @@ pub struct AppState {
     pub onboarding: Onboarding,
     /// Told after each acceptance.
     pub wake: Wake,
+    /// Who is told of lifecycle changes.
+    pub subscribers: Arc<dyn Subscribers>,
     /// How many entries a page of a list has; 0: all are in one answer.
     pub page: usize,
     /// Where clients find this server; derived from each request where absent.

@@ -1,11 +1,11 @@
 //! Records as the standard shows them: with `_links`, without secrets.
 
 use axum::http::HeaderMap;
-use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord};
+use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, SubscriptionRecord};
 use vnfm_types::LcmOperationState::FailedTemp;
 use vnfm_types::{
-    InstantiationState, Link, PackageOnboardingState, VnfInstance, VnfInstanceLinks, VnfLcmOpOcc,
-    VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks,
+    InstantiationState, LccnSubscription, LccnSubscriptionLinks, Link, PackageOnboardingState,
+    VnfInstance, VnfInstanceLinks, VnfLcmOpOcc, VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks,
 };
 
 /// Where this server is, as the client sees it: configured, or from the request's `Host`.
@@ -33,6 +33,11 @@ impl Root {
     /// The URI of an operation occurrence.
     pub fn op(&self, id: &str) -> String {
         format!("{}/vnflcm/v2/vnf_lcm_op_occs/{id}", self.0)
+    }
+
+    /// The URI of a subscription.
+    pub fn subscription(&self, id: &str) -> String {
+        format!("{}/vnflcm/v2/subscriptions/{id}", self.0)
     }
 
     /// The URI of a package.
@@ -75,6 +80,13 @@ pub fn op(record: OpRecord, root: &Root) -> VnfLcmOpOcc {
         fail: task("fail", stopped),
     });
     op
+}
+
+/// A subscription.
+pub fn subscription(record: SubscriptionRecord, root: &Root) -> LccnSubscription {
+    let mut shown = record.subscription;
+    shown.links = Some(LccnSubscriptionLinks { this: Link { href: root.subscription(&shown.id) } });
+    shown
 }
 
 /// A package.

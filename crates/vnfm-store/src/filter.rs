@@ -57,6 +57,10 @@ pub(crate) const PACKAGES: Table = Table {
     ],
 };
 
+/// Of subscriptions.
+pub(crate) const SUBSCRIPTIONS: Table =
+    Table { document: "subscription", columns: &[("id", "id"), ("callbackUri", "callback")] };
+
 /// A value to bind.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Bound {

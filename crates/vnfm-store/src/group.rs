@@ -26,8 +26,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use tokio::sync::{Mutex, oneshot};
-use vnfm_core::ports::{Change, Claim, Fence, StoreError};
+use tokio::sync::{Mutex, oneshot, watch};
+use vnfm_core::ports::{Change, Claim, Fence, News, StoreError};
 use vnfm_types::{CancelMode, LogLine};
 
 /// The connection that writes, what seals, and where the file is.
@@ -36,6 +36,8 @@ pub(crate) struct Writer {
     pub(crate) keys: RwLock<Arc<SecretKeys>>,
     pub(crate) path: Option<PathBuf>,
     pub(crate) vims: KnownVims,
+    /// Who waits for what is new in the outbox, or among subscriptions.
+    pub(crate) news: watch::Sender<News>,
 }
 
 /// What one caller wants written.
@@ -124,6 +126,22 @@ impl Writer {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Says what may be new. What was refused is no news, which whoever looks will find.
+    fn tell<'a>(&self, changes: impl Iterator<Item = &'a Change>) {
+        let (mut outbox, mut subscriptions) = (false, false);
+        for change in changes {
+            outbox |= matches!(change, Change::Outbox(_));
+            subscriptions |=
+                matches!(change, Change::AddSubscription(_) | Change::RemoveSubscription { .. });
+        }
+        if outbox || subscriptions {
+            self.news.send_modify(|news| {
+                news.outbox += u64::from(outbox);
+                news.subscriptions += u64::from(subscriptions);
+            });
+        }
+    }
+
     /// After an error of the database itself, which may have ended the transaction behind the driver's back, the
     /// next write gets a new connection.
     pub(crate) async fn mend(&self, connection: &mut SqliteConnection, fault: &Fault) {
@@ -156,6 +174,7 @@ fn serve(
             acknowledged.note();
         }
         writer.vims.heed(jobs.iter().flat_map(|job| job.work.changes()));
+        writer.tell(jobs.iter().flat_map(|job| job.work.changes()));
         for (job, answer) in jobs.drain(..).zip(answers) {
             // Whoever asked may be gone.
             let _ = job.reply.send(answer);
@@ -404,6 +423,7 @@ mod tests {
             instance_id: id.clone(),
             kind: "k".into(),
             body: Value::Null,
+            about: vnfm_core::ports::About::default(),
             at: AT,
         };
         vec![

@@ -66,5 +66,6 @@ fn may_touch_a_vim(change: &Change) -> bool {
             | Change::Retire { .. }
             | Change::Unretire { .. }
             | Change::Outbox(_)
+            | Change::Sent { .. }
     )
 }

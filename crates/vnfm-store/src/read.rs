@@ -2,7 +2,7 @@
 //! package is in use, whether a cancel is pending) is computed here, from rows that cannot disagree.
 
 use crate::fault::{Done, Fault};
-use crate::filter::{Bound, INSTANCES, OPS, PACKAGES, condition};
+use crate::filter::{Bound, INSTANCES, OPS, PACKAGES, SUBSCRIPTIONS, condition};
 use crate::keys::SecretKeys;
 use crate::lease::cancel_mode;
 use crate::write::{absent, count, number, status_text};
@@ -12,8 +12,8 @@ use sqlx::{
     query_with,
 };
 use vnfm_core::ports::{
-    InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, StepStatus, StoreError, Use,
-    VimRecord,
+    InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, StepStatus, StoreError,
+    SubscriptionRecord, Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, LogLine, PackageUsageState, Tombstone, VnfLcmOpOcc, VnfPkgInfo};
@@ -32,6 +32,7 @@ macro_rules! from_columns {
 from_columns!(InstanceRow: tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at, changed_ms);
 from_columns!(OpRow: tenant, op, request, point_of_no_return, cancel, epoch);
 from_columns!(StepRow: op_id, step, status, attempt, output, started_at, ended_at);
+from_columns!(SubscriptionRow: tenant, subscription, authentication, root, sent, lost);
 from_columns!(VimRow: tenant, version, vim, access_info);
 
 /// A row of `instances`.
@@ -334,7 +335,7 @@ pub(crate) async fn outbox(
     most: usize,
 ) -> Done<Vec<OutboxRow>> {
     const ROWS: &str = "
-        SELECT seq, tenant, instance_id, kind, body, at FROM outbox WHERE seq > $1 ORDER BY seq LIMIT $2";
+        SELECT seq, tenant, instance_id, kind, body, at, about FROM outbox WHERE seq > $1 ORDER BY seq LIMIT $2";
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let rows = query(ROWS).bind(number(after)).bind(most).fetch_all(connection).await?;
     rows.iter()
@@ -345,10 +346,70 @@ pub(crate) async fn outbox(
                 instance_id: row.try_get("instance_id")?,
                 kind: row.try_get("kind")?,
                 body: serde_json::from_str(row.try_get("body")?)?,
+                about: serde_json::from_str(row.try_get("about")?)?,
                 at: time(row.try_get("at")?)?,
             })
         })
         .collect()
+}
+
+/// A row of `subscriptions`.
+pub(crate) struct SubscriptionRow {
+    tenant: String,
+    subscription: String,
+    authentication: Option<String>,
+    root: String,
+    sent: i64,
+    lost: i64,
+}
+
+impl SubscriptionRow {
+    /// As the port shows it.
+    pub(crate) fn record(self, keys: &SecretKeys) -> Done<SubscriptionRecord> {
+        Ok(SubscriptionRecord {
+            tenant: self.tenant,
+            subscription: serde_json::from_str(&self.subscription)?,
+            authentication: keys.unseal(self.authentication.as_deref())?,
+            root: self.root,
+            sent: count(self.sent),
+            lost: count(self.lost),
+        })
+    }
+}
+
+/// One subscription.
+pub(crate) async fn subscription(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+    id: &str,
+) -> Done<SubscriptionRow> {
+    const ONE: &str = "
+        SELECT tenant, subscription, authentication, root, sent, lost
+        FROM subscriptions WHERE tenant = $1 AND id = $2";
+    let found = query_as(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
+    found.ok_or_else(|| absent("subscription", id).into())
+}
+
+/// Subscriptions in order of id; what is sealed of them stays where it is.
+pub(crate) async fn subscriptions(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+    query: &Query,
+) -> Done<Vec<SubscriptionRow>> {
+    let (condition, bound) = condition(&SUBSCRIPTIONS, &query.filter, FIRST);
+    let sql = format!(
+        "SELECT tenant, subscription, NULL AS authentication, root, sent, lost
+        FROM subscriptions WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
+    );
+    let list = query_as_with(AssertSqlSafe(sql), arguments(tenant, query, bound)?);
+    Ok(list.fetch_all(connection).await?)
+}
+
+/// Everybody's subscriptions.
+pub(crate) async fn subscribers(connection: &mut SqliteConnection) -> Done<Vec<SubscriptionRow>> {
+    const ALL: &str = "
+        SELECT tenant, subscription, authentication, root, sent, lost FROM subscriptions ORDER BY tenant, id";
+    Ok(query_as(ALL).fetch_all(connection).await?)
 }
 
 /// Entries of the audit after number `after`, in order.

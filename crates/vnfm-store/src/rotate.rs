@@ -22,7 +22,7 @@ struct Sealed {
 /// Up to three columns of the key, and the sealed text.
 type Found = (String, String, String, String);
 
-const SEALED: [Sealed; 6] = [
+const SEALED: [Sealed; 7] = [
     Sealed {
         find: "SELECT key, '', '', value FROM meta
                WHERE key = 'key_check' AND value NOT LIKE $1 || ':%' LIMIT 500",
@@ -47,6 +47,11 @@ const SEALED: [Sealed; 6] = [
     Sealed {
         find: "SELECT tenant, id, '', access_info FROM vims WHERE access_info NOT LIKE $1 || ':%' LIMIT 500",
         replace: "UPDATE vims SET access_info = $1 WHERE tenant = $2 AND id = $3 AND '' = $4",
+    },
+    Sealed {
+        find: "SELECT tenant, id, '', authentication FROM subscriptions
+               WHERE authentication NOT LIKE $1 || ':%' LIMIT 500",
+        replace: "UPDATE subscriptions SET authentication = $1 WHERE tenant = $2 AND id = $3 AND '' = $4",
     },
 ];
 

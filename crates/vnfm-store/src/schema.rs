@@ -18,6 +18,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 2, sql: include_str!("../migrations/0002_acts.sql") },
     Migration { number: 3, sql: include_str!("../migrations/0003_lists.sql") },
     Migration { number: 4, sql: include_str!("../migrations/0004_changed.sql") },
+    Migration { number: 5, sql: include_str!("../migrations/0005_subscriptions.sql") },
 ];
 
 /// The newest schema that this binary knows.

@@ -21,10 +21,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, watch};
 use vnfm_core::ports::{
-    Change, Claim, Fence, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord,
-    SecretJson, Store, StoreError, Use, VimRecord,
+    Change, Claim, Fence, InstanceRecord, JournalRow, News, OpRecord, OutboxRow, PackageRecord,
+    SecretJson, Store, StoreError, SubscriptionRecord, Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
@@ -110,6 +110,7 @@ impl SqliteStore {
             keys: RwLock::new(Arc::new(keys)),
             path: file.as_ref().map(|(path, _)| path.to_path_buf()),
             vims: KnownVims::default(),
+            news: watch::Sender::default(),
         });
         Ok(Self {
             group: Group::start(writer.clone(), acknowledged)?,
@@ -334,6 +335,35 @@ impl Store for SqliteStore {
         rows.map_err(|e| e.told("read the outbox"))
     }
 
+    async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
+        let row = read::subscription(&mut *self.reader().await, tenant, id).await;
+        row.and_then(|row| row.record(&self.keys())).map_err(|e| e.told("read a subscription"))
+    }
+
+    async fn subscriptions(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        let rows = read::subscriptions(&mut *self.reader().await, tenant, query).await;
+        let keys = self.keys();
+        let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
+        records.map_err(|e| e.told("list subscriptions"))
+    }
+
+    async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        let rows = read::subscribers(&mut *self.reader().await).await;
+        let keys = self.keys();
+        let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
+        records.map_err(|e| e.told("read who is told of lifecycle changes"))
+    }
+
+    async fn news(&self, seen: News) -> News {
+        let mut news = self.writer.news.subscribe();
+        // The writer outlives whoever asks: there is always somebody to tell.
+        news.wait_for(|now| *now != seen).await.map_or(seen, |now| *now)
+    }
+
     async fn audit(
         &self,
         tenant: &str,
@@ -451,6 +481,7 @@ mod tests {
             instance_id: "i".into(),
             kind: "VnfIdentifierCreationNotification".into(),
             body: "x".repeat(size).into(),
+            about: vnfm_core::ports::About::default(),
             at: jiff::Timestamp::UNIX_EPOCH,
         };
         vec![Change::Outbox(Box::new(row))]

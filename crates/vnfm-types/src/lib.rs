@@ -6,6 +6,7 @@
 //! | [`instance`] | 5.5.2.2, 5.5.3 | `VnfInstance` and what is inside `instantiatedVnfInfo` |
 //! | [`op_occ`] | 5.5.2.13 | `VnfLcmOpOcc` with `resourceChanges` |
 //! | [`request`] | 5.5.2.3 … | request bodies of the tasks |
+//! | [`subscription`] | 5.5.2.15, 5.5.3.12 | subscriptions to lifecycle changes |
 //! | [`vim`] | 4.4.1.6 | `VimConnectionInfo`, the VIM types, and our registry's record |
 //! | [`package`] | 10.5.2.2 / SOL005 9.5.2.5 | `VnfPkgInfo` |
 //! | [`problem`] | SOL013 6.3 | `ProblemDetails` with our extension members |
@@ -26,6 +27,7 @@ pub mod request;
 pub mod secret;
 pub mod shape;
 pub mod state;
+pub mod subscription;
 pub mod vim;
 
 pub use acts::*;
@@ -38,6 +40,7 @@ pub use recovery::*;
 pub use request::*;
 pub use secret::Secret;
 pub use state::*;
+pub use subscription::*;
 pub use vim::*;
 
 /// `KeyValuePairs`: a free JSON object. It holds no nulls (a null means "delete" in a merge patch).

@@ -14,6 +14,7 @@
 //! | `stuck.rs` | every state that is reached, with everything that can be broken, leads to *deleted* as docs/how-to/stuck.md says |
 //! | `abandon.rs` | what abandon takes, what it leaves, whom it fences off, and the audit |
 //! | `modify.rs` | a login that is changed, and where it may lead |
+//! | `notify.rs` | subscribers that are quick, slow, dead or gone |
 //! | `heal.rs` | what a heal refuses, says, keeps and undoes |
 
 mod abandon;
@@ -21,6 +22,7 @@ mod bench;
 mod faults;
 mod heal;
 mod modify;
+mod notify;
 mod order;
 mod plugins;
 mod races;

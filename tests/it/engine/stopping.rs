@@ -120,6 +120,22 @@ impl Store for Stopping {
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
         self.inner.outbox(after, limit).await
     }
+    async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
+        self.inner.subscription(tenant, id).await
+    }
+    async fn subscriptions(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        self.inner.subscriptions(tenant, query).await
+    }
+    async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        self.inner.subscribers().await
+    }
+    async fn news(&self, seen: News) -> News {
+        self.inner.news(seen).await
+    }
     async fn audit(
         &self,
         tenant: &str,

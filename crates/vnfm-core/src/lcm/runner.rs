@@ -26,9 +26,9 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 use vnfm_types::LcmOperationState::{
-    Completed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
+    Completed, Failed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
-use vnfm_types::{CancelMode, LcmOperationState, ProblemDetails, VimConnectionInfo};
+use vnfm_types::{CancelMode, LcmOperationState, ProblemDetails, VimConnectionInfo, VnfInstance};
 
 /// How long a look at what a stopped step left may take.
 const LOOK: Duration = Duration::from_mins(1);
@@ -400,7 +400,11 @@ pub(crate) fn transition(
         changes.extend(settled.changes);
     }
     changes.push(Change::PutOp { record: Box::new(record.clone()), from });
-    changes.push(Change::Outbox(Box::new(notification(&record, op.clock().now()))));
+    changes.push(Change::Outbox(Box::new(notification(
+        &record,
+        &op.instance.vnf,
+        op.clock().now(),
+    ))));
     Ok((record, changes))
 }
 
@@ -414,13 +418,13 @@ fn settle(op: &Op, next: LcmOperationState) -> Result<super::Settled, StoreError
 }
 
 /// `VnfLcmOperationOccurrenceNotification` (SOL003 5.5.2.17), as far as no subscription decides.
-pub(crate) fn notification(record: &crate::ports::OpRecord, at: jiff::Timestamp) -> OutboxRow {
+pub(crate) fn notification(
+    record: &crate::ports::OpRecord,
+    vnf: &VnfInstance,
+    at: jiff::Timestamp,
+) -> OutboxRow {
     let op = &record.op;
-    let status = if op.operation_state.is_final() || op.operation_state == FailedTemp {
-        "RESULT"
-    } else {
-        "START"
-    };
+    let status = if op.operation_state == Starting { "START" } else { "RESULT" };
     let mut body = json!({
         "notificationType": "VnfLcmOperationOccurrenceNotification",
         "operationState": op.operation_state,
@@ -438,7 +442,9 @@ pub(crate) fn notification(record: &crate::ports::OpRecord, at: jiff::Timestamp)
         if let Some(changed) = &op.changed_info {
             body["changedInfo"] = serde_json::to_value(changed).unwrap_or_default();
         }
-        if let Some(error) = &op.error {
+        // It stays known while an operation goes on from there, and is told where it came to a stop.
+        let told = matches!(op.operation_state, FailedTemp | Failed | RolledBack);
+        if let Some(error) = op.error.as_ref().filter(|_| told) {
             body["error"] = serde_json::to_value(error).unwrap_or_default();
         }
     }
@@ -448,6 +454,7 @@ pub(crate) fn notification(record: &crate::ports::OpRecord, at: jiff::Timestamp)
         instance_id: op.vnf_instance_id.clone(),
         kind: "VnfLcmOperationOccurrenceNotification".to_owned(),
         body,
+        about: vnf.into(),
         at,
     }
 }

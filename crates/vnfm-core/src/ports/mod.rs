@@ -7,6 +7,7 @@
 //! | [`HostServices`] | what a hook may ask for: SSH, HTTP | `vnfm-ssh` and an HTTP client, at the composition root |
 //! | [`Store`] | the database | `vnfm-store` |
 //! | [`Packages`] | onboarded VNF packages | `vnfm-store` |
+//! | [`Subscribers`] | who is told of lifecycle changes | `vnfm-nfvo` |
 //! | [`Clock`] | time | the composition root; simulated in tests |
 //!
 //! No trait here knows HTTP, SQL or a runtime; every error is a [`PortError`].
@@ -19,6 +20,7 @@ mod mgmt;
 mod packages;
 mod records;
 mod store;
+mod subscribers;
 pub(crate) use records::merge;
 pub(crate) use store::{BROKEN, CONFLICT, UNAVAILABLE};
 
@@ -37,7 +39,8 @@ pub use mgmt::{
 };
 pub use packages::Packages;
 pub use records::{
-    InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus, Use,
-    VimRecord,
+    About, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus,
+    SubscriptionRecord, Use, VimRecord,
 };
-pub use store::{Change, Claim, Fence, Store, StoreError};
+pub use store::{Change, Claim, Fence, News, Store, StoreError};
+pub use subscribers::Subscribers;

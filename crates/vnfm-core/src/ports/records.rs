@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vnfm_types::{
-    KeyValuePairs, PackageOnboardingState, PackageOperationalState, PackageUsageState, Vim,
-    VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
+    KeyValuePairs, LccnSubscription, PackageOnboardingState, PackageOperationalState,
+    PackageUsageState, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
 };
 
 /// JSON that holds secrets: hidden from `Debug`, sealed by the store.
@@ -151,6 +151,54 @@ pub struct Use {
     pub identity: Option<String>,
 }
 
+/// A subscription to lifecycle changes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubscriptionRecord {
+    /// Whose.
+    pub tenant: String,
+    /// As SOL003 shows it.
+    pub subscription: LccnSubscription,
+    /// How we log in at the callback; null where we do not.
+    pub authentication: SecretJson,
+    /// Where this server is for the subscriber, without a slash at the end: how links begin.
+    pub root: String,
+    /// Number of the last notification that was sent, was not wanted, or was given up.
+    pub sent: u64,
+    /// How many were given up.
+    pub lost: u64,
+}
+
+/// What subscriptions choose by of an instance.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct About {
+    /// Its VNFD.
+    pub vnfd_id: String,
+    /// Its name.
+    pub vnf_instance_name: Option<String>,
+    /// Who made the VNF.
+    pub vnf_provider: String,
+    /// Which product it is.
+    pub vnf_product_name: String,
+    /// The version of the software.
+    pub vnf_software_version: String,
+    /// The version of the VNFD.
+    pub vnfd_version: String,
+}
+
+impl From<&VnfInstance> for About {
+    fn from(vnf: &VnfInstance) -> Self {
+        Self {
+            vnfd_id: vnf.vnfd_id.clone(),
+            vnf_instance_name: vnf.vnf_instance_name.clone(),
+            vnf_provider: vnf.vnf_provider.clone(),
+            vnf_product_name: vnf.vnf_product_name.clone(),
+            vnf_software_version: vnf.vnf_software_version.clone(),
+            vnfd_version: vnf.vnfd_version.clone(),
+        }
+    }
+}
+
 /// A notification to send, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutboxRow {
@@ -165,6 +213,8 @@ pub struct OutboxRow {
     pub kind: String,
     /// Its body, without what depends on the subscription.
     pub body: Value,
+    /// What subscriptions choose by of the instance as it was then.
+    pub about: About,
     /// When it was written.
     pub at: Timestamp,
 }

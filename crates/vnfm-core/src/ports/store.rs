@@ -4,7 +4,7 @@
 
 use super::{
     Code, ErrorKind, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, PortError,
-    SecretJson, Use, VimRecord,
+    SecretJson, SubscriptionRecord, Use, VimRecord,
 };
 use crate::query::Query;
 use async_trait::async_trait;
@@ -109,6 +109,26 @@ pub enum Change {
     },
     /// A notification; `seq` is given by the store.
     Outbox(Box<OutboxRow>),
+    /// A new subscription; `sent` is given by the store: what was written so far is not for it.
+    AddSubscription(Box<SubscriptionRecord>),
+    /// Removes a subscription.
+    RemoveSubscription {
+        /// Whose.
+        tenant: String,
+        /// Which.
+        id: String,
+    },
+    /// That a subscription needs nothing any more up to a notification; an absent one is a success.
+    Sent {
+        /// Whose.
+        tenant: String,
+        /// The subscription.
+        id: String,
+        /// Number of the notification.
+        seq: u64,
+        /// How many of them were given up since the last time.
+        lost: u64,
+    },
     /// An entry of the audit; `seq` is given by the store.
     Audit {
         /// Whose.
@@ -176,6 +196,15 @@ pub struct Claim {
     pub tenant: String,
     /// To write under.
     pub fence: Fence,
+}
+
+/// How often there was something new; each number only ever rises while a process lives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct News {
+    /// In the outbox.
+    pub outbox: u64,
+    /// Among the subscriptions.
+    pub subscriptions: u64,
 }
 
 /// Why a store call failed.
@@ -409,6 +438,34 @@ pub trait Store: Send + Sync {
     ///
     /// Where the database does not answer.
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError>;
+
+    /// One subscription.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`]; also for another tenant's.
+    async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError>;
+
+    /// Subscriptions in order of id, without what is sealed.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn subscriptions(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SubscriptionRecord>, StoreError>;
+
+    /// Everybody's subscriptions.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError>;
+
+    /// Completes once there is something newer than `seen`, and says up to what.
+    async fn news(&self, seen: News) -> News;
 
     /// Entries of the audit with a `seq` above `after`, in order, at most `limit`.
     ///

@@ -12,10 +12,12 @@ use axum::response::{IntoResponse, Response};
 use futures::stream;
 use serde::Serialize;
 use serde_json::Value;
-use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, StoreError};
+use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, StoreError, SubscriptionRecord};
 use vnfm_core::query::{Query, Selector};
-use vnfm_types::shape::{Resource, VNF_INSTANCES, VNF_LCM_OP_OCCS, VNF_PACKAGES};
-use vnfm_types::{VnfInstance, VnfLcmOpOcc, VnfPkgInfo};
+use vnfm_types::shape::{
+    LCCN_SUBSCRIPTIONS, Resource, VNF_INSTANCES, VNF_LCM_OP_OCCS, VNF_PACKAGES,
+};
+use vnfm_types::{LccnSubscription, VnfInstance, VnfLcmOpOcc, VnfPkgInfo};
 
 /// How many entries of a whole list are in memory at once.
 const PIECE: usize = 100;
@@ -94,6 +96,26 @@ impl Listed for Packages {
     }
     fn id(record: &PackageRecord) -> &str {
         &record.info.id
+    }
+}
+
+/// `subscriptions` (SOL003 5.4.18.3.2).
+pub(super) struct Subscriptions;
+
+impl Listed for Subscriptions {
+    type Record = SubscriptionRecord;
+    type Shown = LccnSubscription;
+    const RESOURCE: &'static Resource = &LCCN_SUBSCRIPTIONS;
+    const PATH: &'static str = "/vnflcm/v2/subscriptions";
+
+    async fn read(app: &App, query: &Query) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        app.engine.store().subscriptions(TENANT, query).await
+    }
+    fn show(record: SubscriptionRecord, root: &Root) -> LccnSubscription {
+        view::subscription(record, root)
+    }
+    fn id(record: &SubscriptionRecord) -> &str {
+        &record.subscription.id
     }
 }
 

@@ -7,6 +7,7 @@ mod orphans;
 mod own_op_occs;
 mod plugins;
 mod secrets;
+mod subscriptions;
 mod upkeep;
 mod vims;
 mod vnf_instances;
@@ -40,6 +41,8 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/rollback", &["post"]),
     ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/fail", &["post"]),
     ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/cancel", &["post"]),
+    ("/vnflcm/v2/subscriptions", &["get", "post"]),
+    ("/vnflcm/v2/subscriptions/{subscriptionId}", &["get", "delete"]),
     ("/vnfpkgm/api_versions", &["get"]),
     ("/vnfpkgm/v2/api_versions", &["get"]),
     ("/vnfpkgm/v2/vnf_packages", &["get", "post"]),
@@ -108,6 +111,14 @@ fn lcm() -> Router<App> {
         .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/rollback", post(vnf_lcm_op_occs::rollback))
         .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/fail", post(vnf_lcm_op_occs::fail))
         .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/cancel", post(vnf_lcm_op_occs::cancel))
+        .route(
+            "/vnflcm/v2/subscriptions",
+            get(list::list::<list::Subscriptions>).post(subscriptions::create),
+        )
+        .route(
+            "/vnflcm/v2/subscriptions/{id}",
+            get(subscriptions::show).delete(subscriptions::delete),
+        )
 }
 
 fn packages() -> Router<App> {

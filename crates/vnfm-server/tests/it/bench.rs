@@ -7,11 +7,13 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use vnfm::SystemClock;
 use vnfm_core::ports::StoreError;
-use vnfm_core::{Drivers, Engine, EngineParts, Limits};
+use vnfm_core::{Drivers, Engine, EngineParts, Limits, Notifier, Patience};
+use vnfm_nfvo::{Callbacks, Networks};
 use vnfm_server::drive::{self, Wake};
 use vnfm_server::onboarding::Onboarding;
 use vnfm_server::problem;
@@ -108,10 +110,18 @@ impl Bench {
             limits: Limits::default(),
         });
         let wake = Wake::default();
+        let networks = Networks::parse(&["127.0.0.0/8".to_owned()]).unwrap();
+        let notifier = Notifier {
+            store: store.clone(),
+            clock: clock.clone(),
+            subscribers: Arc::new(Callbacks::new(networks, Duration::from_mins(1)).unwrap()),
+            patience: Patience::default(),
+        };
         let app = Arc::new(AppState {
             engine: engine.clone(),
             onboarding: Onboarding::new(store, packages, mgmt, setup.largest),
             wake: wake.clone(),
+            subscribers: notifier.subscribers.clone(),
             page: setup.page,
             public_url: None,
             tls: false,
@@ -123,9 +133,11 @@ impl Bench {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let mut tasks = JoinSet::new();
+        tasks.spawn(async move { notifier.run().await });
         tasks.spawn(drive::run(engine, clock, wake, std::future::pending()));
         tasks.spawn(async move { axum::serve(listener, routes::router(app)).await.unwrap() });
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let http = reqwest::Client::builder().no_proxy();
+        let http = http.redirect(reqwest::redirect::Policy::none()).build().unwrap();
         Self { url, world, http, _folder: folder, _tasks: tasks }
     }
 
@@ -237,6 +249,7 @@ fn check(path: &str, answer: &Answer) {
         "vnf_instances" => "VnfInstance",
         "vnf_lcm_op_occs" => "VnfLcmOpOcc",
         "vnf_packages" => "VnfPkgInfo",
+        "subscriptions" => "LccnSubscription",
         _ => return,
     };
     match &answer.body {

@@ -13,6 +13,7 @@ mod oracle;
 mod packages;
 mod process;
 mod refusals;
+mod subscriptions;
 mod tasks;
 mod ways_out;
 mod world;

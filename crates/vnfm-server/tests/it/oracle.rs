@@ -9,8 +9,17 @@ use std::sync::OnceLock;
 use vnfm_server::routes;
 
 /// What answers are checked against.
-const TYPES: &[&str] =
-    &["VnfInstance", "VnfLcmOpOcc", "VnfPkgInfo", "ProblemDetails", "ApiVersionInformation"];
+const TYPES: &[&str] = &[
+    "VnfInstance",
+    "VnfLcmOpOcc",
+    "VnfPkgInfo",
+    "LccnSubscription",
+    "VnfLcmOperationOccurrenceNotification",
+    "VnfIdentifierCreationNotification",
+    "VnfIdentifierDeletionNotification",
+    "ProblemDetails",
+    "ApiVersionInformation",
+];
 const BUNDLE: &str = "jsonschema/sol003-v3.7.1.patched.bundle.json";
 
 /// Panics where `value` is no `kind` of the standard; says loudly, once, where the schemas are not there.

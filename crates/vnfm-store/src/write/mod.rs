@@ -6,6 +6,7 @@ mod instances;
 mod ops;
 mod packages;
 mod statement;
+mod subscriptions;
 mod vims;
 
 use crate::fault::{Done, Fault};
@@ -86,6 +87,13 @@ pub(crate) async fn apply(writing: &mut Writing<'_>, change: &Change) -> Done<()
         Change::PutPackage(record) => packages::put(writing, record).await,
         Change::RemovePackage { tenant, id } => packages::remove(writing, tenant, id).await,
         Change::Outbox(row) => outbox(writing, row).await,
+        Change::AddSubscription(record) => subscriptions::add(writing, record).await,
+        Change::RemoveSubscription { tenant, id } => {
+            subscriptions::remove(writing, tenant, id).await
+        }
+        Change::Sent { tenant, id, seq, lost } => {
+            subscriptions::sent(writing, (tenant, id), (*seq, *lost)).await
+        }
         Change::Audit { tenant, entry } => acts::audit(writing, tenant, entry).await,
         Change::FenceOff { instance_id, op_id, force } => {
             acts::fence_off(writing, (instance_id, op_id), *force).await
@@ -126,6 +134,9 @@ pub(crate) fn doing(change: &Change) -> &'static str {
         Change::PutPackage(_) => "write a VNF package",
         Change::RemovePackage { .. } => "remove a VNF package",
         Change::Outbox(_) => "write the outbox",
+        Change::AddSubscription(_) => "add a subscription",
+        Change::RemoveSubscription { .. } => "remove a subscription",
+        Change::Sent { .. } => "note how far a subscription is",
         Change::Audit { .. } => "write the audit",
         Change::FenceOff { .. } => "fence an operation off",
         Change::Abandon { .. } => "abandon an instance",
@@ -170,8 +181,8 @@ pub(crate) async fn prepare(connection: &mut SqliteConnection, keys: &SecretKeys
 /// counter holds what no row shows any more, so no number is given twice.
 async fn outbox(writing: &mut Writing<'_>, row: &OutboxRow) -> Done<()> {
     const ADD: &str = "
-        INSERT INTO outbox (seq, tenant, instance_id, kind, body, at)
-        SELECT CASE WHEN value > newest THEN value ELSE newest END + 1, $1, $2, $3, $4, $5
+        INSERT INTO outbox (seq, tenant, instance_id, kind, body, at, about)
+        SELECT CASE WHEN value > newest THEN value ELSE newest END + 1, $1, $2, $3, $4, $5, $6
         FROM counters, (SELECT COALESCE(MAX(seq), 0) AS newest FROM outbox) AS rows WHERE name = 'outbox'";
     writing
         .statement(ADD)
@@ -180,6 +191,7 @@ async fn outbox(writing: &mut Writing<'_>, row: &OutboxRow) -> Done<()> {
         .bind(&row.kind)
         .bind(serde_json::to_string(&row.body)?)
         .bind(row.at.to_string())
+        .bind(serde_json::to_string(&row.about)?)
         .run()
         .await
 }

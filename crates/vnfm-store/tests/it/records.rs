@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use vnfm_core::ports::{
-    Change, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus,
-    Store, StoreError, Use, VimRecord,
+    About, Change, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson,
+    StepStatus, Store, StoreError, Use, VimRecord,
 };
 use vnfm_store::{SecretKeys, SqliteStore};
 use vnfm_types::{
@@ -171,6 +171,7 @@ pub(crate) fn told(instance_id: &str, body: Value) -> Change {
         instance_id: instance_id.into(),
         kind: "VnfIdentifierCreationNotification".into(),
         body,
+        about: About::default(),
         at: at(),
     }))
 }

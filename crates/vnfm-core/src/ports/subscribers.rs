@@ -1,0 +1,34 @@
+//! Those who subscribed to lifecycle changes, at the other end of their callbacks.
+
+use super::PortError;
+use async_trait::async_trait;
+use serde_json::Value;
+use vnfm_types::SubscriptionAuthentication;
+
+/// Callbacks.
+#[async_trait]
+pub trait Subscribers: Send + Sync {
+    /// Asks whether somebody is there who takes notifications (SOL003 5.4.20.3.2).
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where the callback is one that must not be called, or does not answer as it should; `Unavailable`
+    /// where nobody answers.
+    async fn test(
+        &self,
+        callback: &str,
+        login: Option<&SubscriptionAuthentication>,
+    ) -> Result<(), PortError>;
+
+    /// Delivers a notification (SOL003 5.4.20.3.1); once this returns the subscriber has taken it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::test`].
+    async fn tell(
+        &self,
+        callback: &str,
+        login: Option<&SubscriptionAuthentication>,
+        notification: &Value,
+    ) -> Result<(), PortError>;
+}

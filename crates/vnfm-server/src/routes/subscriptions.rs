@@ -1,0 +1,40 @@
+//! Subscriptions to lifecycle changes (SOL003 5.4.18, 5.4.19).
+
+use crate::body::Json;
+use crate::problem::Answer;
+use crate::state::{App, TENANT};
+use crate::view::{self, Root};
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use vnfm_core::Subscribed;
+use vnfm_types::LccnSubscriptionRequest;
+
+/// 201, or 303 to the one that says the same.
+pub(super) async fn create(
+    State(app): State<App>,
+    root: Root,
+    Json(request): Json<LccnSubscriptionRequest>,
+) -> Answer {
+    match app.engine.subscribe(TENANT, request, &root.0, &*app.subscribers).await? {
+        Subscribed::New(record) => {
+            let location = root.subscription(&record.subscription.id);
+            let body = axum::Json(view::subscription(*record, &root));
+            Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
+        }
+        Subscribed::Known(id) => {
+            let location = root.subscription(&id);
+            Ok((StatusCode::SEE_OTHER, [(header::LOCATION, location)]).into_response())
+        }
+    }
+}
+
+pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
+    let record = app.engine.store().subscription(TENANT, &id).await?;
+    Ok(axum::Json(view::subscription(record, &root)).into_response())
+}
+
+pub(super) async fn delete(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {
+    app.engine.unsubscribe(TENANT, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

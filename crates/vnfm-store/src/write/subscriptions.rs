@@ -1,0 +1,52 @@
+//! Subscriptions to lifecycle changes, and how far each was told.
+
+use super::{Writing, absent, number};
+use crate::fault::Done;
+use vnfm_core::ports::{StoreError, SubscriptionRecord};
+
+const WHAT: &str = "subscription";
+
+/// A new one; what the outbox holds by now is not for it.
+pub(super) async fn add(writing: &mut Writing<'_>, record: &SubscriptionRecord) -> Done<()> {
+    const ADD: &str = "
+        INSERT INTO subscriptions (tenant, id, callback, subscription, authentication, root, sent, lost)
+        SELECT $1, $2, $3, $4, $5, $6, CASE WHEN value > newest THEN value ELSE newest END, 0
+        FROM counters, (SELECT COALESCE(MAX(seq), 0) AS newest FROM outbox) AS rows WHERE name = 'outbox'
+        ON CONFLICT DO NOTHING";
+    let keys = writing.keys;
+    let added = writing
+        .statement(ADD)
+        .bind(&record.tenant)
+        .bind(&record.subscription.id)
+        .bind(&record.subscription.callback_uri)
+        .bind(serde_json::to_string(&record.subscription)?)
+        .bind(keys.seal(&record.authentication)?)
+        .bind(&record.root)
+        .changed()
+        .await?;
+    if added {
+        return Ok(());
+    }
+    Err(StoreError::Exists { what: WHAT, id: record.subscription.id.clone() }.into())
+}
+
+/// Removes one.
+pub(super) async fn remove(writing: &mut Writing<'_>, tenant: &str, id: &str) -> Done<()> {
+    const REMOVE: &str = "DELETE FROM subscriptions WHERE tenant = $1 AND id = $2";
+    if writing.statement(REMOVE).bind(tenant).bind(id).changed().await? {
+        return Ok(());
+    }
+    Err(absent(WHAT, id).into())
+}
+
+/// That nothing up to `seq` is wanted any more. One that is gone wants nothing at all.
+pub(super) async fn sent(
+    writing: &mut Writing<'_>,
+    (tenant, id): (&str, &str),
+    (seq, lost): (u64, u64),
+) -> Done<()> {
+    const SENT: &str = "
+        UPDATE subscriptions SET sent = $3, lost = lost + $4 WHERE tenant = $1 AND id = $2 AND sent < $3";
+    let sent = writing.statement(SENT).bind(tenant).bind(id);
+    sent.bind(number(seq)).bind(number(lost)).run().await
+}

@@ -1,0 +1,274 @@
+//! Subscribers that are quick, slow, dead or gone: each hears what it wants, in order, at least once.
+
+use super::bench::*;
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::watch;
+use vnfm_core::ports::*;
+use vnfm_core::query::Query;
+use vnfm_core::{Engine, Notifier, Patience, Subscribed};
+use vnfm_store::SqliteStore;
+use vnfm_types::SubscriptionAuthentication;
+
+const NOT_THERE: Code = Code {
+    name: "test.not-there",
+    kind: ErrorKind::Unavailable,
+    means: "it is not there",
+    next: "wait",
+};
+
+/// Time passes as soon as somebody waits for it.
+struct Quick(AtomicI64);
+
+impl Clock for Quick {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.0.load(SeqCst)).unwrap()
+    }
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        self.0.fetch_add(i64::try_from(duration.as_millis()).unwrap(), SeqCst);
+        Box::pin(tokio::task::yield_now())
+    }
+}
+
+/// Callbacks by name: `dead…` never answers, `hangs…` never ends, all others take what they get.
+#[derive(Default)]
+struct Callbacks {
+    heard: Mutex<Vec<(String, Value)>>,
+    dead: Mutex<BTreeSet<String>>,
+    count: watch::Sender<usize>,
+}
+
+#[async_trait]
+impl Subscribers for Callbacks {
+    async fn test(&self, _: &str, _: Option<&SubscriptionAuthentication>) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    async fn tell(
+        &self,
+        callback: &str,
+        login: Option<&SubscriptionAuthentication>,
+        notification: &Value,
+    ) -> Result<(), PortError> {
+        let password = login.and_then(|login| login.params_basic.as_ref()).unwrap();
+        assert_eq!(password.password.reveal(), "planted-callback");
+        if self.dead.lock().unwrap().contains(callback) {
+            return Err(PortError::new(&NOT_THERE, "tell", "nobody there"));
+        }
+        if callback.starts_with("hangs") {
+            std::future::pending::<()>().await;
+        }
+        self.heard.lock().unwrap().push((callback.to_owned(), notification.clone()));
+        self.count.send_modify(|count| *count += 1);
+        Ok(())
+    }
+}
+
+impl Callbacks {
+    /// What a callback heard, each once: the operation's state, or the kind of the notification.
+    fn heard(&self, callback: &str) -> Vec<String> {
+        let heard = self.heard.lock().unwrap();
+        let mut known = BTreeSet::new();
+        let of = heard.iter().filter(|(name, body)| {
+            name == callback && known.insert(body["id"].as_str().unwrap().to_owned())
+        });
+        let said = |body: &Value| {
+            let what = body["operationState"].as_str().or(body["notificationType"].as_str());
+            what.unwrap().replace("VnfIdentifier", "").replace("Notification", "")
+        };
+        of.map(|(_, body)| said(body)).collect()
+    }
+}
+
+struct Scene {
+    store: Arc<SqliteStore>,
+    engine: Engine,
+    callbacks: Arc<Callbacks>,
+    clock: Arc<Quick>,
+    patience: Patience,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let world = Arc::new(World::default());
+        let store = store().await;
+        let engine = engine(store.clone(), &world);
+        let now = Timestamp::now().as_millisecond();
+        let patience = Patience(Duration::from_hours(24 * 365 * 100));
+        let clock = Arc::new(Quick(now.into()));
+        Self { store, engine, callbacks: Arc::default(), clock, patience }
+    }
+
+    fn notifier(&self) -> Notifier {
+        Notifier {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            subscribers: self.callbacks.clone(),
+            patience: self.patience,
+        }
+    }
+
+    async fn subscribe(&self, callback: &str, filter: Value) -> String {
+        let request = json!({"callbackUri": callback, "filter": filter,
+            "authentication": {"authType": ["BASIC"], "paramsBasic": {"userName": "u", "password": "planted-callback"}}});
+        let request = serde_json::from_value(request).unwrap();
+        let root = "http://vnfm.example.com";
+        match self.engine.subscribe(TENANT, request, root, &*self.callbacks).await.unwrap() {
+            Subscribed::New(record) => record.subscription.id,
+            Subscribed::Known(id) => id,
+        }
+    }
+
+    /// An instance from its creation to its deletion.
+    async fn life(&self) {
+        let id = instance(&self.engine).await;
+        let op = self.engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+        self.engine.drive(&op).await.unwrap();
+        let op = super::faults::begin(&self.engine, vnfm_types::LcmOperationType::Terminate, &id);
+        let op = op.await;
+        self.engine.drive(&op).await.unwrap();
+        self.engine.delete(TENANT, &id).await.unwrap();
+    }
+
+    /// Completes once a callback has heard so many.
+    async fn told(&self, callback: &str, many: usize) {
+        let mut count = self.callbacks.count.subscribe();
+        count.wait_for(|_| self.callbacks.heard(callback).len() >= many).await.unwrap();
+    }
+
+    /// Sends until `wanted` completes.
+    async fn send_until(&self, wanted: impl Future<Output = ()>) {
+        let notifier = self.notifier();
+        tokio::select! {
+            () = notifier.run() => unreachable!(),
+            () = wanted => {}
+        }
+    }
+
+    async fn record(&self, id: &str) -> SubscriptionRecord {
+        self.store.subscription(TENANT, id).await.unwrap()
+    }
+}
+
+const LIFE: [&str; 8] = [
+    "Creation",
+    "STARTING",
+    "PROCESSING",
+    "COMPLETED",
+    "STARTING",
+    "PROCESSING",
+    "COMPLETED",
+    "Deletion",
+];
+
+#[tokio::test]
+async fn each_hears_what_it_wants_in_order() {
+    let scene = Scene::new().await;
+    scene.life().await;
+    scene.subscribe("all", json!({})).await;
+    let ends = json!({"notificationTypes": ["VnfLcmOperationOccurrenceNotification"],
+        "operationStates": ["COMPLETED"], "operationTypes": ["INSTANTIATE"]});
+    scene.subscribe("ends", ends).await;
+    scene.life().await;
+    scene
+        .send_until(async {
+            tokio::join!(scene.told("all", 8), scene.told("ends", 1));
+        })
+        .await;
+    assert_eq!(scene.callbacks.heard("all"), LIFE, "nothing of before");
+    assert_eq!(scene.callbacks.heard("ends"), ["COMPLETED"]);
+    let heard = scene.callbacks.heard.lock().unwrap();
+    let of =
+        |name: &'static str| heard.iter().filter(move |(of, _)| of == name).map(|(_, body)| body);
+    let end = of("ends").next().unwrap();
+    let same = of("all").find(|body| body["id"] == end["id"]).unwrap();
+    assert_ne!(same["subscriptionId"], end["subscriptionId"]);
+    assert_eq!(same["operationState"], "COMPLETED");
+    assert!(end["affectedVnfcs"].is_array(), "{end:#}");
+    let ids: BTreeSet<_> = of("all").map(|body| body["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), LIFE.len(), "each has its own id");
+}
+
+#[tokio::test]
+async fn one_that_is_dead_or_hangs_delays_nobody_else() {
+    let scene = Scene::new().await;
+    scene.callbacks.dead.lock().unwrap().insert("dead".into());
+    for callback in ["dead", "hangs", "quick"] {
+        scene.subscribe(callback, json!({})).await;
+    }
+    scene.life().await;
+    scene.send_until(scene.told("quick", 8)).await;
+    assert_eq!(scene.callbacks.heard("quick"), LIFE);
+    assert_eq!(scene.callbacks.heard("dead"), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_is_not_taken_is_sent_again_by_the_next_process_too() {
+    let scene = Scene::new().await;
+    let id = scene.subscribe("later", json!({})).await;
+    scene.subscribe("quick", json!({})).await;
+    scene.callbacks.dead.lock().unwrap().insert("later".into());
+    scene.life().await;
+    scene.send_until(scene.told("quick", 8)).await;
+    assert_eq!(scene.record(&id).await.sent, 0);
+    scene.callbacks.dead.lock().unwrap().clear();
+    let noted = async {
+        while scene.record(&id).await.sent == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    scene.send_until(noted).await;
+    assert_eq!(scene.callbacks.heard("later"), LIFE);
+    let before = scene.callbacks.heard.lock().unwrap().len();
+    scene.life().await;
+    scene.send_until(scene.told("later", 16)).await;
+    assert_eq!(scene.callbacks.heard("later"), [LIFE, LIFE].concat());
+    let heard = scene.callbacks.heard.lock().unwrap();
+    let anew = heard[before..].iter().filter(|(name, _)| name == "later");
+    assert_eq!(anew.count(), LIFE.len(), "what was noted is not sent again");
+}
+
+#[tokio::test]
+async fn what_nobody_takes_is_given_up_and_counted() {
+    let mut scene = Scene::new().await;
+    scene.patience = Patience::default();
+    let id = scene.subscribe("dead", json!({})).await;
+    scene.callbacks.dead.lock().unwrap().insert("dead".into());
+    scene.life().await;
+    let given_up = async {
+        while scene.record(&id).await.lost < 8 {
+            tokio::task::yield_now().await;
+        }
+    };
+    scene.send_until(given_up).await;
+    scene.callbacks.dead.lock().unwrap().clear();
+    scene.life().await;
+    scene.send_until(scene.told("dead", 8)).await;
+    assert_eq!(scene.callbacks.heard("dead"), LIFE, "what came after it is told");
+    assert_eq!(scene.record(&id).await.lost, 8);
+}
+
+#[tokio::test]
+async fn one_that_is_gone_hears_nothing_more_and_a_new_one_hears_at_once() {
+    let scene = Scene::new().await;
+    let id = scene.subscribe("gone", json!({})).await;
+    scene.callbacks.dead.lock().unwrap().insert("gone".into());
+    scene.life().await;
+    let change = async {
+        scene.engine.unsubscribe(TENANT, &id).await.unwrap();
+        scene.callbacks.dead.lock().unwrap().clear();
+        scene.subscribe("new", json!({})).await;
+        scene.life().await;
+        scene.told("new", 8).await;
+    };
+    Box::pin(scene.send_until(change)).await;
+    assert_eq!(scene.callbacks.heard("new"), LIFE);
+    assert!(scene.callbacks.heard("gone").len() <= 1, "but for one that was on its way");
+    assert!(scene.store.subscriptions(TENANT, &Query::default()).await.unwrap().len() == 1);
+}
