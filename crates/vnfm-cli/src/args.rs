@@ -67,6 +67,9 @@ pub enum Command {
     /// Operation occurrences
     #[command(subcommand)]
     Op(Op),
+    /// Who is told of lifecycle changes
+    #[command(subcommand)]
+    Subscription(Subscription),
     /// MgmtDriver plugins
     #[command(subcommand)]
     Plugin(Plugin),
@@ -320,6 +323,53 @@ pub struct Modification {
     /// Follow until it has ended
     #[arg(long)]
     pub watch: bool,
+}
+
+/// Who is told of lifecycle changes.
+#[derive(Debug, Subcommand)]
+pub enum Subscription {
+    /// Have a callback told; it is asked at once, and has to answer
+    Create(Telling),
+    /// All subscriptions
+    List(Listing),
+    /// One subscription
+    Show {
+        /// Id
+        subscription: String,
+    },
+    /// Tell it nothing any more
+    Delete {
+        /// Id
+        subscription: String,
+    },
+}
+
+/// Who is to be told, and of what; without any choice of everything.
+#[derive(Debug, Args)]
+pub struct Telling {
+    /// Where notifications are sent
+    pub callback: String,
+    /// Only of this kind, such as `VnfIdentifierCreationNotification`; again for several
+    #[arg(long = "type", value_name = "TYPE")]
+    pub types: Vec<String>,
+    /// Only of this operation, such as `HEAL`; again for several
+    #[arg(long = "operation", value_name = "OPERATION")]
+    pub operations: Vec<String>,
+    /// Only of an operation that enters this state, such as `COMPLETED`; again for several
+    #[arg(long = "state", value_name = "STATE")]
+    pub states: Vec<String>,
+    /// Only of this VNF, by id or name; again for several
+    #[arg(long = "vnf", value_name = "VNF")]
+    pub vnfs: Vec<String>,
+    /// Only of VNFs of this VNFD; again for several
+    #[arg(long = "vnfd", value_name = "ID")]
+    pub vnfds: Vec<String>,
+    /// Leave out what was changed
+    #[arg(long)]
+    pub short: bool,
+    /// Log in at the callback by HTTP Basic; the password is read from standard input
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
 }
 
 /// Which entries of a list, and which attributes of them.

@@ -174,14 +174,7 @@ impl Client {
     ///
     /// As [`Failure`] says.
     pub async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Outcome<T> {
-        let response = self.send(request).await?;
-        let url = response.url().to_string();
-        let body = response
-            .bytes()
-            .await
-            .map_err(|error| Failure::Unreachable { url: url.clone(), why: root_cause(&error) })?;
-        serde_json::from_slice(&body)
-            .map_err(|error| local(format!("{url} answers with what I do not understand: {error}")))
+        read(self.send(request).await?).await
     }
 
     /// All entries of a list as `wanted` says, page by page; where it names no attributes, those of `columns`.
@@ -294,6 +287,21 @@ impl Client {
             Failure::Refused(Box::new(ProblemDetails::new(404, detail)))
         })
     }
+}
+
+/// The JSON of an answer.
+///
+/// # Errors
+///
+/// As [`Failure`] says.
+pub async fn read<T: DeserializeOwned>(response: Response) -> Outcome<T> {
+    let url = response.url().to_string();
+    let body = response
+        .bytes()
+        .await
+        .map_err(|error| Failure::Unreachable { url: url.clone(), why: root_cause(&error) })?;
+    serde_json::from_slice(&body)
+        .map_err(|error| local(format!("{url} answers with what I do not understand: {error}")))
 }
 
 /// `text` as one segment of a path.

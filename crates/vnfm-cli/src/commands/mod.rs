@@ -3,16 +3,18 @@
 mod op;
 mod package;
 mod plugin;
+mod subscription;
 mod upkeep;
 mod vim;
 mod vnf;
 
 use crate::args::{Cli, Command, Secrets};
-use crate::client::{Client, Outcome, segment};
+use crate::client::{Client, Outcome, local, segment};
 use crate::output::{Output, cell, print, tell};
 use clap::CommandFactory as _;
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::io::Read as _;
 
 /// Runs a command.
 ///
@@ -27,6 +29,7 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Vim(command) => vim::run(&client, output, command).await,
         Command::Vnf(command) => vnf::run(&client, output, command).await,
         Command::Op(command) => op::run(&client, output, command).await,
+        Command::Subscription(command) => subscription::run(&client, output, command).await,
         Command::Plugin(command) => plugin::run(&client, output, command).await,
         Command::Secrets(Secrets::Rotate) => rotate(&client, output).await,
         Command::Orphans { forget: Some(id), reason } => {
@@ -44,6 +47,13 @@ pub async fn run(cli: Cli) -> Outcome<()> {
             Ok(())
         }
     }
+}
+
+/// A secret from standard input, where no list of processes shows it.
+fn secret() -> Outcome<String> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).map_err(local)?;
+    Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
 async fn rotate(client: &Client, output: Output) -> Outcome<()> {

@@ -7,7 +7,6 @@ use crate::output::{Column, Output, cell, tell};
 use crate::vimfile;
 use reqwest::Method;
 use serde_json::{Value, json};
-use std::io::Read as _;
 use vnfm_types::VimConnectionInfo;
 
 const VIMS: &str = "/vnfm/v1/vims";
@@ -120,9 +119,7 @@ fn changed(source: &Source, password_stdin: bool, name: Option<String>) -> Outco
         body["connection"] = serde_json::to_value(connection(source)?).map_err(local)?;
     }
     if password_stdin {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map_err(local)?;
-        body["password"] = json!(text.trim_end_matches(['\n', '\r']));
+        body["password"] = json!(super::secret()?);
     }
     if body.as_object().is_none_or(serde_json::Map::is_empty) {
         return Err(local("nothing to change: give --config-file, --password-stdin or --name"));

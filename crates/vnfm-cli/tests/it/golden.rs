@@ -1,6 +1,6 @@
 //! What commands print, letter by letter, and what they send.
 
-use crate::stub::{OP, Stub, VNF, accepted, events, ok, progress};
+use crate::stub::{OP, Stub, VNF, accepted, at, events, ok, progress};
 use serde_json::{Value, json};
 use std::io::Write as _;
 
@@ -277,6 +277,59 @@ async fn a_modification_is_a_merge_patch() {
     let wanted = json!({"vnfInstanceName": "new", "metadata": {"a": {"b": 1}, "c": null}, "extensions": {"e": "x"}});
     assert_eq!(sent.body, wanted);
     assert_eq!(sent.headers["content-type"], "application/merge-patch+json");
+}
+
+#[tokio::test]
+async fn who_is_told_is_chosen_by_names_and_logs_in() {
+    const POST: &str = "POST /vnflcm/v2/subscriptions";
+    let shown = json!({"id": "s-1", "callbackUri": "http://nfvo/told", "verbosity": "SHORT"});
+    let stub = Stub::new([
+        (INSTANCES, ok(&json!([instance()]))),
+        (POST, at(201, "/vnflcm/v2/subscriptions/s-1", &shown)),
+    ])
+    .await;
+    let what = ["--state", "COMPLETED", "--vnf", "vnf-a", "--short", "--user", "vnfm"];
+    let words = [&["subscription", "create", "http://nfvo/told"][..], &what].concat();
+    let ended = stub.run_with(&words, "hunter2\n").await;
+    assert_eq!((ended.code, ended.data.as_str()), (0, "subscribed http://nfvo/told as s-1\n"));
+    let sent = stub.asked().into_iter().find(|asked| asked.what == POST).unwrap();
+    let wanted = json!({
+        "callbackUri": "http://nfvo/told",
+        "verbosity": "SHORT",
+        "filter": {
+            "notificationTypes": ["VnfLcmOperationOccurrenceNotification"],
+            "operationStates": ["COMPLETED"],
+            "vnfInstanceSubscriptionFilter": {"vnfInstanceIds": [VNF]},
+        },
+        "authentication": {"authType": ["BASIC"], "paramsBasic": {"userName": "vnfm", "password": "hunter2"}},
+    });
+    assert_eq!(sent.body, wanted);
+}
+
+#[tokio::test]
+async fn who_is_told_already_is_said_with_the_subscription() {
+    const PATH: &str = "/vnflcm/v2/subscriptions/s-1";
+    let shown = json!({"id": "s-1", "callbackUri": "http://nfvo/told", "verbosity": "FULL"});
+    let stub = Stub::new([
+        ("POST /vnflcm/v2/subscriptions", at(303, PATH, &Value::Null)),
+        ("GET /vnflcm/v2/subscriptions/s-1", ok(&shown)),
+        ("GET /vnflcm/v2/subscriptions", ok(&json!([shown]))),
+        ("DELETE /vnflcm/v2/subscriptions/s-1", ok(&Value::Null)),
+    ])
+    .await;
+    let list = "ID   CALLBACK          VERBOSITY  TYPES  OPERATIONS  STATES\ns-1  http://nfvo/told  FULL\n";
+    for (words, said) in [
+        (
+            &["create", "http://nfvo/told"][..],
+            "http://nfvo/told is subscribed to the same already, as s-1\n",
+        ),
+        (&["list"], list),
+        (&["show", "s-1"], "id          s-1\ncallback    http://nfvo/told\nverbosity   FULL\n"),
+        (&["delete", "s-1"], "deleted subscription s-1\n"),
+    ] {
+        let ended = stub.run(&[&["subscription"][..], words].concat()).await;
+        assert_eq!((ended.code, ended.data.as_str()), (0, said), "{}", ended.said);
+    }
 }
 
 #[tokio::test]

@@ -38,6 +38,11 @@ pub(crate) fn ok(body: &Value) -> Told {
     Told { status: 200, headers: Vec::new(), body: body.to_string() }
 }
 
+/// JSON with this status and `Location`.
+pub(crate) fn at(status: u16, location: &str, body: &Value) -> Told {
+    Told { status, headers: vec![("location", location.to_owned())], body: body.to_string() }
+}
+
 /// An operation was accepted.
 pub(crate) fn accepted() -> Told {
     let location = format!("http://elsewhere/vnflcm/v2/vnf_lcm_op_occs/{OP}");
