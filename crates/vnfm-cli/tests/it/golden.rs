@@ -308,24 +308,25 @@ async fn who_is_told_is_chosen_by_names_and_logs_in() {
 
 #[tokio::test]
 async fn who_is_told_already_is_said_with_the_subscription() {
-    const PATH: &str = "/vnflcm/v2/subscriptions/s-1";
-    let shown = json!({"id": "s-1", "callbackUri": "http://nfvo/told", "verbosity": "FULL"});
+    const PATH: &str = "/vnflcm/v2/subscriptions/s1";
+    let shown = json!({"id": "s1", "callbackUri": "http://nfvo/told", "verbosity": "FULL"});
     let stub = Stub::new([
         ("POST /vnflcm/v2/subscriptions", at(303, PATH, &Value::Null)),
-        ("GET /vnflcm/v2/subscriptions/s-1", ok(&shown)),
+        ("GET /vnflcm/v2/subscriptions/s1", ok(&shown)),
         ("GET /vnflcm/v2/subscriptions", ok(&json!([shown]))),
-        ("DELETE /vnflcm/v2/subscriptions/s-1", ok(&Value::Null)),
+        ("DELETE /vnflcm/v2/subscriptions/s1", ok(&Value::Null)),
     ])
     .await;
-    let list = "ID   CALLBACK          VERBOSITY  TYPES  OPERATIONS  STATES\ns-1  http://nfvo/told  FULL\n";
+    let list =
+        "ID  CALLBACK          VERBOSITY  TYPES  OPERATIONS  STATES\ns1  http://nfvo/told  FULL\n";
     for (words, said) in [
         (
             &["create", "http://nfvo/told"][..],
-            "http://nfvo/told is subscribed to the same already, as s-1\n",
+            "http://nfvo/told is subscribed to the same already, as s1\n",
         ),
         (&["list"], list),
-        (&["show", "s-1"], "id          s-1\ncallback    http://nfvo/told\nverbosity   FULL\n"),
-        (&["delete", "s-1"], "deleted subscription s-1\n"),
+        (&["show", "s1"], "id          s1\ncallback    http://nfvo/told\nverbosity   FULL\n"),
+        (&["delete", "s1"], "deleted subscription s1\n"),
     ] {
         let ended = stub.run(&[&["subscription"][..], words].concat()).await;
         assert_eq!((ended.code, ended.data.as_str()), (0, said), "{}", ended.said);
