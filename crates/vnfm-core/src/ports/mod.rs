@@ -12,6 +12,7 @@
 //!
 //! No trait here knows HTTP, SQL or a runtime; every error is a [`PortError`].
 
+mod change;
 mod clock;
 mod error;
 mod host;
@@ -24,6 +25,7 @@ mod subscribers;
 pub(crate) use records::merge;
 pub(crate) use store::{BROKEN, CONFLICT, UNAVAILABLE};
 
+pub use change::Change;
 pub use clock::{Clock, Waited, wait};
 pub use error::{Code, ErrorKind, PortError};
 pub use host::{
@@ -42,5 +44,5 @@ pub use records::{
     About, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus,
     SubscriptionRecord, Use, VimRecord,
 };
-pub use store::{Change, Claim, Fence, News, Store, StoreError};
+pub use store::{Claim, Fence, News, Store, StoreError};
 pub use subscribers::Subscribers;
