@@ -68,9 +68,6 @@ impl Tier {
     }
 }
 
-/// How far tests stand back behind the neighbours: every real test waits for these, and no other test is as long.
-const BEHIND: i32 = 5;
-
 /// What became of a tier's tests.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Count {
@@ -173,11 +170,7 @@ fn beside_neighbours(tiers: &[Tier], parts: &BTreeSet<Part>, keep: bool) -> Resu
     let running = stack::look(parts).into_iter().filter(|part| part.is_up);
     let running: BTreeSet<_> = running.map(|part| part.part).collect();
     let to_stop = if keep { BTreeSet::new() } else { parts - &running };
-    let counts = stack::up(parts).and_then(|()| {
-        // What does not let us is no reason not to test.
-        let _ = rustix::process::nice(BEHIND);
-        run_tests(tiers)
-    });
+    let counts = stack::up(parts).and_then(|()| run_tests(tiers));
     if !to_stop.is_empty() {
         interrupt::forgive();
         let stopped = stack::down(&to_stop);
