@@ -16,15 +16,8 @@ const COLUMNS: &[Column] = &[
     ("operations", "/filter/operationTypes"),
     ("states", "/filter/operationStates"),
 ];
-const DETAILS: &[Column] = &[
-    ("id", "/id"),
-    ("callback", "/callbackUri"),
-    ("verbosity", "/verbosity"),
-    ("types", "/filter/notificationTypes"),
-    ("operations", "/filter/operationTypes"),
-    ("states", "/filter/operationStates"),
-    ("instances", "/filter/vnfInstanceSubscriptionFilter"),
-];
+/// What one has beside the columns of the list.
+const INSTANCES: Column = ("instances", "/filter/vnfInstanceSubscriptionFilter");
 /// What operations are told by.
 const OF_OPERATIONS: &str = "VnfLcmOperationOccurrenceNotification";
 
@@ -37,7 +30,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Subscription) 
         }
         Subscription::Show { subscription } => {
             let found: Value = client.get(&at(&subscription)).await?;
-            output.one(&found, DETAILS)
+            output.one(&found, &[COLUMNS, &[INSTANCES]].concat())
         }
         Subscription::Delete { subscription } => {
             client.send(client.request(Method::DELETE, &at(&subscription))).await?;
