@@ -4,7 +4,7 @@
 #   VNFM_HOSTS         folder of all hosts (/var/tmp/vnfm-stack/hosts); the host lives in $VNFM_HOSTS/NAME:
 #                      disk/ overlay/ (its file system), keys/ + known_hosts (its SSH host keys), conf, pid, console.log
 #   HOST_BIN           folder with kubelet kubeadm kubectl and perhaps containerd (bound read-only; required)
-#   HOST_IMAGES        folder with image tars, imported at the first start (bound read-only; optional)
+#   HOST_IMAGES        folder with image tars, which containerd has at the first start (bound read-only; optional)
 #   HOST_USERS         "NAME:PASSWORD[:MODE] ..." MODE nopasswd (sudo without asking), sudo (sudo asks), none. root:PW too.
 #                      (default "root: debian::nopasswd"; an empty password means: by key only)
 #   HOST_KEYS          authorized_keys file for all of them (optional)
@@ -23,10 +23,12 @@ if [ ! -s "$H/conf" ]; then
   A=${2:?ADDRESS/LEN}; [ -z "${HOST_BRIDGE:-}" ] || HOST_BRIDGE_NETNS=${HOST_BRIDGE_NETNS:-}
   B=$(cd "${HOST_BIN:?}" && pwd); I=${HOST_IMAGES:+$(cd "$HOST_IMAGES" && pwd)}
   for f in kubelet kubeadm kubectl; do [ -x "$B/$f" ] || { echo "no $B/$f" >&2; exit 2; }; done
+  C=$B/containerd; [ -x "$C" ] || C=$(type -P containerd)
+  M=${I:+$("$here/imported.sh" "$I" "$ROOT/.imported" "$C")}
   if [ -n "${HOST_KEYS:-}" ]; then cp "$HOST_KEYS" "$H/authorized"; fi
   if [ -n "${HOST_USER_DATA:-}" ]; then cp "$HOST_USER_DATA" "$H/user_data"; fi
   umask 077
-  { printf '%s=%q\n' ADDRESS "$A" BIN "$B" IMAGES "$I" USERS "${HOST_USERS-root: debian::nopasswd}" \
+  { printf '%s=%q\n' ADDRESS "$A" BIN "$B" IMAGES "$I" IMPORTED "$M" USERS "${HOST_USERS-root: debian::nopasswd}" \
       BRIDGE "${HOST_BRIDGE:-br0}" BRIDGE_NETNS "${HOST_BRIDGE_NETNS-vnfm-lan}" LINK "${HOST_LINK:-}" \
       GATEWAY "${HOST_GATEWAY:-10.77.0.254}" MAC "${HOST_MAC:-}" MTU "${HOST_MTU:-}" CGROUP "${HOST_CGROUP:-vnfm-hosts}" \
       NETNS "host-$(printf %s "$H" | sha256sum | cut -c1-10)"; } >"$H/conf.new"
@@ -37,7 +39,7 @@ if [ ! -s "$H/conf" ]; then
 fi
 # shellcheck source=/dev/null
 . "$H/conf"
-: "$BIN" "$IMAGES" "$USERS" "$GATEWAY"            # used by init
+: "$BIN" "$IMAGES" "$IMPORTED" "$USERS" "$GATEWAY"   # used by init
 [ -d /sys/fs/cgroup/memory ] || { echo "only cgroup v1 is catered for" >&2; exit 2; }
 alive() { [ -s "$H/pid" ] && grep -q "/$CGROUP/$N\$" "/proc/$(cat "$H/pid")/cgroup" 2>/dev/null; }
 if alive; then echo "host $N is up already" >&2; exit 0; fi
