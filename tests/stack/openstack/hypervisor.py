@@ -175,9 +175,11 @@ class Hypervisor:
             self.job(h, *steps)
 
     def poll(self):
-        full = time.time() > self.full + 5                          # in between: what changed, a third of the price
-        since = time.strftime("&changes-since=%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3))
-        servers = self.nova.get("/servers/detail?all_tenants=1" + ("" if full else since)).json()["servers"]
+        waiting = any(h["state"] == "waiting" for h in self.hosts.values())            # an address comes without a change
+        full = time.time() > self.full + (5 if waiting else 20)     # in between: what changed, and if nothing did no details,
+        since = time.strftime("&changes-since=%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3))     # for which Nova asks Neutron
+        read = lambda what, when="": self.nova.get(what + "?all_tenants=1" + when).json()["servers"]
+        servers = read("/servers/detail") if full else read("/servers", since) and read("/servers/detail", since)
         self.full, self.view = (time.time(), {}) if full else (self.full, self.view)
         self.view.update((s["id"], s) for s in servers)
         there = {i: s for i, s in self.view.items() if s["status"] not in ("DELETED", "SOFT_DELETED")}
