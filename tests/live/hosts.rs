@@ -204,8 +204,9 @@ fn the_power_goes_in_the_middle_of_a_join() {
 #[test]
 fn the_disk_is_full() {
     let Some(story) = begun() else { return };
-    let full = "mkdir -p /var/lib/kubelet && mount -t tmpfs -o size=64k tmpfs /var/lib/kubelet && \
-                ! head -c 1M /dev/zero >/var/lib/kubelet/full 2>/dev/null";
+    // Full of nothing that could be removed: a join that is begun anew resets the host first.
+    let full = "mkdir -p /var/lib/kubelet && mount -t tmpfs -o nr_inodes=1 tmpfs /var/lib/kubelet && \
+                ! touch /var/lib/kubelet/full 2>/dev/null";
     until("the host is there", LONG, || story.host().pid());
     story.host().until_runs("sshd");
     story.host().inside(full);
