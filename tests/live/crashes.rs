@@ -125,7 +125,11 @@ fn is_found_on_a_host(real: &Real, planted: &Planted, secret: &str) {
 /// An environment that holds one.
 fn is_found_in_a_process(mut seen: Seen, planted: &Planted, secret: &str) {
     let mut child = Command::new("sleep").arg("60").env("LET_THROUGH", secret).spawn().unwrap();
-    seen.processes.look();
+    // A process has no words while it becomes its program.
+    until("the process shows its environment", LONG, || {
+        seen.processes.look();
+        seen.processes.saw("LET_THROUGH").then_some(())
+    });
     child.kill().unwrap();
     child.wait().unwrap();
     let found = seen.processes.with(planted);
