@@ -176,6 +176,11 @@ impl Sink {
         self.findings.push(finding);
     }
 
+    /// Adds everything that another one holds.
+    pub(crate) fn append(&mut self, other: Sink) {
+        self.findings.extend(other.findings);
+    }
+
     /// Whether one of the findings refuses the package.
     pub(crate) fn failed(&self) -> bool {
         self.findings.iter().any(|finding| finding.severity == Severity::Error)
@@ -233,9 +238,12 @@ codes! {
     SHAPE = "E-SHAPE", "A part of the file is not of the kind (mapping, list, text, number) that belongs there.";
     KEY_UNKNOWN = "E-KEY-UNKNOWN", "A key is not one that TOSCA has at this place.";
     IMPORT = "E-IMPORT", "An imported file is neither in the package nor among the built-in types.";
+    IMPORT_CYCLE = "W-IMPORT-CYCLE", "Files import each other in a circle; each is read once.";
     TYPE_UNKNOWN = "E-TYPE-UNKNOWN", "A type is not declared in any imported file.";
     TYPE_CYCLE = "E-TYPE-CYCLE", "A type derives from itself.";
     TYPE_REDEFINED = "W-TYPE-REDEFINED", "The package declares a type that is built in; the built-in one is used.";
+    SOL001_VERSION = "W-SOL001-VERSION", "The package names a version of SOL001 that is not known, or several.";
+    SOL001_OTHER = "W-SOL001-OTHER", "A type, property, requirement or operation is one of another version of SOL001 than the package's.";
     PROPERTY_UNKNOWN = "E-PROPERTY-UNKNOWN", "A property is not declared by the type.";
     PROPERTY_MISSING = "E-PROPERTY-MISSING", "A property that the type requires is not there.";
     PROPERTY_TYPE = "E-PROPERTY-TYPE", "A property's value is not of the declared type.";

@@ -129,7 +129,13 @@ impl Package {
         if sink.failed() {
             return Err(refused(sink));
         }
-        let Some(vnfd) = crate::tosca::load(&archive, &meta.entry, limits, &mut sink) else {
+        let compatible = meta
+            .manifest
+            .as_ref()
+            .and_then(|manifest| manifest.metadata.get("compatible_specification_versions"))
+            .map(String::as_str);
+        let Some(vnfd) = crate::tosca::load(&archive, &meta.entry, compatible, limits, &mut sink)
+        else {
             return Err(refused(sink));
         };
         let paths: Vec<String> = archive.paths().map(str::to_owned).collect();

@@ -215,7 +215,41 @@ fn imports_may_be_cycles_and_diamonds_and_name_files_in_any_form() {
     let mut inside: Vec<(&str, &str)> =
         inside.iter().map(|(name, text)| (name.as_str(), *text)).collect();
     inside.push(meta("Definitions/a.yaml"));
-    assert_eq!(package(&inside).vnfd().node_type, "N");
+    let package = package(&inside);
+    assert_eq!(package.vnfd().node_type, "N");
+    let rounds: Vec<String> = package
+        .warnings()
+        .iter()
+        .filter(|finding| finding.code == codes::IMPORT_CYCLE)
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        rounds,
+        [
+            "Definitions/sub/c.yaml:2:11: warning[W-IMPORT-CYCLE]: the imports go round: `Definitions/a.yaml`, `Definitions/b.yaml`, `Definitions/sub/c.yaml`, then `Definitions/a.yaml` again (hint: move what both need into a file of its own)",
+            "Definitions/sub/c.yaml:2:22: warning[W-IMPORT-CYCLE]: the imports go round: `Definitions/b.yaml`, `Definitions/sub/c.yaml`, then `Definitions/b.yaml` again (hint: move what both need into a file of its own)",
+        ]
+    );
+}
+
+#[test]
+fn a_prefix_is_taken_off_the_names_of_types() {
+    let a = vnfd("", "", "")
+        .replace(
+            "[etsi_nfv_sol001_vnfd_types.yaml]",
+            "[etsi_nfv_sol001_vnfd_types.yaml, {file: b.yaml, namespace_prefix: acme, namespace_uri: 'http://acme'}]",
+        )
+        .replace("type: N", "type: acme:N")
+        .replace("product_name: N", "product_name: 'acme:N'");
+    let b = format!("tosca_definitions_version: tosca_simple_yaml_1_3\n{PLAIN}\n");
+    let files = [
+        ("Definitions/a.yaml", a.as_str()),
+        ("Definitions/b.yaml", &b),
+        meta("Definitions/a.yaml"),
+    ];
+    let package = package(&files);
+    assert_eq!(package.vnfd().node_type, "N");
+    assert_eq!(package.vnfd().product_name, "acme:N");
 }
 
 const RESOURCES: &str = "    server:

@@ -27,6 +27,8 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Vnfd {
+    /// The version of SOL001 that it follows, if the package says so; absent, the newest was used.
+    pub sol001_version: Option<String>,
     /// `vnfdId` of SOL003.
     pub descriptor_id: String,
     /// Version of the descriptor.

@@ -32,7 +32,7 @@ impl<'a> Check<'a, '_> {
         for (key, value) in given_entries {
             let name = key.as_str().unwrap_or("~");
             if let Some(property) = declared.get(name) {
-                self.value(value, &property.schema, &format!("{path}.{name}"));
+                self.property(key, value, property, &format!("{path}.{name}"));
                 continue;
             }
             let message = format!("`{path}` has no property `{name}`");
@@ -50,6 +50,37 @@ impl<'a> Check<'a, '_> {
                 self.sink.add(Finding::new(codes::PROPERTY_MISSING, at.clone(), message));
             }
         }
+    }
+
+    /// A property's value, also as other versions of SOL001 have it, with a warning.
+    fn property(&mut self, key: &Node, value: &Node, property: &Property<'a>, path: &str) {
+        if let Some(versions) = property.versions {
+            self.types.other_version(versions, &key.span, &format!("`{path}`"), self.sink);
+        }
+        if property.elsewhere.is_empty() {
+            return self.value(value, &property.schema, path);
+        }
+        let own = self.trial(value, &property.schema, path);
+        if !own.failed() {
+            return self.sink.append(own);
+        }
+        for other in property.elsewhere {
+            let tried = self.trial(value, &Schema::of(other), path);
+            if !tried.failed() {
+                let what = format!("`{path}` of this form");
+                self.types.elsewhere(other, &value.span, &what, self.sink);
+                return self.sink.append(tried);
+            }
+        }
+        self.sink.append(own);
+    }
+
+    /// What checking a value finds.
+    fn trial(&self, value: &Node, schema: &Schema<'a>, path: &str) -> Sink {
+        let mut sink = Sink::default();
+        let (open, complete) = (self.open, self.complete);
+        Check { types: self.types, sink: &mut sink, open, complete }.value(value, schema, path);
+        sink
     }
 
     /// A value against a schema.

@@ -1,16 +1,17 @@
-//! The files of a descriptor: the entry, what it imports, and the types that are built in.
+//! The files of a descriptor: the entry, what it imports, and which built-in types it means.
 //!
-//! A file is loaded once, however it is reached, so cycles and diamonds of imports are harmless.
+//! A file is loaded once, however it is reached, so diamonds are harmless; a cycle is a warning.
 //! A file named like ETSI's type files means the built-in types, by path or by URL; nothing is
-//! ever fetched.
+//! ever fetched. Types live in one namespace: the prefix of an import is taken off the names that
+//! its importer writes with it.
 
+use super::version::Said;
 use crate::archive::Archive;
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::limits::Limits;
 use crate::path::{base, folder, resolve};
-use crate::yaml::{Node, parse};
-use std::collections::BTreeSet;
-use std::sync::OnceLock;
+use crate::yaml::{Node, Value, parse};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One YAML file of the descriptor.
 pub(super) struct Document {
@@ -20,16 +21,13 @@ pub(super) struct Document {
     pub(super) root: Node,
 }
 
-const BUILTIN: &[(&str, &str)] = &[
-    (
-        "builtin:tosca_simple_profile.yaml",
-        include_str!("../../../../schemas/tosca/tosca_simple_profile.yaml"),
-    ),
-    (
-        "builtin:etsi_nfv_sol001_vnfd_types.yaml",
-        include_str!("../../../../schemas/tosca/etsi_nfv_sol001_vnfd_types.yaml"),
-    ),
-];
+/// The files, and what their imports say about the version of SOL001.
+pub(super) struct Loaded {
+    /// The entry, then what it imports.
+    pub(super) documents: Vec<Document>,
+    /// The versions that they name.
+    pub(super) said: Vec<Said>,
+}
 
 const VERSIONS: &[&str] = &[
     "tosca_simple_yaml_1_0",
@@ -57,17 +55,20 @@ const KEYS: &[&str] = &[
     "topology_template",
 ];
 
-/// The built-in type files, read once.
-pub(super) fn builtin() -> &'static [Node] {
-    static NODES: OnceLock<Vec<Node>> = OnceLock::new();
-    NODES.get_or_init(|| {
-        let limits = Limits::default();
-        BUILTIN
-            .iter()
-            .filter_map(|(name, text)| parse(text, name, &limits, &mut Sink::default()))
-            .collect()
-    })
-}
+/// Keys under which types are named.
+const TYPE_NAMES: &[&str] = &[
+    "type",
+    "derived_from",
+    "node_type",
+    "capability",
+    "node",
+    "relationship",
+    "entry_schema",
+    "targets",
+    "members",
+    "valid_source_types",
+    "valid_target_types",
+];
 
 /// Loads the entry and everything that it imports, the entry first.
 pub(super) fn load(
@@ -75,31 +76,131 @@ pub(super) fn load(
     entry: &str,
     limits: &Limits,
     sink: &mut Sink,
-) -> Option<Vec<Document>> {
-    let mut seen = BTreeSet::from([entry.to_owned()]);
-    let mut waiting = vec![entry.to_owned()];
-    let mut documents = Vec::new();
-    while !waiting.is_empty() {
-        if seen.len() > limits.imports {
-            let message = format!("the descriptor imports more than {} files", limits.imports);
-            sink.add(Finding::new(codes::IMPORT, Span::file(entry), message));
+) -> Option<Loaded> {
+    let mut loader = Loader { archive, limits, sink, said: Vec::new(), edges: Vec::new() };
+    let documents = loader.load(entry)?;
+    cycles(entry, &loader.edges, loader.sink);
+    let said = loader.said;
+    let whole = documents.first().is_some_and(|first| first.path == entry);
+    whole.then_some(Loaded { documents, said })
+}
+
+/// An import of a file by another.
+struct Edge {
+    from: String,
+    to: String,
+    span: Span,
+}
+
+struct Loader<'a, 's> {
+    archive: &'a Archive,
+    limits: &'a Limits,
+    sink: &'s mut Sink,
+    said: Vec<Said>,
+    edges: Vec<Edge>,
+}
+
+impl Loader<'_, '_> {
+    fn load(&mut self, entry: &str) -> Option<Vec<Document>> {
+        let most = self.limits.imports;
+        let mut seen = BTreeSet::from([entry.to_owned()]);
+        let mut waiting = vec![entry.to_owned()];
+        let mut documents = Vec::new();
+        while !waiting.is_empty() {
+            if seen.len() > most {
+                let message = format!("the descriptor imports more than {most} files");
+                self.sink.add(Finding::new(codes::IMPORT, Span::file(entry), message));
+                return None;
+            }
+            let mut next = Vec::new();
+            for path in std::mem::take(&mut waiting) {
+                let Some(mut root) = document(self.archive, &path, self.limits, self.sink) else {
+                    continue;
+                };
+                next.extend(
+                    self.imports(&root, &path).into_iter().filter(|to| seen.insert(to.clone())),
+                );
+                let prefixes = prefixes(&root);
+                if !prefixes.is_empty() {
+                    without_prefixes(&mut root, &prefixes);
+                }
+                documents.push(Document { path, root });
+            }
+            waiting = next;
+        }
+        Some(documents)
+    }
+
+    /// The files that a file imports.
+    fn imports(&mut self, root: &Node, path: &str) -> Vec<String> {
+        let mut files = Vec::new();
+        for import in root.get("imports").map(Node::items).unwrap_or_default() {
+            let Some(name) = file_of(import) else {
+                self.sink.add(
+                    Finding::new(codes::IMPORT, import.span.clone(), "the import names no file")
+                        .hint("write the file's path, or `{file: path}`"),
+                );
+                continue;
+            };
+            if is_builtin(name) {
+                let said = self.said(name, import, path);
+                self.said.extend(said);
+                continue;
+            }
+            if let Some(to) = self.find(name, import, path) {
+                self.edges.push(Edge {
+                    from: path.to_owned(),
+                    to: to.clone(),
+                    span: import.span.clone(),
+                });
+                files.push(to);
+            }
+        }
+        files
+    }
+
+    /// The version that an import of the standard's types names, or else the copy in the package.
+    fn said(&self, name: &str, import: &Node, importer: &str) -> Option<Said> {
+        Said::in_name(name, &import.span).or_else(|| {
+            let path = candidates(name, importer)
+                .into_iter()
+                .flatten()
+                .find(|path| self.archive.has(path))?;
+            let bytes = self.archive.read(&path, self.limits.yaml_bytes as u64).ok()?;
+            Said::in_copy(std::str::from_utf8(&bytes).ok()?, &import.span)
+        })
+    }
+
+    /// The file in the package that an import names.
+    fn find(&mut self, name: &str, import: &Node, importer: &str) -> Option<String> {
+        if name.contains("://") {
+            let message = format!("`{name}` is not fetched");
+            let finding = Finding::new(codes::IMPORT, import.span.clone(), message);
+            self.sink.add(finding.hint("put the file into the package and import it by its path"));
             return None;
         }
-        let mut next = Vec::new();
-        for path in std::mem::take(&mut waiting) {
-            let Some(root) = document(archive, &path, limits, sink) else { continue };
-            for import in root.get("imports").map(Node::items).unwrap_or_default() {
-                if let Some(found) =
-                    find(import, &path, archive, sink).filter(|found| seen.insert(found.clone()))
-                {
-                    next.push(found);
-                }
-            }
-            documents.push(Document { path, root });
+        let candidates = candidates(name, importer);
+        let found = candidates.iter().flatten().find(|path| self.archive.has(path)).cloned();
+        if found.is_none() {
+            let why = candidates
+                .iter()
+                .find_map(|candidate| candidate.as_ref().err())
+                .map(|why| format!(": {why}"))
+                .unwrap_or_default();
+            let message = format!("the imported file `{name}` is not in the package{why}");
+            let here = self.archive.paths().filter(|path| folder(path) == folder(importer));
+            let here: Vec<&str> = here.map(base).collect();
+            self.sink.add(
+                Finding::new(codes::IMPORT, import.span.clone(), message).did_you_mean(name, here),
+            );
         }
-        waiting = next;
+        found
     }
-    documents.first().is_some_and(|first| first.path == entry).then_some(documents)
+}
+
+/// Beside the importer, or from the package's root.
+fn candidates(name: &str, importer: &str) -> [Result<String, crate::path::PathError>; 2] {
+    [resolve(folder(importer), name), resolve("", name)]
 }
 
 fn document(archive: &Archive, path: &str, limits: &Limits, sink: &mut Sink) -> Option<Node> {
@@ -142,44 +243,6 @@ fn document(archive: &Archive, path: &str, limits: &Limits, sink: &mut Sink) -> 
     Some(root)
 }
 
-/// The file that an import names; `None` for the built-in ones.
-fn find(import: &Node, importer: &str, archive: &Archive, sink: &mut Sink) -> Option<String> {
-    let Some(name) = file_of(import) else {
-        sink.add(
-            Finding::new(codes::IMPORT, import.span.clone(), "the import names no file")
-                .hint("write the file's path, or `{file: path}`"),
-        );
-        return None;
-    };
-    if is_builtin(name) {
-        return None;
-    }
-    if name.contains("://") {
-        let finding =
-            Finding::new(codes::IMPORT, import.span.clone(), format!("`{name}` is not fetched"));
-        sink.add(finding.hint("put the file into the package and import it by its path"));
-        return None;
-    }
-    let candidates = [resolve(folder(importer), name), resolve("", name)];
-    let found = candidates.iter().flatten().find(|path| archive.has(path)).cloned();
-    if found.is_none() {
-        let why = candidates
-            .iter()
-            .find_map(|candidate| candidate.as_ref().err())
-            .map(|why| format!(": {why}"))
-            .unwrap_or_default();
-        let finding = Finding::new(
-            codes::IMPORT,
-            import.span.clone(),
-            format!("the imported file `{name}` is not in the package{why}"),
-        );
-        let here: Vec<&str> =
-            archive.paths().filter(|path| folder(path) == folder(importer)).map(base).collect();
-        sink.add(finding.did_you_mean(name, here));
-    }
-    found
-}
-
 /// `path`, `{file: path}`, `{name: path}` or `{name: {file: path}}`.
 fn file_of(import: &Node) -> Option<&str> {
     if let Some(path) = import.as_str() {
@@ -194,10 +257,86 @@ fn file_of(import: &Node) -> Option<&str> {
     }
 }
 
+/// Whether a path or URL names one of the standard's own type files.
 fn is_builtin(name: &str) -> bool {
-    let stem = base(name).to_ascii_lowercase();
-    let stem = stem.trim_end_matches(".yaml").trim_end_matches(".yml");
-    stem.starts_with("etsi_nfv_sol001_") && stem.ends_with("_types")
+    let name = name.split(['?', '#']).next().unwrap_or(name);
+    let file = base(name).to_ascii_lowercase();
+    let yaml = crate::path::has_extension(&file, &["yaml", "yml"]) || !file.contains('.');
+    let sol001 = file.starts_with("etsi_nfv_sol001_") && file.contains("_types");
+    let profile = ["tosca_simple_yaml_1", "tosca_simple_profile", "tosca_definition_1"];
+    yaml && (sol001 || profile.iter().any(|stem| file.starts_with(stem)))
+}
+
+/// The `namespace_prefix` of each import that has one.
+fn prefixes(root: &Node) -> Vec<String> {
+    let prefix = |import: &Node| {
+        let nested = import.entries().first().and_then(|(_, only)| only.get("namespace_prefix"));
+        import.get("namespace_prefix").or(nested).and_then(Node::as_str).map(str::to_owned)
+    };
+    root.get("imports").map(Node::items).unwrap_or_default().iter().filter_map(prefix).collect()
+}
+
+/// Takes prefixes off the names of types; texts, and names of node templates, are left alone.
+fn without_prefixes(node: &mut Node, prefixes: &[String]) {
+    let strip = |node: &mut Node| {
+        let Value::Scalar { text, .. } = &mut node.value else { return };
+        let parts = text.split_once(':').map(|(prefix, name)| (prefix, name.to_owned()));
+        if let Some((prefix, name)) = parts
+            && prefixes.iter().any(|known| known == prefix)
+        {
+            *text = name;
+        }
+    };
+    match &mut node.value {
+        Value::Scalar { .. } => {}
+        Value::Sequence(items) => {
+            for item in items {
+                without_prefixes(item, prefixes);
+            }
+        }
+        Value::Mapping(entries) => {
+            for (key, value) in entries {
+                if key.as_str().is_some_and(|key| TYPE_NAMES.contains(&key)) {
+                    strip(value);
+                    if let Value::Sequence(items) = &mut value.value {
+                        items.iter_mut().for_each(strip);
+                    }
+                }
+                without_prefixes(value, prefixes);
+            }
+        }
+    }
+}
+
+/// Warns of each import that leads back to a file on the way to it.
+fn cycles(entry: &str, edges: &[Edge], sink: &mut Sink) {
+    let mut imports: BTreeMap<&str, Vec<&Edge>> = BTreeMap::new();
+    for edge in edges {
+        imports.entry(&edge.from).or_default().push(edge);
+    }
+    let mut done: BTreeSet<&str> = BTreeSet::new();
+    let mut way: Vec<(&str, usize)> = vec![(entry, 0)];
+    while let Some((path, next)) = way.last_mut() {
+        let path = *path;
+        let edge = imports.get(path).and_then(|all| all.get(*next));
+        *next += 1;
+        let Some(edge) = edge else {
+            done.insert(path);
+            way.pop();
+            continue;
+        };
+        if let Some(at) = way.iter().position(|(path, _)| *path == edge.to) {
+            let round: Vec<&str> = way[at..].iter().map(|(path, _)| *path).collect();
+            let message =
+                format!("the imports go round: `{}`, then `{}` again", round.join("`, `"), edge.to);
+            sink.add(
+                Finding::new(codes::IMPORT_CYCLE, edge.span.clone(), message)
+                    .hint("move what both need into a file of its own"),
+            );
+        } else if !done.contains(edge.to.as_str()) {
+            way.push((&edge.to, 0));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -205,25 +344,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_built_in_types_are_sound() {
-        for (name, text) in BUILTIN {
-            let mut sink = Sink::default();
-            assert!(parse(text, name, &Limits::default(), &mut sink).is_some());
-            assert_eq!(sink.finish().map(|warnings| warnings.len()), Ok(0));
+    fn the_standards_files_are_built_in_by_any_name() {
+        for name in [
+            "etsi_nfv_sol001_vnfd_types.yaml",
+            "https://forge.etsi.org/rep/nfv/SOL001/raw/v2.6.1/etsi_nfv_sol001_common_types.yaml",
+            "https://forge.etsi.org/rep/nfv/SOL001/-/blob/v3.3.1/etsi_nfv_sol001_vnfd_types.yaml?ref_type=tags",
+            "helloworld/etsi_nfv_sol001_vnfd_2_5_1_types.yaml",
+            "etsi_nfv_sol001_vnfd_types_v4.4.1.yml",
+            "TOSCA_definition_1_3.yaml",
+            "http://docs.oasis-open.org/tosca/ns/simple/yaml/1.3/tosca_simple_yaml_1_3",
+        ] {
+            assert!(is_builtin(name), "{name}");
         }
-        let mut sink = Sink::default();
-        super::super::types::Types::collect(&[], &mut sink);
-        assert_eq!(sink.finish().map(|warnings| warnings.len()), Ok(0));
-        assert_eq!(builtin().len(), BUILTIN.len());
-    }
-
-    #[test]
-    fn etsi_files_are_built_in_by_any_name() {
-        assert!(is_builtin("etsi_nfv_sol001_vnfd_types.yaml"));
-        assert!(is_builtin(
-            "https://forge.etsi.org/rep/nfv/SOL001/raw/v2.6.1/etsi_nfv_sol001_common_types.yaml"
-        ));
-        assert!(is_builtin("helloworld/etsi_nfv_sol001_vnfd_2_5_1_types.yaml"));
-        assert!(!is_builtin("sample_types.yaml"));
+        for name in
+            ["sample_types.yaml", "etsi_nfv_sol001_vnfd.yaml", "my_etsi_nfv_sol001_vnfd_types.yaml"]
+        {
+            assert!(!is_builtin(name), "{name}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! documents  entry + imports, each once; ETSI's type files are ours       documents.rs
+//! version    which SOL001 the package follows, and that version's types   version.rs, builtin.rs
 //! types      derivation, declared properties, requirements, operations    types.rs
 //! topologies node templates with their functions evaluated                topology.rs, functions.rs
 //! checks     templates against their types, values against constraints    template.rs, check.rs
@@ -10,10 +11,13 @@
 //! An import brings types. The topology of an imported file is never merged: one that has
 //! `substitution_mappings` is a deployment flavour of its own.
 
+mod builtin;
 mod check;
 mod documents;
 mod functions;
 mod hooks;
+#[cfg(test)]
+mod official;
 mod policies;
 mod resources;
 mod schema;
@@ -21,6 +25,7 @@ mod template;
 mod topology;
 mod types;
 mod units;
+mod version;
 mod vnfd;
 
 use crate::archive::Archive;
@@ -28,21 +33,25 @@ use crate::finding::Sink;
 use crate::limits::Limits;
 use crate::model::Vnfd;
 
-/// Reads the descriptor that `entry` begins.
+/// Reads the descriptor that `entry` begins; `compatible` is what the manifest says about versions.
 pub(crate) fn load(
     archive: &Archive,
     entry: &str,
+    compatible: Option<&str>,
     limits: &Limits,
     sink: &mut Sink,
 ) -> Option<Vnfd> {
-    let documents = documents::load(archive, entry, limits, sink)?;
-    let types = types::Types::collect(&documents, sink);
+    let documents::Loaded { documents, said } = documents::load(archive, entry, limits, sink)?;
+    let version = version::choose(&said, compatible, sink);
+    let types = types::Types::collect(&documents, version, sink);
     let topologies: Vec<topology::Topology<'_>> =
         documents.iter().filter_map(|document| topology::Topology::read(document, sink)).collect();
     for topology in &topologies {
         template::check(topology, &types, sink);
     }
-    vnfd::build(&topologies, &types, archive, sink)
+    let mut vnfd = vnfd::build(&topologies, &types, archive, sink)?;
+    vnfd.sol001_version = version.map(|version| version.name().to_owned());
+    Some(vnfd)
 }
 
 /// What the builders of the model share.

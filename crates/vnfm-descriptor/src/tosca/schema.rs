@@ -105,7 +105,8 @@ const STANDARD: &[(&str, &str)] =
 
 /// The schema of a data type.
 fn data(types: &Types<'_>, kind: &str, depth: usize) -> Value {
-    let declared = types.properties(Kind::Data, kind);
+    let mut declared = types.properties(Kind::Data, kind);
+    declared.retain(|_, property| property.versions.is_none());
     let required: Vec<&str> =
         declared.values().filter(|p| p.required && p.default.is_none()).map(|p| p.name).collect();
     let properties: Map<String, Value> =

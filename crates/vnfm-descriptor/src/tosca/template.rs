@@ -72,6 +72,8 @@ fn check_template<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sink
             check.sink.add(finding.did_you_mean(name, capabilities.keys().copied()));
             continue;
         };
+        let what = format!("capability `{name}` of a `{}`", template.kind);
+        types.elsewhere(declared, &key.span, &what, check.sink);
         let kind = declared
             .as_str()
             .or_else(|| declared.get("type").and_then(Node::as_str))
@@ -97,7 +99,10 @@ fn check_requirements(
     let declared = types.requirements(&template.kind);
     for (key, _) in assigned.items().iter().flat_map(Node::entries) {
         let name = key.as_str().unwrap_or("~");
-        if !declared.contains_key(name) {
+        if let Some(node) = declared.get(name) {
+            let what = format!("requirement `{name}` of a `{}`", template.kind);
+            types.elsewhere(node, &key.span, &what, sink);
+        } else {
             let finding = Finding::new(
                 codes::REQUIREMENT_UNKNOWN,
                 key.span.clone(),
@@ -176,7 +181,10 @@ fn check_interfaces(template: &Template, types: &Types<'_>, sink: &mut Sink) {
                 .map_or_else(|| key.span.clone(), |key| key.span.clone())
         };
         for (operation, _) in operations_in(interface) {
-            if !operations.contains_key(operation) {
+            if let Some(node) = operations.get(operation).and_then(|nodes| nodes.first()) {
+                let what = format!("operation `{operation}` of `{name}`");
+                types.elsewhere(node, &span(operation), &what, sink);
+            } else {
                 let finding = Finding::new(
                     codes::OPERATION_UNKNOWN,
                     span(operation),

@@ -4,8 +4,9 @@
 //! first. A property that is declared again refines the inherited one: what it says counts, what
 //! it leaves out stays, constraints add up.
 
-use super::documents::{Document, builtin};
-use crate::finding::{Finding, Sink, codes};
+use super::builtin::{self, ELSEWHERE_KEY, VERSIONS_KEY, Version};
+use super::documents::Document;
+use crate::finding::{Finding, Sink, Span, codes};
 use crate::yaml::Node;
 use std::collections::BTreeMap;
 
@@ -61,6 +62,10 @@ pub(super) struct Property<'a> {
     pub(super) default: Option<&'a Node>,
     pub(super) description: Option<&'a str>,
     pub(super) write_only: bool,
+    /// The versions of SOL001 that have it, if the package's has not.
+    pub(super) versions: Option<&'a str>,
+    /// What it is in other versions of SOL001.
+    pub(super) elsewhere: &'a [Node],
 }
 
 /// What a value must be.
@@ -104,6 +109,12 @@ impl<'a> Property<'a> {
                 .and_then(|node| node.get("writeOnly"))
                 .and_then(Node::as_bool)
                 .unwrap_or(false),
+            versions: nodes.first().and_then(|node| node.get(VERSIONS_KEY)).and_then(Node::as_str),
+            elsewhere: nodes
+                .first()
+                .and_then(|node| node.get(ELSEWHERE_KEY))
+                .map(Node::items)
+                .unwrap_or_default(),
         }
     }
 }
@@ -111,13 +122,19 @@ impl<'a> Property<'a> {
 /// Every declared type.
 pub(super) struct Types<'a> {
     types: BTreeMap<(Kind, &'a str), &'a Node>,
+    /// The version of SOL001 that the package says to follow.
+    version: Option<Version>,
 }
 
 impl<'a> Types<'a> {
     /// Collects the built-in types and those of the documents, and checks how they hang together.
-    pub(super) fn collect(documents: &'a [Document], sink: &mut Sink) -> Self {
-        let mut types = Types { types: BTreeMap::new() };
-        for root in builtin() {
+    pub(super) fn collect(
+        documents: &'a [Document],
+        version: Option<Version>,
+        sink: &mut Sink,
+    ) -> Self {
+        let mut types = Types { types: BTreeMap::new(), version };
+        for root in builtin::types(version.unwrap_or(Version::NEWEST)) {
             types.add(root, sink);
         }
         let own: Vec<(Kind, &str)> =
@@ -211,12 +228,16 @@ impl<'a> Types<'a> {
     /// Whether the type that `named` names is declared; if not, that is a finding.
     pub(super) fn known(&self, kind: Kind, named: &Node, sink: &mut Sink) -> bool {
         let name = named.as_str().unwrap_or("~");
-        let known = self.get(kind, name).is_some();
+        let what = SECTIONS
+            .iter()
+            .find(|(section, _, _)| *section == kind)
+            .map_or("type", |(_, _, what)| *what);
+        let found = self.get(kind, name);
+        if let Some(node) = found {
+            self.elsewhere(node, &named.span, &format!("{what} `{name}`"), sink);
+        }
+        let known = found.is_some();
         if !known {
-            let what = SECTIONS
-                .iter()
-                .find(|(section, _, _)| *section == kind)
-                .map_or("type", |(_, _, what)| *what);
             let finding = Finding::new(
                 codes::TYPE_UNKNOWN,
                 named.span.clone(),
@@ -233,6 +254,23 @@ impl<'a> Types<'a> {
             });
         }
         known
+    }
+
+    /// Warns of a declaration that other versions of SOL001 have, but not the package's.
+    pub(super) fn elsewhere(&self, declared: &Node, at: &Span, what: &str, sink: &mut Sink) {
+        if let Some(versions) = declared.get(VERSIONS_KEY).and_then(Node::as_str) {
+            self.other_version(versions, at, what, sink);
+        }
+    }
+
+    /// Warns of what only other versions of SOL001 have, where the package says its version.
+    pub(super) fn other_version(&self, versions: &str, at: &Span, what: &str, sink: &mut Sink) {
+        let Some(version) = self.version.map(Version::name) else { return };
+        let message = format!("SOL001 {version}, which the package names, has no {what}");
+        sink.add(
+            Finding::new(codes::SOL001_OTHER, at.clone(), message)
+                .hint(format!("{versions} has it")),
+        );
     }
 
     /// A type's declaration.
@@ -291,10 +329,18 @@ impl<'a> Types<'a> {
 
     /// The declarations of a type and its ancestors, nearest first.
     pub(super) fn ancestry(&self, kind: Kind, name: &str) -> Vec<&'a Node> {
-        match self.types.keys().find(|(of, own)| *of == kind && *own == name) {
-            Some((_, own)) => self.chain(kind, own).into_iter().map(|(_, node)| node).collect(),
-            None => Vec::new(),
+        let mut nodes: Vec<&Node> = Vec::new();
+        let mut next = self.get(kind, name);
+        while let Some(node) =
+            next.filter(|node| !nodes.iter().any(|seen| std::ptr::eq(*seen, *node)))
+        {
+            nodes.push(node);
+            next = node
+                .get("derived_from")
+                .and_then(Node::as_str)
+                .and_then(|parent| self.get(kind, parent));
         }
+        nodes
     }
 
     /// The properties of a type.
@@ -355,6 +401,8 @@ pub(super) fn operations_in(node: &Node) -> Vec<(&str, &Node)> {
         "description",
         "version",
         "metadata",
+        "required",
+        VERSIONS_KEY,
     ];
     let mut all: Vec<(&str, &Node)> =
         node.get("operations").into_iter().flat_map(Node::named).collect();

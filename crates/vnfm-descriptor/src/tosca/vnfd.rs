@@ -169,6 +169,7 @@ impl Builder<'_, '_> {
         };
         let vnfm_info = identity.find("vnfm_info");
         Vnfd {
+            sol001_version: None,
             descriptor_id: required("descriptor_id"),
             descriptor_version: required("descriptor_version"),
             provider: required("provider"),

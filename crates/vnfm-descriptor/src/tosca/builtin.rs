@@ -1,0 +1,435 @@
+//! The built-in types: TOSCA's roots, and SOL001's of the version that a package follows.
+//!
+//! `schemas/tosca/sol001` holds each definition once. A key such as `scope @3.3.1+` belongs to
+//! some versions only; a version's types are made when the first package asks for it, and kept.
+//!
+//! ```text
+//! name                 every version             name @3.3.1+         3.3.1 and later
+//! name @-2.8.1         2.8.1 and earlier         name @3.7.1|4.3.1+   3.7.1, 4.3.1 and later
+//! ```
+//! A declaration that a version lacks stays findable: it is kept with [`VERSIONS_KEY`], which says
+//! who has it, and a property that changed its type keeps the others under [`ELSEWHERE_KEY`]. So a
+//! package that mixes versions is told which one it writes instead of being refused.
+//! Last, `differences.yaml` is laid over everything: where we ask for less than the standard.
+
+use crate::finding::{Sink, Span};
+use crate::limits::Limits;
+use crate::yaml::{Node, Value, parse};
+use std::sync::OnceLock;
+
+/// The published versions of SOL001 whose types are built in, in their order.
+pub(super) const VERSIONS: [&str; 11] = [
+    "2.5.1", "2.6.1", "2.7.1", "2.8.1", "3.3.1", "3.5.1", "3.6.1", "3.7.1", "4.2.1", "4.3.1",
+    "4.4.1",
+];
+
+/// At a declaration of another version: which versions have it, as people write it.
+pub(super) const VERSIONS_KEY: &str = "versions";
+/// At a property: what it is in other versions, each with [`VERSIONS_KEY`].
+pub(super) const ELSEWHERE_KEY: &str = "elsewhere";
+
+/// One of [`VERSIONS`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Version(usize);
+
+impl Version {
+    /// What is taken where a package does not say.
+    pub(super) const NEWEST: Version = Version(VERSIONS.len() - 1);
+
+    /// Every version.
+    pub(super) fn all() -> impl Iterator<Item = Version> {
+        (0..VERSIONS.len()).map(Version)
+    }
+
+    /// The version of this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        VERSIONS.iter().position(|known| *known == name).map(Version)
+    }
+
+    /// Its name.
+    pub(super) fn name(self) -> &'static str {
+        VERSIONS[self.0]
+    }
+}
+
+/// A set of versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range(u16);
+
+impl Range {
+    const ALL: Range = Range((1 << VERSIONS.len()) - 1);
+
+    /// Reads `3.3.1+`, `-2.8.1`, `2.6.1-2.8.1` or `2.6.1`, several of them joined by `|`.
+    fn read(text: &str) -> Option<Self> {
+        let mut bits = 0;
+        for part in text.split('|') {
+            let (first, last) = match (part.strip_suffix('+'), part.split_once('-')) {
+                (Some(first), _) => (Version::named(first)?, Version::NEWEST),
+                (None, Some(("", last))) => (Version(0), Version::named(last)?),
+                (None, Some((first, last))) => (Version::named(first)?, Version::named(last)?),
+                (None, None) => (Version::named(part)?, Version::named(part)?),
+            };
+            bits |= (first.0..=last.0).fold(0, |bits, version| bits | 1 << version);
+        }
+        Some(Range(bits))
+    }
+
+    fn has(self, version: Version) -> bool {
+        self.0 & (1 << version.0) != 0
+    }
+
+    fn and(self, other: Range) -> Range {
+        Range(self.0 & other.0)
+    }
+
+    fn newest(self) -> Option<Version> {
+        Version::all().filter(|version| self.has(*version)).last()
+    }
+
+    /// As people write it: `2.5.1 to 2.8.1, 3.7.1`.
+    fn shown(self) -> String {
+        let mut runs: Vec<(Version, Version)> = Vec::new();
+        for version in Version::all().filter(|version| self.has(*version)) {
+            match runs.last_mut() {
+                Some((_, last)) if last.0 + 1 == version.0 => *last = version,
+                _ => runs.push((version, version)),
+            }
+        }
+        let text = |(first, last): &(Version, Version)| {
+            if first == last {
+                first.name().to_owned()
+            } else {
+                format!("{} to {}", first.name(), last.name())
+            }
+        };
+        runs.iter().map(text).collect::<Vec<_>>().join(", ")
+    }
+}
+
+const TEXTS: &[(&str, &str)] = &[
+    (
+        "builtin:tosca_simple_profile.yaml",
+        include_str!("../../../../schemas/tosca/tosca_simple_profile.yaml"),
+    ),
+    (
+        "builtin:sol001/data_types.yaml",
+        include_str!("../../../../schemas/tosca/sol001/data_types.yaml"),
+    ),
+    (
+        "builtin:sol001/node_types.yaml",
+        include_str!("../../../../schemas/tosca/sol001/node_types.yaml"),
+    ),
+    (
+        "builtin:sol001/policy_types.yaml",
+        include_str!("../../../../schemas/tosca/sol001/policy_types.yaml"),
+    ),
+];
+
+const DIFFERENCES: (&str, &str) = (
+    "builtin:sol001/differences.yaml",
+    include_str!("../../../../schemas/tosca/sol001/differences.yaml"),
+);
+
+/// Sections of a type whose entries are declarations.
+const DECLARATIONS: &[&str] = &[
+    "properties",
+    "attributes",
+    "capabilities",
+    "requirements",
+    "interfaces",
+    "operations",
+    "notifications",
+];
+
+/// The type files of a version.
+pub(super) fn types(version: Version) -> &'static [Node] {
+    static MADE: [OnceLock<Vec<Node>>; VERSIONS.len()] =
+        [const { OnceLock::new() }; VERSIONS.len()];
+    MADE[version.0].get_or_init(|| {
+        let mut files = strict(version);
+        files.iter_mut().for_each(lay_differences_over);
+        files
+    })
+}
+
+/// The type files of a version as the standard has them.
+pub(super) fn strict(version: Version) -> Vec<Node> {
+    sources().iter().map(|file| expand(file, version)).collect()
+}
+
+/// Lays every difference over a file of types.
+pub(super) fn lay_differences_over(file: &mut Node) {
+    for overlay in differences().filter_map(|difference| difference.get("types")) {
+        lay_over(file, overlay);
+    }
+}
+
+/// Where we ask for less: `{why, types}` each.
+pub(super) fn differences() -> impl Iterator<Item = &'static Node> {
+    static READ: OnceLock<Option<Node>> = OnceLock::new();
+    let all = READ.get_or_init(|| read(DIFFERENCES.0, DIFFERENCES.1)).as_ref();
+    all.and_then(|all| all.get("differences")).map(Node::items).unwrap_or_default().iter()
+}
+
+/// The type files as they are written, read once.
+fn sources() -> &'static [Node] {
+    static READ: OnceLock<Vec<Node>> = OnceLock::new();
+    READ.get_or_init(|| TEXTS.iter().filter_map(|(name, text)| read(name, text)).collect())
+}
+
+fn read(name: &str, text: &str) -> Option<Node> {
+    parse(text, name, &Limits::default(), &mut Sink::default())
+}
+
+/// A file of types for one version.
+fn expand(file: &Node, version: Version) -> Node {
+    let sections = file.named().map(|(section, types)| {
+        let types = if types.is_mapping() {
+            declared(types.entries(), version, Range::ALL, &expand_type)
+        } else {
+            types.clone()
+        };
+        (text(section, &file.span), types)
+    });
+    Node { value: Value::Mapping(sections.collect()), span: file.span.clone() }
+}
+
+fn expand_type(node: &Node, version: Version) -> Node {
+    let mut entries: Vec<(Node, Node)> = Vec::new();
+    for (key, value) in node.entries() {
+        let (name, range) = tagged(key);
+        if !DECLARATIONS.contains(&name) {
+            if range.has(version) {
+                entries.push((text(name, &key.span), plain(value, version)));
+            }
+            continue;
+        }
+        let made = if value.is_sequence() {
+            let listed: Vec<(Node, Node)> =
+                value.items().iter().flat_map(Node::entries).cloned().collect();
+            let made = declared(&listed, version, range, &plain);
+            let one = |entry: &(Node, Node)| Node {
+                value: Value::Mapping(vec![entry.clone()]),
+                span: entry.0.span.clone(),
+            };
+            let items = made.entries().iter().map(one).collect();
+            Node { value: Value::Sequence(items), span: value.span.clone() }
+        } else {
+            declared(value.entries(), version, range, &plain)
+        };
+        entries.push((text(name, &key.span), made));
+    }
+    Node { value: Value::Mapping(entries), span: node.span.clone() }
+}
+
+/// A mapping of declarations: those of the version, and marked those of others.
+fn declared(
+    entries: &[(Node, Node)],
+    version: Version,
+    outer: Range,
+    expand: &dyn Fn(&Node, Version) -> Node,
+) -> Node {
+    let mut made: Vec<(Node, Node)> = Vec::new();
+    let mut rest = entries;
+    while let Some((first, others)) = rest.split_first() {
+        let (name, _) = tagged(&first.0);
+        let same = 1 + others.iter().take_while(|(key, _)| tagged(key).0 == name).count();
+        let alternatives: Vec<(Range, &Node)> = rest[..same]
+            .iter()
+            .map(|(key, value)| (tagged(key).1.and(outer), value))
+            .filter(|(range, _)| range.newest().is_some())
+            .collect();
+        let marked = |(range, node): &(Range, &Node)| {
+            let newest = range.newest().unwrap_or(Version::NEWEST);
+            let mut node = expand(node, newest);
+            put(&mut node, VERSIONS_KEY, &range.shown());
+            if node.get("required").is_some() || node.get("type").is_some() {
+                put(&mut node, "required", "false");
+            }
+            node
+        };
+        let (own, foreign): (Vec<_>, Vec<_>) =
+            alternatives.into_iter().partition(|(range, _)| range.has(version));
+        let mut foreign: Vec<Node> = foreign.iter().map(marked).collect();
+        let mut node = match own.first() {
+            Some((_, node)) => expand(node, version),
+            None if foreign.is_empty() => {
+                rest = &rest[same..];
+                continue;
+            }
+            None => foreign.remove(0),
+        };
+        if let (Value::Mapping(entries), false) = (&mut node.value, foreign.is_empty()) {
+            let span = first.1.span.clone();
+            let key = text(ELSEWHERE_KEY, &span);
+            entries.push((key, Node { value: Value::Sequence(foreign), span }));
+        }
+        made.push((text(name, &first.0.span), node));
+        rest = &rest[same..];
+    }
+    let span = entries.first().map_or_else(|| Span::file("builtin:"), |(key, _)| key.span.clone());
+    Node { value: Value::Mapping(made), span }
+}
+
+/// A node with the keys of other versions left out.
+fn plain(node: &Node, version: Version) -> Node {
+    let value = match &node.value {
+        Value::Scalar { .. } => return node.clone(),
+        Value::Sequence(items) => {
+            Value::Sequence(items.iter().map(|item| plain(item, version)).collect())
+        }
+        Value::Mapping(entries) => {
+            let mut kept = Vec::with_capacity(entries.len());
+            for (key, value) in entries {
+                let (name, range) = tagged(key);
+                if range.has(version) {
+                    kept.push((text(name, &key.span), plain(value, version)));
+                }
+            }
+            Value::Mapping(kept)
+        }
+    };
+    Node { value, span: node.span.clone() }
+}
+
+/// A key's name and the versions that it belongs to.
+fn tagged(key: &Node) -> (&str, Range) {
+    let whole = key.as_str().unwrap_or_default();
+    match whole.split_once(" @") {
+        Some((name, range)) => (name, Range::read(range).unwrap_or(Range::ALL)),
+        None => (whole, Range::ALL),
+    }
+}
+
+/// Lays a difference over the types of a file that it names.
+pub(super) fn lay_over(file: &mut Node, overlay: &Node) {
+    let Value::Mapping(sections) = &mut file.value else { return };
+    for (_, types) in sections {
+        let Value::Mapping(types) = &mut types.value else { continue };
+        for (name, node) in types {
+            if let Some(change) = name.as_str().and_then(|name| overlay.get(name)) {
+                change_node(node, change);
+            }
+        }
+    }
+}
+
+/// Sets what a change says at the leaves; a branch that the node lacks stays away.
+fn change_node(node: &mut Node, change: &Node) {
+    let Value::Mapping(entries) = &mut node.value else { return };
+    for (name, value) in change.named() {
+        let found = entries.iter_mut().find(|(key, _)| key.as_str() == Some(name));
+        match found {
+            Some((_, inner)) if value.is_mapping() => change_node(inner, value),
+            Some((_, inner)) => *inner = value.clone(),
+            None if value.is_mapping() => {}
+            None => entries.push((text(name, &value.span), value.clone())),
+        }
+    }
+}
+
+fn put(node: &mut Node, name: &str, value: &str) {
+    let span = node.span.clone();
+    if !node.is_mapping() {
+        node.value = Value::Mapping(Vec::new());
+    }
+    if let Value::Mapping(entries) = &mut node.value {
+        entries.retain(|(key, _)| key.as_str() != Some(name));
+        entries.push((text(name, &span), text(value, &span)));
+    }
+}
+
+fn text(text: &str, span: &Span) -> Node {
+    Node { value: Value::Scalar { text: text.to_owned(), plain: true }, span: span.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::types::Types;
+    use super::*;
+
+    #[test]
+    fn the_built_in_types_are_sound() {
+        let all = TEXTS.iter().chain(std::iter::once(&DIFFERENCES));
+        for (name, text) in all {
+            let mut sink = Sink::default();
+            assert!(parse(text, name, &Limits::default(), &mut sink).is_some());
+            assert_eq!(sink.finish().map(|warnings| warnings.len()), Ok(0));
+        }
+        assert_eq!(sources().len(), TEXTS.len());
+        for version in Version::all() {
+            let mut sink = Sink::default();
+            Types::collect(&[], Some(version), &mut sink);
+            assert_eq!(sink.finish().map(|warnings| warnings.len()), Ok(0));
+        }
+    }
+
+    #[test]
+    fn every_tag_is_a_range() {
+        fn tags(node: &Node, seen: &mut usize) {
+            for (key, value) in node.entries() {
+                if let Some((_, range)) = key.as_str().unwrap_or_default().split_once(" @") {
+                    assert!(Range::read(range).is_some(), "{}: `{range}`", key.span);
+                    *seen += 1;
+                }
+                tags(value, seen);
+            }
+            node.items().iter().for_each(|item| tags(item, seen));
+        }
+        let mut seen = 0;
+        for file in sources() {
+            tags(file, &mut seen);
+        }
+        assert!(seen > 200, "only {seen} tags");
+    }
+
+    #[test]
+    fn ranges_are_read_and_shown() {
+        for (text, shown) in [
+            ("3.3.1+", "3.3.1 to 4.4.1"),
+            ("-2.6.1", "2.5.1 to 2.6.1"),
+            ("2.8.1", "2.8.1"),
+            ("2.6.1-2.8.1|4.4.1+", "2.6.1 to 2.8.1, 4.4.1"),
+        ] {
+            assert_eq!(Range::read(text).map(Range::shown).as_deref(), Some(shown), "{text}");
+        }
+        for text in ["", "3.4.1", "2.5.1-", "-", "+"] {
+            assert_eq!(Range::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_version_has_its_own_and_knows_the_others() {
+        let text = "node_types:
+  A:
+    derived_from @-2.6.1: R
+    derived_from @2.7.1+: S
+    properties:
+      p @-2.6.1: {type: string}
+      p @2.7.1+: {type: list, required @3.3.1+: false}
+    properties_extra @3.3.1+: x
+    requirements:
+      - r @3.3.1+: {capability: C}
+  B @2.5.1: {derived_from: R}
+";
+        let file = read("a", text).unwrap();
+        let of =
+            |name| expand(&file, Version::named(name).unwrap()).to_json()["node_types"].clone();
+        assert_eq!(
+            of("2.7.1"),
+            serde_json::json!({
+                "A": {
+                    "derived_from": "S",
+                    "properties": {"p": {
+                        "type": "list",
+                        "elsewhere": [{"type": "string", "versions": "2.5.1 to 2.6.1", "required": false}],
+                    }},
+                    "requirements": [{"r": {"capability": "C", "versions": "3.3.1 to 4.4.1"}}],
+                },
+                "B": {"derived_from": "R", "versions": "2.5.1"},
+            })
+        );
+        assert_eq!(of("2.5.1")["A"]["properties"]["p"]["type"], "string");
+        assert_eq!(of("3.3.1")["A"]["properties"]["p"]["required"], false);
+    }
+}

@@ -1,0 +1,209 @@
+//! The built-in types against those that ETSI published, table by table, version by version.
+//!
+//! The published files are found by `VNFM_SOL_DATA`, default `../shared/sol` beside the workspace; without them
+//! the comparison says so and passes, unless `VNFM_REQUIRE_LIVE=1` demands it. What may differ is
+//! in `schemas/tosca/sol001/differences.yaml`, laid over both sides here.
+
+use super::builtin::{self, ELSEWHERE_KEY, VERSIONS, VERSIONS_KEY, Version};
+use crate::finding::Sink;
+use crate::limits::Limits;
+use crate::yaml::Node;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const SECTIONS: [&str; 8] = [
+    "artifact_types",
+    "data_types",
+    "capability_types",
+    "interface_types",
+    "relationship_types",
+    "node_types",
+    "group_types",
+    "policy_types",
+];
+
+/// The published files of each version, or `None` after saying why not.
+fn published() -> Option<PathBuf> {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/sol");
+    let root = std::env::var_os("VNFM_SOL_DATA").map_or_else(default, PathBuf::from);
+    let path = root.join("sol001");
+    if path.is_dir() {
+        return Some(path);
+    }
+    let reason = format!(
+        "skipped: `{}` is not there; VNFM_SOL_DATA names the folder of the published data",
+        path.display()
+    );
+    assert!(std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"), "{reason}");
+    eprintln!("{reason}");
+    None
+}
+
+fn parse(text: &str, name: &str) -> Node {
+    let mut sink = Sink::default();
+    crate::yaml::parse(text, name, &Limits::default(), &mut sink)
+        .unwrap_or_else(|| panic!("{name}: {:?}", sink.finish()))
+}
+
+/// Version 2.5.1 goes on with a list at the first column, which YAML forbids.
+fn mended(text: &str) -> String {
+    let goes_on = |line: &str| line.starts_with(char::is_alphabetic) && !line.contains(':');
+    let lines = text.trim_start_matches('\u{feff}').lines();
+    let indented =
+        |line: &str| if goes_on(line) { format!("{:20}{line}", "") } else { line.into() };
+    lines.map(indented).collect::<Vec<String>>().join("\n")
+}
+
+/// Types by section and name, in one spelling.
+fn tables<'n>(files: impl IntoIterator<Item = &'n Node>) -> BTreeMap<(String, String), Value> {
+    let mut all = BTreeMap::new();
+    for file in files {
+        for section in SECTIONS {
+            for (name, node) in file.get(section).into_iter().flat_map(Node::named) {
+                if node.get(VERSIONS_KEY).is_none() && name.contains(".nfv.") {
+                    all.insert((section.to_owned(), name.to_owned()), one(section, node));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// A type without its texts; lists of single mappings are mappings, defaults are left out.
+fn one(section: &str, node: &Node) -> Value {
+    let mut out = Map::new();
+    for (key, value) in node.named() {
+        let value = match key {
+            "description" => continue,
+            "requirements" => value.items().iter().flat_map(Node::named).collect::<Vec<_>>(),
+            "properties" | "attributes" | "capabilities" | "interfaces" | "operations"
+            | "notifications" => value.named().collect(),
+            _ if section == "interface_types" && value.is_mapping() => vec![(key, value)],
+            _ => {
+                out.insert(key.to_owned(), value.to_json());
+                continue;
+            }
+        };
+        let direct = value.len() == 1 && value[0].0 == key;
+        let under = if direct { "operations" } else { key };
+        let entries = out.entry(under).or_insert_with(|| json!({}));
+        for (name, declared) in value.into_iter().filter(|(_, node)| own(node)) {
+            entries[name] = declaration(declared);
+        }
+    }
+    out.retain(|_, value| *value != json!({}));
+    Value::Object(out)
+}
+
+fn own(node: &Node) -> bool {
+    node.get(VERSIONS_KEY).is_none()
+}
+
+fn declaration(node: &Node) -> Value {
+    if let Some(kind) = node.as_str() {
+        return json!({"type": kind});
+    }
+    let mut out = Map::new();
+    for (key, value) in node.named() {
+        match key {
+            "description" | ELSEWHERE_KEY => {}
+            "required" if value.as_bool() == Some(true) => {}
+            "inputs" => {
+                let inputs: Map<String, Value> = value
+                    .named()
+                    .map(|(name, input)| (name.to_owned(), declaration(input)))
+                    .collect();
+                out.insert(key.to_owned(), Value::Object(inputs));
+            }
+            "entry_schema" => {
+                out.insert(key.to_owned(), declaration(value));
+            }
+            _ => {
+                out.insert(key.to_owned(), value.to_json());
+            }
+        }
+    }
+    Value::Object(out)
+}
+
+#[test]
+fn the_types_of_each_version_are_the_published_ones() {
+    let Some(folder) = published() else { return };
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for version in Version::all() {
+        let read = |name: &str| {
+            let path = folder.join(version.name()).join(name);
+            std::fs::read_to_string(&path).ok().map(|text| parse(&mended(&text), name))
+        };
+        let names = ["etsi_nfv_sol001_common_types.yaml", "etsi_nfv_sol001_vnfd_types.yaml"];
+        let mut files: Vec<Node> = names.iter().filter_map(|name| read(name)).collect();
+        assert!(!files.is_empty(), "no published types of {}", version.name());
+        files.iter_mut().for_each(builtin::lay_differences_over);
+        let (theirs, ours) = (tables(&files), tables(builtin::types(version)));
+        compared += theirs.len();
+        let names = theirs.keys().chain(ours.keys()).collect::<std::collections::BTreeSet<_>>();
+        for name in names {
+            let (theirs, ours) = (theirs.get(name), ours.get(name));
+            if theirs != ours {
+                wrong.push(format!(
+                    "{} {}:\n  published {}\n  ours      {}",
+                    version.name(),
+                    name.1,
+                    theirs.map_or_else(|| "-".to_owned(), ToString::to_string),
+                    ours.map_or_else(|| "-".to_owned(), ToString::to_string)
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} types differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(compared > 900, "only {compared} types were compared");
+    println!("{compared} types of {} versions are the published ones", VERSIONS.len());
+}
+
+/// A difference that no version shows any more is to be struck out.
+#[test]
+fn every_difference_makes_one() {
+    for (number, difference) in builtin::differences().enumerate() {
+        assert!(difference.get("why").is_some(), "difference {number} has no reason");
+        for (name, change) in difference.get("types").into_iter().flat_map(Node::named) {
+            for leaf in leaves(change) {
+                let differs = Version::all().any(|version| {
+                    let mut files = builtin::strict(version);
+                    let before = tables(&files);
+                    for file in &mut files {
+                        builtin::lay_over(file, &single(name, &leaf));
+                    }
+                    before != tables(&files)
+                });
+                assert!(differs, "`{name}` in difference {number} changes nothing: {leaf:?}");
+            }
+        }
+    }
+}
+
+/// A change's leaves, each as a change of its own.
+fn leaves(change: &Node) -> Vec<Node> {
+    use crate::yaml::Value;
+    let around = |key: &Node, inner: Node| Node {
+        value: Value::Mapping(vec![(key.clone(), inner)]),
+        span: change.span.clone(),
+    };
+    if !change.is_mapping() {
+        return vec![change.clone()];
+    }
+    let entries = change.entries().iter();
+    entries
+        .flat_map(|(key, value)| leaves(value).into_iter().map(move |leaf| around(key, leaf)))
+        .collect()
+}
+
+fn single(name: &str, change: &Node) -> Node {
+    use crate::yaml::Value;
+    let key = Node {
+        value: Value::Scalar { text: name.to_owned(), plain: true },
+        span: change.span.clone(),
+    };
+    Node { value: Value::Mapping(vec![(key, change.clone())]), span: change.span.clone() }
+}

@@ -1,0 +1,151 @@
+//! Which version of SOL001 a package follows: what its imports say, else the types that it brings
+//! along, else its manifest.
+//!
+//! ```text
+//! …/SOL001/raw/v2.6.1/etsi_nfv_sol001_vnfd_types.yaml      in the URL
+//! etsi_nfv_sol001_vnfd_2_5_1_types.yaml                    in the file's name
+//! Definitions/etsi_nfv_sol001_vnfd_types.yaml              `template_version` in the file
+//! compatible_specification_versions: 2.7.1,3.3.1           in the manifest
+//! ```
+//! A package that says nothing is read by the newest one, and may use what any version has.
+
+use super::builtin::{VERSIONS, Version};
+use crate::finding::{Finding, Sink, Span, codes};
+use std::collections::BTreeSet;
+
+/// A version that a package names somewhere.
+pub(super) struct Said {
+    version: String,
+    span: Span,
+}
+
+impl Said {
+    /// The version in the name or URL of an import, the file's own name first.
+    pub(super) fn in_name(name: &str, span: &Span) -> Option<Self> {
+        let (path, file) = name.rsplit_once('/').unwrap_or(("", name));
+        let version = triple(file).or_else(|| triple(path))?;
+        Some(Said { version, span: span.clone() })
+    }
+
+    /// The version that a copy of the standard's types states at its head.
+    pub(super) fn in_copy(text: &str, span: &Span) -> Option<Self> {
+        let head = text.lines().take_while(|line| !line.starts_with("data_types")).take(HEAD);
+        let stated = |line: &&str| {
+            let line = line.trim_start();
+            line.starts_with("template_version:") || line.starts_with("description:")
+        };
+        let version = head.filter(stated).filter_map(triple).last()?;
+        Some(Said { version, span: span.clone() })
+    }
+}
+
+/// Lines that belong to the head of a file of types.
+const HEAD: usize = 40;
+
+/// The version to read a package by, if it says one.
+pub(super) fn choose(said: &[Said], compatible: Option<&str>, sink: &mut Sink) -> Option<Version> {
+    let names: BTreeSet<&str> = said.iter().map(|said| said.version.as_str()).collect();
+    let Some(last) = said.last() else {
+        let listed = compatible.into_iter().flat_map(|list| list.split(','));
+        let known = listed.filter_map(|name| Version::named(name.trim().trim_start_matches('v')));
+        return known.max();
+    };
+    let newest = |name: &&str| Version::named(name).unwrap_or(Version::NEWEST);
+    let version = names.iter().map(newest).max().unwrap_or(Version::NEWEST);
+    if let Some(unknown) = said.iter().find(|said| Version::named(&said.version).is_none()) {
+        let message = format!(
+            "SOL001 {} is not known; the package is read by {}",
+            unknown.version,
+            version.name()
+        );
+        sink.add(
+            Finding::new(codes::SOL001_VERSION, unknown.span.clone(), message)
+                .hint(format!("known: {}", VERSIONS.join(", "))),
+        );
+    } else if names.len() > 1 {
+        let all: Vec<&str> = names.iter().copied().collect();
+        let message = format!(
+            "the package imports SOL001 in versions {}; it is read by {}",
+            all.join(" and "),
+            version.name()
+        );
+        sink.add(
+            Finding::new(codes::SOL001_VERSION, last.span.clone(), message)
+                .hint("import all type files in one version"),
+        );
+    }
+    Some(version)
+}
+
+/// The first three numbers in a row that dots or underscores join, such as `v2.6.1` or `2_5_1`.
+fn triple(text: &str) -> Option<String> {
+    let joined = |c: char| c.is_ascii_digit() || c == '.' || c == '_';
+    let text = text.to_ascii_lowercase().replace("sol001", "sol");
+    text.split(|c| !joined(c)).find_map(|run| {
+        let numbers: Vec<&str> =
+            run.split(['.', '_']).filter(|number| !number.is_empty()).collect();
+        let [_, _, _] = numbers[..] else { return None };
+        numbers.iter().all(|number| number.len() <= 3).then(|| numbers.join("."))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_names_as_people_write_them() {
+        for (name, expected) in [
+            (
+                "https://forge.etsi.org/rep/nfv/SOL001/raw/v2.6.1/etsi_nfv_sol001_vnfd_types.yaml",
+                Some("2.6.1"),
+            ),
+            (
+                "https://forge.etsi.org/rep/nfv/SOL001/-/blob/4.4.1/etsi_nfv_sol001_common_types.yaml?ref_type=tags",
+                Some("4.4.1"),
+            ),
+            ("helloworld3/etsi_nfv_sol001_vnfd_2_5_1_types.yaml", Some("2.5.1")),
+            ("etsi_nfv_sol001_2_7_1_types.yaml", Some("2.7.1")),
+            ("v2.6.1/etsi_nfv_sol001_vnfd_types_v3.3.1.yaml", Some("3.3.1")),
+            ("http://10.0.0.1/etsi_nfv_sol001_vnfd_types.yaml", None),
+            ("etsi_nfv_sol001_vnfd_types.yaml", None),
+            ("2024.1/etsi_nfv_sol001_vnfd_types.yaml", None),
+        ] {
+            let said = Said::in_name(name, &Span::file("a")).map(|said| said.version);
+            assert_eq!(said.as_deref(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_copy_says_its_version_at_its_head() {
+        let of = |text| Said::in_copy(text, &Span::file("a")).map(|said| said.version);
+        let head = "description: types 2.6.1\nmetadata:\n  template_version: 2.7.1\n";
+        assert_eq!(of(head).as_deref(), Some("2.7.1"));
+        assert_eq!(of("description: types, version 2.5.1\n").as_deref(), Some("2.5.1"));
+        assert_eq!(of("description: x\ndata_types:\n  a: {template_version: 2.5.1}\n"), None);
+    }
+
+    #[test]
+    fn the_newest_that_is_said_counts() {
+        let chosen = |names: &[&str], compatible| {
+            let span = Span::file("a.yaml");
+            let said: Vec<Said> =
+                names.iter().filter_map(|name| Said::in_name(name, &span)).collect();
+            let mut sink = Sink::default();
+            let version = choose(&said, compatible, &mut sink).map_or("none", Version::name);
+            (version, sink.finish().unwrap().iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(chosen(&["a_3.3.1", "b_3.3.1"], Some("4.2.1")), ("3.3.1", vec![]));
+        assert_eq!(chosen(&[], Some("2.7.1, 3.5.1,9.9.9")), ("3.5.1", vec![]));
+        assert_eq!(chosen(&[], None), ("none", vec![]));
+        let (version, warned) = chosen(&["2.6.1", "3.3.1"], None);
+        assert_eq!(version, "3.3.1");
+        assert!(warned[0].contains("versions 2.6.1 and 3.3.1"), "{warned:?}");
+        let (version, warned) = chosen(&["9.1.1"], None);
+        assert_eq!(version, "4.4.1");
+        assert!(
+            warned[0].starts_with("a.yaml: warning[W-SOL001-VERSION]: SOL001 9.1.1 is not known"),
+            "{warned:?}"
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! Which version of SOL001 a package is read by, and what it is told where it writes another.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::io::{Cursor, Write};
+use vnfm_descriptor::{Findings, Limits, Package, codes};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+/// A package whose VDU has the given image: 2.5.1 to 3.5.1 describe it in the VDU.
+fn package(import: &str, manifest: &str, vdu: &str) -> Result<Package, Findings> {
+    let vnfd = format!(
+        "tosca_definitions_version: tosca_simple_yaml_1_3
+imports: [{import}]
+node_types: {{N: {{derived_from: tosca.nodes.nfv.VNF}}}}
+topology_template:
+  substitution_mappings: {{node_type: N, properties: {{flavour_id: f}}}}
+  node_templates:
+    VNF:
+      type: N
+      properties: {{descriptor_id: d, descriptor_version: '1', provider: P, product_name: N, software_version: '1', vnfm_info: [any], flavour_description: F}}
+    V:
+      type: tosca.nodes.nfv.Vdu.Compute
+      properties:
+        name: v
+        vdu_profile: {{min_number_of_instances: 1, max_number_of_instances: 1}}
+        {vdu}
+"
+    );
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, text) in [("a.yaml", vnfd.as_str()), ("a.mf", manifest)] {
+        zip.start_file(name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(text.as_bytes()).unwrap();
+    }
+    Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default())
+}
+
+fn read(import: &str, manifest: &str, vdu: &str) -> (Option<String>, Vec<String>) {
+    let package = package(import, manifest, vdu).unwrap_or_else(|findings| panic!("{findings}"));
+    let warnings = package.warnings().iter().map(ToString::to_string).collect();
+    (package.vnfd().sol001_version.clone(), warnings)
+}
+
+const METADATA: &str = "metadata:\n  vnf_product_name: N\n";
+
+#[test]
+fn the_import_says_the_version_else_the_manifest() {
+    let url = "https://forge.etsi.org/rep/nfv/SOL001/raw/v3.3.1/etsi_nfv_sol001_vnfd_types.yaml";
+    assert_eq!(read(url, METADATA, ""), (Some("3.3.1".to_owned()), vec![]));
+    let both = format!("{METADATA}  compatible_specification_versions: 2.7.1,3.5.1\n");
+    let plain = "etsi_nfv_sol001_vnfd_types.yaml";
+    assert_eq!(read(plain, &both, ""), (Some("3.5.1".to_owned()), vec![]));
+    assert_eq!(
+        read("etsi_nfv_sol001_vnfd_2_6_1_types.yaml", &both, "").0.as_deref(),
+        Some("2.6.1")
+    );
+    assert_eq!(read(plain, METADATA, ""), (None, vec![]));
+}
+
+#[test]
+fn an_unknown_version_is_a_warning_and_the_newest() {
+    let (version, warnings) = read("etsi_nfv_sol001_vnfd_types_v5.1.1.yaml", METADATA, "");
+    assert_eq!(version.as_deref(), Some("4.4.1"));
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(
+        warnings[0].starts_with(
+            "a.yaml:2:11: warning[W-SOL001-VERSION]: SOL001 5.1.1 is not known; the package is read by 4.4.1"
+        ),
+        "{warnings:?}"
+    );
+}
+
+#[test]
+fn what_another_version_has_is_said_but_taken() {
+    let old = "sw_image_data: {name: i, version: '1', container_format: bare, disk_format: qcow2, min_disk: 1 GB, size: 1 GB, checksum: {algorithm: sha-256, hash: abc}}";
+    let (_, warnings) = read("etsi_nfv_sol001_vnfd_types_v4.4.1.yaml", METADATA, old);
+    assert_eq!(
+        warnings,
+        [
+            "a.yaml:15:9: warning[W-SOL001-OTHER]: SOL001 4.4.1, which the package names, has no `V.sw_image_data` (hint: 2.5.1 to 3.5.1 has it)"
+        ]
+    );
+    assert_eq!(read("etsi_nfv_sol001_vnfd_types_v3.5.1.yaml", METADATA, old).1, [""; 0]);
+    assert_eq!(read("etsi_nfv_sol001_vnfd_types.yaml", METADATA, old).1, [""; 0]);
+    let listed = "nfvi_constraints: [fast]";
+    let (_, warnings) = read("etsi_nfv_sol001_vnfd_types_v3.3.1.yaml", METADATA, listed);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("has no `V.nfvi_constraints` of this form"), "{warnings:?}");
+    let (_, warnings) = read("etsi_nfv_sol001_vnfd_types_v2.6.1.yaml", METADATA, listed);
+    assert_eq!(warnings, [""; 0]);
+}
+
+#[test]
+fn what_no_version_has_is_refused() {
+    for (vdu, code) in [
+        ("sw_image_dat: {}", codes::PROPERTY_UNKNOWN),
+        ("nfvi_constraints: 5", codes::PROPERTY_TYPE),
+    ] {
+        let findings = package("etsi_nfv_sol001_vnfd_types.yaml", METADATA, vdu).unwrap_err();
+        let errors: Vec<&str> = findings.errors().map(|finding| finding.code).collect();
+        assert_eq!(errors, [code], "{findings}");
+    }
+}
+
+#[test]
+fn a_version_has_its_own_constraints() {
+    let boot = "boot_data: {vim_specific_properties: {properties: {a: b}}}";
+    assert!(package("etsi_nfv_sol001_vnfd_types_v4.4.1.yaml", METADATA, boot).is_ok());
+    let text = "boot_data: '#cloud-config'";
+    assert_eq!(read("etsi_nfv_sol001_vnfd_types_v2.5.1.yaml", METADATA, text).1, [""; 0]);
+}
