@@ -248,9 +248,11 @@ codes! {
     PROPERTY_MISSING = "E-PROPERTY-MISSING", "A property that the type requires is not there.";
     PROPERTY_TYPE = "E-PROPERTY-TYPE", "A property's value is not of the declared type.";
     PROPERTY_CONSTRAINT = "E-PROPERTY-CONSTRAINT", "A property's value breaks a constraint of its declaration.";
+    PATTERN = "W-PATTERN", "A constraint's pattern cannot be used, so values are not checked by it.";
     INPUT_UNKNOWN = "E-INPUT-UNKNOWN", "`get_input` names an input that the topology does not declare.";
     FUNCTION = "E-FUNCTION", "A TOSCA function cannot be evaluated when the package is onboarded.";
     NODE_UNKNOWN = "E-NODE-UNKNOWN", "A requirement, policy or mapping names a node template that does not exist.";
+    NODE_FILTER = "E-NODE-FILTER", "A requirement describes a node template by its type or a filter, and none or several fit.";
     NODE_KIND = "E-NODE-KIND", "A requirement, policy or mapping names a node template of the wrong kind.";
     REQUIREMENT_UNKNOWN = "E-REQUIREMENT-UNKNOWN", "A requirement is not declared by the node's type.";
     REQUIREMENT_UNDECLARED = "W-REQUIREMENT-UNDECLARED", "`substitution_mappings` maps a requirement that the VNF's type does not declare.";

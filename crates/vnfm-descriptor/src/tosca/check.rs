@@ -1,6 +1,8 @@
 //! Values against what their type declares: kinds, required properties, constraints.
 
+use super::constraints::holds;
 use super::functions::called;
+use super::scalars;
 use super::types::{Kind, Property, Schema, Types};
 use super::units;
 use crate::finding::{Finding, Sink, Span, codes};
@@ -100,6 +102,8 @@ impl<'a> Check<'a, '_> {
         match schema.kind {
             "any" => return,
             "list" => self.list(node, schema, path),
+            "range" if scalars::range(node).is_some() => {}
+            "range" => return self.wrong(node, expected("range"), path),
             "map" => self.map(node, schema, path),
             kind if self.types.get(Kind::Data, kind).is_some() => {
                 return self.data(node, schema, path);
@@ -107,7 +111,7 @@ impl<'a> Check<'a, '_> {
             kind => self.primitive(node, kind, path),
         }
         for constraint in &schema.constraints {
-            self.constraint(node, constraint, path);
+            self.constraint(node, constraint, schema.kind, path);
         }
     }
 
@@ -160,7 +164,10 @@ impl<'a> Check<'a, '_> {
             "boolean" => node.as_bool().is_some(),
             "scalar-unit.size" => units::bytes(text).is_some(),
             "scalar-unit.time" => units::seconds(text).is_some(),
-            "scalar-unit.frequency" => units::has_unit(text, &["Hz", "kHz", "MHz", "GHz"]),
+            "scalar-unit.frequency" => units::hertz(text).is_some(),
+            "scalar-unit.bitrate" => units::bits_per_second(text).is_some(),
+            "timestamp" => scalars::moment(text).is_some(),
+            "version" => scalars::Version::read(text).is_some(),
             _ => true,
         };
         if !fits {
@@ -187,29 +194,9 @@ impl<'a> Check<'a, '_> {
         ));
     }
 
-    fn constraint(&mut self, node: &Node, constraint: &Node, path: &str) {
+    fn constraint(&mut self, node: &Node, constraint: &Node, kind: &str, path: &str) {
         for (name, bound) in constraint.named() {
-            let holds = match name {
-                "valid_values" => {
-                    bound.items().iter().any(|allowed| allowed.as_str() == node.as_str())
-                }
-                "equal" => bound.as_str() == node.as_str(),
-                "greater_or_equal" => compare(node, bound, |value, bound| value >= bound),
-                "greater_than" => compare(node, bound, |value, bound| value > bound),
-                "less_or_equal" => compare(node, bound, |value, bound| value <= bound),
-                "less_than" => compare(node, bound, |value, bound| value < bound),
-                "in_range" => match bound.items() {
-                    [low, high] => {
-                        compare(node, low, |value, low| value >= low)
-                            && compare(node, high, |value, high| value <= high)
-                    }
-                    _ => true,
-                },
-                "min_length" => bound.as_i64().is_none_or(|bound| length(node) >= bound),
-                "max_length" => bound.as_i64().is_none_or(|bound| length(node) <= bound),
-                "length" => bound.as_i64().is_none_or(|bound| length(node) == bound),
-                _ => true,
-            };
+            let holds = holds(self.types, kind, node, name, bound);
             if !holds {
                 let found = node
                     .as_str()
@@ -237,6 +224,10 @@ fn expected(kind: &str) -> &'static str {
         "scalar-unit.size" => "a size such as `4 GiB`",
         "scalar-unit.time" => "a time such as `30 s`",
         "scalar-unit.frequency" => "a frequency such as `2.4 GHz`",
+        "scalar-unit.bitrate" => "a bit rate such as `10 Mbps`",
+        "timestamp" => "a time such as `2001-12-14T21:59:43Z`",
+        "version" => "a version such as `1.2.3`",
+        "range" => "a range such as `[1, UNBOUNDED]`",
         _ => "text",
     }
 }
@@ -248,29 +239,6 @@ fn changes(text: &str) -> bool {
         (None, Some(value)) => value.to_string() != text && format!("{value:.1}") != text,
         (None, None) => false,
     }
-}
-
-/// Compares numbers, sizes or times; what cannot be compared was found wrong elsewhere.
-fn compare(node: &Node, bound: &Node, holds: impl Fn(f64, f64) -> bool) -> bool {
-    let number = |node: &Node| {
-        let text = node.as_str()?;
-        #[expect(clippy::cast_precision_loss, reason = "bounds are far below 2^53")]
-        let size = || units::bytes(text).map(|bytes| bytes as f64);
-        float(text).or_else(size).or_else(|| units::seconds(text))
-    };
-    match (number(node), number(bound)) {
-        (Some(value), Some(bound)) => holds(value, bound),
-        _ => true,
-    }
-}
-
-fn length(node: &Node) -> i64 {
-    let length = match &node.value {
-        Value::Scalar { text, .. } => text.chars().count(),
-        Value::Sequence(items) => items.len(),
-        Value::Mapping(entries) => entries.len(),
-    };
-    i64::try_from(length).unwrap_or(i64::MAX)
 }
 
 fn shown(bound: &Node) -> String {

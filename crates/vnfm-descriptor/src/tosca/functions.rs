@@ -1,8 +1,12 @@
 //! TOSCA's functions, as far as they can be told when a package is onboarded.
 //!
-//! `get_input` with a default, `get_property`, `concat`, `join` and `token` are evaluated; an
-//! input without default and everything that needs a running VNF stay as they are written.
+//! `get_input` with a default, `get_property`, `get_artifact`, `concat`, `join` and `token` are
+//! evaluated, however they are nested; an input without default and everything that needs a
+//! running VNF stay as they are written. `get_property` reads properties of a node template, of
+//! its capabilities, and of the node templates that its requirements name; what a template leaves
+//! out is its type's default. `get_artifact` becomes the artifact's `file`.
 
+use super::types::{Kind, Types};
 use crate::finding::{Finding, Sink, codes};
 use crate::yaml::{Node, Value};
 use std::collections::BTreeMap;
@@ -37,12 +41,13 @@ pub(super) fn called(node: &Node) -> Option<(&str, &Node)> {
 pub(super) struct Scope<'a> {
     inputs: BTreeMap<&'a str, Option<&'a Node>>,
     templates: Option<&'a Node>,
+    types: Option<&'a Types<'a>>,
     budget: usize,
 }
 
 impl<'a> Scope<'a> {
     /// The inputs and node templates of a `topology_template`.
-    pub(super) fn new(topology: &'a Node) -> Self {
+    pub(super) fn new(topology: &'a Node, types: Option<&'a Types<'a>>) -> Self {
         let default = |node: &'a Node| {
             node.named().find(|(key, _)| *key == "default").map(|(_, value)| value)
         };
@@ -52,7 +57,7 @@ impl<'a> Scope<'a> {
             .flat_map(Node::named)
             .map(|(name, node)| (name, default(node)))
             .collect();
-        Scope { inputs, templates: topology.get("node_templates"), budget: BUDGET }
+        Scope { inputs, templates: topology.get("node_templates"), types, budget: BUDGET }
     }
 
     /// The node with its functions evaluated; `this` is what `SELF` means.
@@ -78,6 +83,7 @@ impl<'a> Scope<'a> {
             let value = match function {
                 "get_input" => self.input(node, &argument, sink),
                 "get_property" => self.property(&argument, this, depth, sink),
+                "get_artifact" => self.artifact(&argument, this),
                 "concat" => concat(argument.items(), ""),
                 "join" => argument.items().first().and_then(|items| {
                     concat(
@@ -130,13 +136,67 @@ impl<'a> Scope<'a> {
         depth: usize,
         sink: &mut Sink,
     ) -> Option<Value> {
-        let [template, path @ ..] = argument.items() else { return None };
-        let template =
-            template.as_str().map(|name| if name == "SELF" { this } else { name })?.to_owned();
-        let properties = self.templates?.at(&[&template, "properties"])?;
-        let found = walk(properties, path)?.clone();
-        let value = self.inner(&found, &template, depth + 1, sink);
+        let [entity, path @ ..] = argument.items() else { return None };
+        let entity = entity.as_str()?;
+        if matches!(entity, "SOURCE" | "TARGET" | "HOST") {
+            return None;
+        }
+        let name = if entity == "SELF" { this } else { entity }.to_owned();
+        let Some(template) = self.templates?.get(&name) else {
+            if !name.is_empty() {
+                let message = format!("`get_property` names `{name}`, which is no node template");
+                let known = self.templates.into_iter().flat_map(Node::named).map(|(name, _)| name);
+                sink.add(
+                    Finding::new(codes::NODE_UNKNOWN, argument.span.clone(), message)
+                        .did_you_mean(&name, known),
+                );
+            }
+            return None;
+        };
+        let (found, owner) = self.value(template, &name, path)?;
+        let value = self.inner(found, &owner, depth + 1, sink);
         called(&value).is_none().then_some(value.value)
+    }
+
+    /// The node that a path leads to, and the template that it stands in.
+    fn value(&self, template: &'a Node, name: &str, path: &[Node]) -> Option<(&'a Node, String)> {
+        let owner = || name.to_owned();
+        let (first, rest) = path.split_first()?;
+        if let Some(found) = template.get("properties").and_then(|node| walk(node, path)) {
+            return Some((found, owner()));
+        }
+        let first = first.as_str()?;
+        let capability = template.at(&["capabilities", first, "properties"]);
+        if let Some(found) = capability.and_then(|node| walk(node, rest)) {
+            return Some((found, owner()));
+        }
+        let requirements = template.get("requirements").map(Node::items).unwrap_or_default();
+        let target = requirements.iter().flat_map(Node::named).find(|(name, _)| *name == first);
+        let target = target.and_then(|(_, node)| node.get("node").unwrap_or(node).as_str());
+        if let (Some(target), false) = (target, rest.is_empty()) {
+            let properties = self.templates?.at(&[target, "properties"])?;
+            return Some((walk(properties, rest)?, target.to_owned()));
+        }
+        let kind = template.get("type").and_then(Node::as_str)?;
+        let default = self.types?.properties(Kind::Node, kind).remove(first)?.default?;
+        Some((walk(default, rest)?, owner()))
+    }
+
+    fn artifact(&self, argument: &Node, this: &str) -> Option<Value> {
+        let [entity, name, ..] = argument.items() else { return None };
+        let entity = entity.as_str().map(|entity| if entity == "SELF" { this } else { entity })?;
+        let template = self.templates?.get(entity)?;
+        let name = name.as_str()?;
+        let inherited = || {
+            let kind = template.get("type").and_then(Node::as_str)?;
+            let mut artifacts = self.types?.section(Kind::Node, kind, "artifacts");
+            artifacts.remove(name)?.first().copied()
+        };
+        let artifact = template.at(&["artifacts", name]).or_else(inherited)?;
+        artifact
+            .get("file")
+            .or_else(|| artifact.as_str().map(|_| artifact))
+            .map(|file| file.value.clone())
     }
 }
 
@@ -171,7 +231,7 @@ mod tests {
     fn evaluated(text: &str) -> (serde_json::Value, Vec<String>) {
         let mut sink = Sink::default();
         let node = parse(text, "a.yaml", &Limits::default(), &mut sink).unwrap();
-        let mut scope = Scope::new(&node);
+        let mut scope = Scope::new(&node, None);
         let json = scope
             .evaluate(node.at(&["node_templates", "A", "properties"]).unwrap(), "A", &mut sink)
             .to_json();
@@ -193,13 +253,19 @@ node_templates:
       five: {join: [[a, b], '.']}
       six: {token: [a.b.c, '.', 1]}
       seven: {get_attribute: [SELF, x]}
-  B: {properties: {p: {q: {get_input: a}}}}
+      eight: {get_property: [SELF, cap, size]}
+      nine: {get_property: [SELF, link, p, q]}
+      ten: {concat: [{token: [{get_artifact: [SELF, script]}, /, 1]}, {get_artifact: [B, short]}]}
+    capabilities: {cap: {properties: {size: {get_input: [m, k, 0]}}}}
+    requirements: [{link: {node: B}}]
+    artifacts: {script: {type: T, file: Scripts/a.sh}}
+  B: {properties: {p: {q: {get_input: a}}}, artifacts: {short: b.sh}}
 ",
         );
         assert_eq!(findings, [""; 0]);
         assert_eq!(
             json,
-            json!({"one": "x", "two": {"get_input": "b"}, "three": [2], "four": "x-x", "five": "a.b", "six": "b", "seven": {"get_attribute": ["SELF", "x"]}})
+            json!({"one": "x", "two": {"get_input": "b"}, "three": [2], "four": "x-x", "five": "a.b", "six": "b", "seven": {"get_attribute": ["SELF", "x"]}, "eight": 1, "nine": "x", "ten": "a.shb.sh"})
         );
     }
 
@@ -212,6 +278,14 @@ node_templates:
             findings,
             [
                 "a.yaml:2:38: error[E-INPUT-UNKNOWN]: no input `flavor` is declared (hint: did you mean `flavour`?)"
+            ]
+        );
+        let (_, findings) =
+            evaluated("node_templates: {A: {properties: {p: {get_property: [Aa, p]}}}}\n");
+        assert_eq!(
+            findings,
+            [
+                "a.yaml:1:53: error[E-NODE-UNKNOWN]: `get_property` names `Aa`, which is no node template (hint: did you mean `A`?)"
             ]
         );
         let (_, findings) = evaluated(

@@ -4,8 +4,8 @@
 //! documents  entry + imports, each once; ETSI's type files are ours       documents.rs
 //! version    which SOL001 the package follows, and that version's types   version.rs, builtin.rs
 //! types      derivation, declared properties, requirements, operations    types.rs
-//! topologies node templates with their functions evaluated                topology.rs, functions.rs
-//! checks     templates against their types, values against constraints    template.rs, check.rs
+//! topologies node templates, functions evaluated, filters resolved        topology.rs, functions.rs, filter.rs
+//! checks     templates against their types, values against constraints    template.rs, check.rs, constraints.rs
 //! model      VNFD ← flavours ← resources, policies, hooks                 vnfd.rs, resources.rs, …
 //! ```
 //! An import brings types. The topology of an imported file is never merged: one that has
@@ -13,13 +13,17 @@
 
 mod builtin;
 mod check;
+mod constraints;
+mod declared;
 mod documents;
+mod filter;
 mod functions;
 mod hooks;
 #[cfg(test)]
 mod official;
 mod policies;
 mod resources;
+mod scalars;
 mod schema;
 mod template;
 mod topology;
@@ -44,8 +48,11 @@ pub(crate) fn load(
     let documents::Loaded { documents, said } = documents::load(archive, entry, limits, sink)?;
     let version = version::choose(&said, compatible, sink);
     let types = types::Types::collect(&documents, version, sink);
-    let topologies: Vec<topology::Topology<'_>> =
-        documents.iter().filter_map(|document| topology::Topology::read(document, sink)).collect();
+    declared::check(&documents, &types, sink);
+    let topologies: Vec<topology::Topology<'_>> = documents
+        .iter()
+        .filter_map(|document| topology::Topology::read(document, &types, sink))
+        .collect();
     for topology in &topologies {
         template::check(topology, &types, sink);
     }

@@ -2,7 +2,7 @@
 
 use super::Builder;
 use super::resources::whole;
-use super::topology::{Policy, Topology};
+use super::topology::{Group, Policy, Topology};
 use super::types::Kind;
 use super::vnfd::texts;
 use crate::finding::{Finding, codes};
@@ -259,6 +259,6 @@ impl Builder<'_, '_> {
 
 /// A target, or the members of the group of that name.
 fn members(topology: &Topology<'_>, target: &str) -> Vec<String> {
-    let group = topology.groups.iter().find(|(name, _)| name == target);
-    group.map_or_else(|| vec![target.to_owned()], |(_, members)| members.clone())
+    let group = topology.groups.iter().find(|group| group.name == target);
+    group.map_or_else(|| vec![target.to_owned()], Group::members)
 }

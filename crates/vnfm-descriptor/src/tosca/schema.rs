@@ -5,6 +5,7 @@
 //! requests carry keys of their own, such as Tacker's `lcm-operation-user-data`.
 
 use super::Builder;
+use super::constraints::{compiled, whole};
 use super::topology::Template;
 use super::types::{Kind, Property, Schema, Types, operations_in};
 use crate::yaml::Node;
@@ -141,7 +142,12 @@ fn value(types: &Types<'_>, schema: &Schema<'_>, depth: usize) -> Value {
         "float" => json!({"type": "number"}),
         "boolean" => json!({"type": "boolean"}),
         "list" => json!({"type": "array", "items": entry()}),
-        "range" => json!({"type": "array", "minItems": 2, "maxItems": 2}),
+        "range" => json!({
+            "type": "array",
+            "items": {"anyOf": [{"type": "number"}, {"const": "UNBOUNDED"}]},
+            "minItems": 2,
+            "maxItems": 2,
+        }),
         "map" => json!({"type": "object", "additionalProperties": entry()}),
         kind if kind.starts_with("scalar-unit.") => json!({"type": "string"}),
         kind if types.get(Kind::Data, kind).is_some() => named(types, kind, depth),
@@ -179,7 +185,7 @@ fn constrain(schema: &mut Value, name: &str, bound: &Node) {
     };
     let bounds = if bound.is_sequence() { bound.items() } else { std::slice::from_ref(bound) };
     if (name.starts_with("greater") || name.starts_with("less") || name == "in_range")
-        && !bounds.iter().all(|bound| bound.to_json().is_number())
+        && !bounds.iter().any(|bound| bound.to_json().is_number())
     {
         return; // sizes and times are text here
     }
@@ -192,8 +198,12 @@ fn constrain(schema: &mut Value, name: &str, bound: &Node) {
         ("less_or_equal", _) => put("maximum", bound.to_json()),
         ("less_than", _) => put("exclusiveMaximum", bound.to_json()),
         ("in_range", [from, to]) => {
-            put("minimum", from.to_json());
-            put("maximum", to.to_json());
+            // An end that is `UNBOUNDED` bounds nothing.
+            for (key, end) in [("minimum", from.to_json()), ("maximum", to.to_json())] {
+                if end.is_number() {
+                    put(key, end);
+                }
+            }
         }
         ("min_length", _) => put(low, bound.to_json()),
         ("max_length", _) => put(high, bound.to_json()),
@@ -201,7 +211,11 @@ fn constrain(schema: &mut Value, name: &str, bound: &Node) {
             put(low, bound.to_json());
             put(high, bound.to_json());
         }
-        ("pattern", _) => put("pattern", bound.to_json()),
+        ("pattern", _) => {
+            if let Some(pattern) = bound.as_str().filter(|text| compiled(text).is_some()) {
+                put("pattern", Value::from(whole(pattern)));
+            }
+        }
         _ => {}
     }
 }

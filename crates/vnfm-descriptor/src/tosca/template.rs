@@ -1,7 +1,7 @@
 //! Node templates and policies against their types: keys, properties, requirements, interfaces.
 
 use super::check::Check;
-use super::topology::{Policy, Template, Topology};
+use super::topology::{Group, Policy, Template, Topology};
 use super::types::{Kind, Types, operations_in};
 use crate::finding::{Finding, Sink, codes};
 use crate::yaml::Node;
@@ -42,6 +42,9 @@ pub(super) fn check<'a>(topology: &Topology<'_>, types: &'a Types<'a>, sink: &mu
         check_requirements(template, topology, types, sink);
         check_interfaces(template, types, sink);
         check_artifacts(template, types, sink);
+    }
+    for group in &topology.groups {
+        check_group(group, topology, types, sink);
     }
     for policy in &topology.policies {
         if !policy.kind.is_empty()
@@ -143,7 +146,7 @@ fn check_requirements(
 }
 
 /// Whether a node type has a capability of the wanted type; unknown types were found elsewhere.
-fn offers(types: &Types<'_>, node_type: &str, wanted: &str) -> bool {
+pub(super) fn offers(types: &Types<'_>, node_type: &str, wanted: &str) -> bool {
     if types.get(Kind::Node, node_type).is_none() || types.get(Kind::Capability, wanted).is_none() {
         return true;
     }
@@ -221,6 +224,29 @@ fn check_artifacts<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sin
     }
 }
 
+fn check_group<'a>(group: &Group, topology: &Topology<'_>, types: &'a Types<'a>, sink: &mut Sink) {
+    let kind = group.node.get("type").filter(|kind| types.known(Kind::Group, kind, sink));
+    if let Some(kind) = kind.and_then(Node::as_str) {
+        Check { types, sink, open: false, complete: true }.properties(
+            &group.name,
+            &types.properties(Kind::Group, kind),
+            group.node.get("properties"),
+            &group.span,
+        );
+    }
+    for member in group.node.get("members").map(Node::items).unwrap_or_default() {
+        let name = member.as_str().unwrap_or("~");
+        if topology.template(name).is_none() {
+            let message =
+                format!("group `{}` names `{name}`, which is no node template", group.name);
+            sink.add(
+                Finding::new(codes::NODE_UNKNOWN, member.span.clone(), message)
+                    .did_you_mean(name, topology.names()),
+            );
+        }
+    }
+}
+
 fn check_policy<'a>(
     policy: &Policy,
     topology: &Topology<'_>,
@@ -242,7 +268,7 @@ fn check_policy<'a>(
         .unwrap_or_default();
     for target in policy.targets() {
         let name = target.as_str().unwrap_or("~");
-        if topology.groups.iter().any(|(group, _)| group == name) {
+        if topology.groups.iter().any(|group| group.name == name) {
             continue;
         }
         let Some(found) = topology.template(name) else {

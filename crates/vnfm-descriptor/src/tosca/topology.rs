@@ -2,6 +2,7 @@
 
 use super::documents::Document;
 use super::functions::Scope;
+use super::types::Types;
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::yaml::Node;
 
@@ -27,8 +28,8 @@ pub(super) struct Topology<'a> {
     pub(super) templates: Vec<Template>,
     /// The policies, in the order of the file.
     pub(super) policies: Vec<Policy>,
-    /// The groups' names with their members.
-    pub(super) groups: Vec<(String, Vec<String>)>,
+    /// The groups, in the order of the file.
+    pub(super) groups: Vec<Group>,
     /// `substitution_mappings`; what has them is a flavour.
     pub(super) substitution: Option<Node>,
 }
@@ -50,6 +51,21 @@ pub(super) struct Policy {
     pub(super) kind: String,
     pub(super) span: Span,
     pub(super) node: Node,
+}
+
+/// A group of node templates.
+pub(super) struct Group {
+    pub(super) name: String,
+    pub(super) span: Span,
+    pub(super) node: Node,
+}
+
+impl Group {
+    /// The names of its members.
+    pub(super) fn members(&self) -> Vec<String> {
+        let members = self.node.get("members").map(Node::items).unwrap_or_default();
+        members.iter().filter_map(Node::as_str).map(str::to_owned).collect()
+    }
 }
 
 impl Template {
@@ -91,26 +107,16 @@ impl Policy {
 
 impl<'a> Topology<'a> {
     /// Reads a file's topology, if it has one.
-    pub(super) fn read(document: &'a Document, sink: &mut Sink) -> Option<Self> {
+    pub(super) fn read(
+        document: &'a Document,
+        types: &'a Types<'a>,
+        sink: &mut Sink,
+    ) -> Option<Self> {
         let node = document.root.get("topology_template")?;
         crate::shape::keys(node, KEYS, "a topology template", sink);
-        let mut scope = Scope::new(node);
-        let mut templates = Vec::new();
-        for (key, template) in node
-            .get("node_templates")
-            .map(|all| crate::shape::mapping(all, "`node_templates`", sink))
-            .unwrap_or_default()
-        {
-            let Some(name) = key.as_str() else { continue };
-            let kind = kind_of(template, &format!("node template `{name}`"), sink);
-            let evaluated = scope.evaluate(template, name, sink);
-            templates.push(Template {
-                name: name.to_owned(),
-                kind,
-                span: key.span.clone(),
-                node: evaluated,
-            });
-        }
+        let mut scope = Scope::new(node, Some(types));
+        let mut templates = templates(node, &mut scope, sink);
+        super::filter::resolve(&mut templates, types, sink);
         let mut policies = Vec::new();
         for (key, policy) in listed(node.get("policies")) {
             let Some(name) = key.as_str() else { continue };
@@ -123,21 +129,13 @@ impl<'a> Topology<'a> {
                 node: evaluated,
             });
         }
-        let members = |node: &Node| {
-            node.get("members")
-                .map(Node::items)
-                .unwrap_or_default()
-                .iter()
-                .filter_map(Node::as_str)
-                .map(str::to_owned)
-                .collect()
-        };
-        let groups = node
-            .get("groups")
-            .into_iter()
-            .flat_map(Node::named)
-            .map(|(name, group)| (name.to_owned(), members(group)))
-            .collect();
+        let mut groups = Vec::new();
+        for (key, group) in node.get("groups").map(Node::entries).unwrap_or_default() {
+            let Some(name) = key.as_str() else { continue };
+            kind_of(group, &format!("group `{name}`"), sink);
+            let evaluated = scope.evaluate(group, "", sink);
+            groups.push(Group { name: name.to_owned(), span: key.span.clone(), node: evaluated });
+        }
         let substitution =
             node.get("substitution_mappings").map(|mappings| scope.evaluate(mappings, "", sink));
         Some(Topology {
@@ -159,6 +157,26 @@ impl<'a> Topology<'a> {
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.templates.iter().map(|template| template.name.as_str())
     }
+}
+
+fn templates(node: &Node, scope: &mut Scope<'_>, sink: &mut Sink) -> Vec<Template> {
+    let mut templates = Vec::new();
+    for (key, template) in node
+        .get("node_templates")
+        .map(|all| crate::shape::mapping(all, "`node_templates`", sink))
+        .unwrap_or_default()
+    {
+        let Some(name) = key.as_str() else { continue };
+        let kind = kind_of(template, &format!("node template `{name}`"), sink);
+        let evaluated = scope.evaluate(template, name, sink);
+        templates.push(Template {
+            name: name.to_owned(),
+            kind,
+            span: key.span.clone(),
+            node: evaluated,
+        });
+    }
+    templates
 }
 
 /// Entries of a list of single mappings (as TOSCA has policies), or of one mapping.

@@ -5,9 +5,12 @@
 //! it leaves out stays, constraints add up.
 
 use super::builtin::{self, ELSEWHERE_KEY, VERSIONS_KEY, Version};
+use super::constraints;
 use super::documents::Document;
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::yaml::Node;
+use regex::Regex;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// What a type is a type of.
@@ -121,9 +124,11 @@ impl<'a> Property<'a> {
 
 /// Every declared type.
 pub(super) struct Types<'a> {
-    types: BTreeMap<(Kind, &'a str), &'a Node>,
+    all: BTreeMap<(Kind, &'a str), &'a Node>,
     /// The version of SOL001 that the package says to follow.
     version: Option<Version>,
+    /// Compiled patterns; `None` for one that cannot be used.
+    patterns: RefCell<BTreeMap<String, Option<Regex>>>,
 }
 
 impl<'a> Types<'a> {
@@ -133,7 +138,7 @@ impl<'a> Types<'a> {
         version: Option<Version>,
         sink: &mut Sink,
     ) -> Self {
-        let mut types = Types { types: BTreeMap::new(), version };
+        let mut types = Types { all: BTreeMap::new(), version, patterns: RefCell::default() };
         for root in builtin::types(version.unwrap_or(Version::NEWEST)) {
             types.add(root, sink);
         }
@@ -152,7 +157,7 @@ impl<'a> Types<'a> {
             let Some(declared) = root.get(section) else { continue };
             for (key, node) in crate::shape::mapping(declared, &format!("`{section}`"), sink) {
                 let Some(name) = key.as_str() else { continue };
-                if self.types.contains_key(&(kind, name)) {
+                if self.all.contains_key(&(kind, name)) {
                     let message = format!("{what} `{name}` is already declared");
                     sink.add(
                         Finding::new(codes::TYPE_REDEFINED, key.span.clone(), message)
@@ -161,7 +166,7 @@ impl<'a> Types<'a> {
                     continue;
                 }
                 crate::shape::mapping(node, &format!("{what} `{name}`"), sink);
-                self.types.insert((kind, name), node);
+                self.all.insert((kind, name), node);
                 added.push((kind, name));
             }
         }
@@ -190,8 +195,13 @@ impl<'a> Types<'a> {
                 ));
             }
         }
-        for (_, property) in node.get("properties").into_iter().flat_map(Node::named) {
-            self.check_schema(property, sink);
+        if kind == Kind::Data {
+            constraints::check_written(node, sink);
+        }
+        for section in ["properties", "attributes"] {
+            for (_, property) in node.get(section).into_iter().flat_map(Node::named) {
+                self.check_schema(property, sink);
+            }
         }
         for (_, capability) in node.get("capabilities").into_iter().flat_map(Node::named) {
             let named =
@@ -213,7 +223,9 @@ impl<'a> Types<'a> {
         }
     }
 
-    fn check_schema(&self, node: &Node, sink: &mut Sink) {
+    /// Checks how a declaration is written: its type, its entries' type, its constraints.
+    pub(super) fn check_schema(&self, node: &Node, sink: &mut Sink) {
+        constraints::check_written(node, sink);
         let named = node.get("type").or_else(|| node.as_str().map(|_| node));
         let primitive =
             |named: &Node| named.as_str().is_some_and(|name| PRIMITIVES.contains(&name));
@@ -245,7 +257,7 @@ impl<'a> Types<'a> {
             );
             let finding = finding.did_you_mean(
                 name,
-                self.types.keys().filter(|(of, _)| *of == kind).map(|(_, name)| *name),
+                self.all.keys().filter(|(of, _)| *of == kind).map(|(_, name)| *name),
             );
             sink.add(if finding.hint.is_none() {
                 finding.hint("import the file that declares it")
@@ -273,9 +285,19 @@ impl<'a> Types<'a> {
         );
     }
 
+    /// Whether a value matches a pattern; one that cannot be used matches everything.
+    pub(super) fn matches(&self, pattern: &str, value: &str) -> bool {
+        let mut patterns = self.patterns.borrow_mut();
+        let compiled = match patterns.get(pattern) {
+            Some(known) => known,
+            None => patterns.entry(pattern.to_owned()).or_insert(constraints::compiled(pattern)),
+        };
+        compiled.as_ref().is_none_or(|compiled| compiled.is_match(value))
+    }
+
     /// A type's declaration.
     pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&'a Node> {
-        self.types.get(&(kind, name)).copied()
+        self.all.get(&(kind, name)).copied()
     }
 
     /// A type and its ancestors, nearest first; a cycle ends it.
@@ -292,8 +314,8 @@ impl<'a> Types<'a> {
 
     /// Whether a type is, or derives from, another.
     pub(super) fn is_a(&self, kind: Kind, name: &str, ancestor: &str) -> bool {
-        let mut next = self.types.get_key_value(&(kind, name));
-        let mut steps = self.types.len();
+        let mut next = self.all.get_key_value(&(kind, name));
+        let mut steps = self.all.len();
         while let Some(((_, own), node)) = next {
             if *own == ancestor {
                 return true;
@@ -305,7 +327,7 @@ impl<'a> Types<'a> {
             next = node
                 .get("derived_from")
                 .and_then(Node::as_str)
-                .and_then(|up| self.types.get_key_value(&(kind, up)));
+                .and_then(|up| self.all.get_key_value(&(kind, up)));
         }
         false
     }

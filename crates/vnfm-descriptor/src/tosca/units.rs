@@ -1,4 +1,4 @@
-//! TOSCA's scalars with units: sizes and times.
+//! TOSCA's scalars with units: sizes, times, frequencies and bit rates.
 
 /// A size in bytes: `4 GB` is decimal, `4 GiB` binary; units are compared without case.
 pub(super) fn bytes(text: &str) -> Option<u64> {
@@ -57,12 +57,41 @@ pub(super) fn seconds(text: &str) -> Option<f64> {
     crate::yaml::float(number).map(|value| value * factor).filter(|value| value.is_finite())
 }
 
-/// Whether a text is a number with a unit of one of these.
-pub(super) fn has_unit(text: &str, units: &[&str]) -> bool {
-    split(text).is_some_and(|(number, unit)| {
-        crate::yaml::float(number).is_some()
-            && units.iter().any(|known| known.eq_ignore_ascii_case(unit))
-    })
+/// A frequency in hertz; units are compared without case.
+pub(super) fn hertz(text: &str) -> Option<f64> {
+    let (number, unit) = split(text)?;
+    let factor = match unit.to_ascii_lowercase().as_str() {
+        "hz" => 1.0,
+        "khz" => 1e3,
+        "mhz" => 1e6,
+        "ghz" => 1e9,
+        _ => return None,
+    };
+    crate::yaml::float(number).map(|value| value * factor).filter(|value| value.is_finite())
+}
+
+/// A bit rate in bits per second: `Mbps` counts bits, `MBps` bytes, `Mibps` powers of two.
+pub(super) fn bits_per_second(text: &str) -> Option<f64> {
+    let (number, unit) = split(text)?;
+    let (prefix, bits) = match (unit.strip_suffix("bps"), unit.strip_suffix("Bps")) {
+        (Some(prefix), _) => (prefix, 1.0),
+        (None, Some(prefix)) => (prefix, 8.0),
+        (None, None) => return None,
+    };
+    let factor = match prefix.to_ascii_lowercase().as_str() {
+        "" => 1.0,
+        "k" => 1e3,
+        "ki" => 1_024.0,
+        "m" => 1e6,
+        "mi" => 1_048_576.0,
+        "g" => 1e9,
+        "gi" => 1_073_741_824.0,
+        "t" => 1e12,
+        "ti" => 1_099_511_627_776.0,
+        _ => return None,
+    };
+    let value = crate::yaml::float(number)? * bits * factor;
+    (value.is_finite() && value >= 0.0).then_some(value)
 }
 
 fn split(text: &str) -> Option<(&str, &str)> {
@@ -96,6 +125,10 @@ mod tests {
             (seconds("10 m"), seconds("1500 ms"), seconds("3"), seconds("2 w")),
             (Some(600.0), Some(1.5), None, None)
         );
-        assert!(has_unit("2.4 GHz", &["GHz"]) && !has_unit("2.4", &["GHz"]));
+        assert_eq!((hertz("2.4 GHz"), hertz("2.4"), hertz("1 s")), (Some(2.4e9), None, None));
+        assert_eq!(
+            (bits_per_second("10 Mbps"), bits_per_second("1 KiBps"), bits_per_second("1 Mb")),
+            (Some(1e7), Some(8_192.0), None)
+        );
     }
 }
