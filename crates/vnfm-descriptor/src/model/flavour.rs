@@ -3,6 +3,11 @@
 //! The number of VNFCs of a VDU at a level is `initial + Σ aspects Σ steps delta(step)`; one
 //! entry in `step_deltas` repeats for every step ([`Flavour::instances_at`]).
 
+use super::compute::{Container, Mciop};
+use super::lifecycle::{
+    Indicator, LcmConfiguration, MonitoringParameter, PackageChange, SecurityGroupRule,
+    SupportedInterface,
+};
 use super::resources::{Cp, ExternalCp, Storage, SwImage, Vdu, VirtualLink};
 use serde::Serialize;
 use serde_json::Value;
@@ -51,6 +56,22 @@ pub struct Flavour {
     pub modifiable_types: BTreeMap<String, Value>,
     /// `lcm_operations_configuration` as written.
     pub lcm_operations_configuration: Option<Value>,
+    /// The same, read.
+    pub lcm: LcmConfiguration,
+    /// What is measured, at the VNF, its VDUs and its links.
+    pub monitoring_parameters: Vec<MonitoringParameter>,
+    /// Policies about indicators.
+    pub indicators: Vec<Indicator>,
+    /// Rules for traffic.
+    pub security_group_rules: Vec<SecurityGroupRule>,
+    /// Interfaces that the VNF offers.
+    pub supported_interfaces: Vec<SupportedInterface>,
+    /// Changes to other packages that it is prepared for.
+    pub package_changes: Vec<PackageChange>,
+    /// Containers of the deployable units by name.
+    pub containers: BTreeMap<String, Container>,
+    /// Packages of the container platform by name.
+    pub mciops: BTreeMap<String, Mciop>,
 }
 
 /// A scaling aspect with what each step adds.
@@ -318,7 +339,7 @@ impl ScalingAspect {
 }
 
 #[expect(clippy::ref_option, reason = "serde hands the field by reference")]
-fn seconds<S: serde::Serializer>(
+pub(super) fn seconds<S: serde::Serializer>(
     timeout: &Option<Duration>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

@@ -4,21 +4,32 @@
 //! Vnfd ─ flavours ─ Flavour ┬ vdus ─ image, compute, storages      one VNFC per instance
 //!                           ├ cps ─ of a VDU, on a link or external
 //!                           ├ virtual_links, storages
-//!                           ├ scaling_aspects, instantiation_levels how many
+//!                           ├ containers, mciops                    what deployable units run
+//!                           ├ scaling_aspects, instantiation_levels how many; scaling.rs: whether
+//!                           ├ lcm, monitoring_parameters, …         lifecycle.rs
 //!                           └ hooks                                 Vnflcm's operations
 //! ```
 //! Everything in it was checked when the package was opened; names refer to things that exist.
 
+mod compute;
 mod flavour;
+mod lifecycle;
 mod resources;
+mod scaling;
 
+pub use compute::{Container, CpuPinning, HugePages, Mciop, RequestedCapability};
 pub use flavour::{
     AffinityRule, Artifact, Flavour, Hook, InstantiationLevel, LevelError, ScalingAspect,
 };
+pub use lifecycle::{
+    ChangeSelector, ComponentMapping, Indicator, LcmConfiguration, Monitored, MonitoringParameter,
+    PackageChange, SecurityGroupRule, SupportedInterface,
+};
 pub use resources::{
-    Checksum, ConnectivityKind, Cp, CpKind, ExternalCp, IpPool, Mcio, Storage, StorageKind,
+    Checksum, ConnectivityKind, Cp, CpKind, ExternalCp, IpPool, Mcio, Qos, Storage, StorageKind,
     SwImage, Vdu, VduKind, VirtualCompute, VirtualLink,
 };
+pub use scaling::{ScaleDirection, ScaleError, ScaleStatus};
 
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -1,8 +1,11 @@
 //! VDUs, connection points, virtual links, storages and images of a flavour.
 
+use super::compute::{CpuPinning, HugePages, RequestedCapability};
+use super::flavour::seconds;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What a VDU becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -30,6 +33,12 @@ pub struct Vdu {
     /// A VIM's flavor by name: the `requested_additional_capability_name`, or the template's
     /// metadata `flavor`.
     pub requested_flavor: Option<String>,
+    /// Accelerators and other features that it asks for.
+    pub requested_capabilities: Vec<RequestedCapability>,
+    /// `logical_node`: what it asks of the machine, by key.
+    pub logical_node: BTreeMap<String, BTreeMap<String, String>>,
+    /// The containers of a deployable unit.
+    pub containers: Vec<String>,
     /// The image that it boots.
     pub image: Option<SwImage>,
     /// Names of its storages.
@@ -68,6 +77,14 @@ pub struct VirtualCompute {
     pub virtual_mem_size_mib: u64,
     /// `virtual_local_storage`: sizes in GiB, rounded up; the first is the root disk.
     pub virtual_local_storage_gib: Vec<u64>,
+    /// Such as `x86_64`.
+    pub cpu_architecture: Option<String>,
+    /// Whether and how virtual CPUs stay on real ones.
+    pub cpu_pinning: Option<CpuPinning>,
+    /// Whether memory is on the CPU's side.
+    pub numa_enabled: bool,
+    /// Huge pages.
+    pub huge_pages: Vec<HugePages>,
 }
 
 /// A software image.
@@ -220,6 +237,30 @@ pub struct VirtualLink {
     pub mtu: Option<u32>,
     /// `l2_protocol_data.segmentation_id`.
     pub segmentation_id: Option<String>,
+    /// `connectivity_type.layer_protocols`.
+    pub layer_protocols: Vec<String>,
+    /// `line`, `tree` or `mesh`.
+    pub flow_pattern: Option<String>,
+    /// `vl_profile.qos`.
+    pub qos: Option<Qos>,
+    /// `max_bitrate_requirements.root`, in bits per second.
+    pub max_bitrate: Option<u64>,
+    /// `min_bitrate_requirements.root`, in bits per second.
+    pub min_bitrate: Option<u64>,
+}
+
+/// `tosca.datatypes.nfv.Qos`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Qos {
+    /// The most delay.
+    #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Duration>,
+    /// How much the delay may change.
+    #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
+    pub packet_delay_variation: Option<Duration>,
+    /// The most loss, as written: between `0` and `1`.
+    pub packet_loss_ratio: Option<String>,
 }
 
 /// A range of addresses.

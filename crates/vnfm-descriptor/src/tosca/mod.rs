@@ -13,12 +13,14 @@
 
 mod builtin;
 mod check;
+mod compute;
 mod constraints;
 mod declared;
 mod documents;
 mod filter;
 mod functions;
 mod hooks;
+mod lifecycle;
 #[cfg(test)]
 mod official;
 mod policies;

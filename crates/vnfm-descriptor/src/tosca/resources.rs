@@ -1,13 +1,14 @@
 //! VDUs, connection points, links, storages and images out of node templates.
 
+use super::lifecycle::duration;
 use super::topology::{Template, Topology};
 use super::types::Kind;
 use super::vnfd::texts;
 use super::{Builder, units};
 use crate::finding::{Finding, codes};
 use crate::model::{
-    Checksum, ConnectivityKind, Cp, CpKind, ExternalCp, IpPool, Mcio, Storage, StorageKind,
-    SwImage, Vdu, VduKind, VirtualCompute, VirtualLink,
+    Checksum, ConnectivityKind, Container, Cp, CpKind, ExternalCp, IpPool, Mcio, Mciop, Qos,
+    Storage, StorageKind, SwImage, Vdu, VduKind, VirtualLink,
 };
 use crate::path::{folder, resolve};
 use crate::yaml::Node;
@@ -23,6 +24,8 @@ pub(super) struct Resources {
     pub(super) external_cps: Vec<ExternalCp>,
     pub(super) virtual_links: BTreeMap<String, VirtualLink>,
     pub(super) storages: BTreeMap<String, Storage>,
+    pub(super) containers: BTreeMap<String, Container>,
+    pub(super) mciops: BTreeMap<String, Mciop>,
 }
 
 const CP_KINDS: [(&str, CpKind); 4] = [
@@ -52,6 +55,10 @@ impl Builder<'_, '_> {
                 resources.vdus.insert(name, self.vdu(topology, template, VduKind::OsContainer));
             } else if is("tosca.nodes.nfv.VnfVirtualLink") {
                 resources.virtual_links.insert(name, virtual_link(template));
+            } else if is("tosca.nodes.nfv.Vdu.OsContainer") {
+                resources.containers.insert(name, self.container(topology, template));
+            } else if is("tosca.nodes.nfv.Mciop") {
+                resources.mciops.insert(name, self.mciop(topology, template));
             } else if let Some((_, kind)) = STORAGE_KINDS.iter().find(|(kind, _)| is(kind)) {
                 resources.storages.insert(name, self.storage(topology, template, *kind));
             } else if let Some((_, kind)) = CP_KINDS.iter().find(|(kind, _)| is(kind)) {
@@ -93,13 +100,7 @@ impl Builder<'_, '_> {
     }
 
     fn vdu(&mut self, topology: &Topology<'_>, template: &Template, kind: VduKind) -> Vdu {
-        let metadata: BTreeMap<String, String> = template
-            .node
-            .get("metadata")
-            .into_iter()
-            .flat_map(Node::named)
-            .filter_map(|(key, value)| Some((key.to_owned(), value.as_str()?.to_owned())))
-            .collect();
+        let metadata = super::compute::table(template.node.get("metadata"));
         let capability = template.node.at(&["capabilities", "virtual_compute", "properties"]);
         let requested = capability.and_then(|node| node.get("requested_additional_capabilities"));
         let requested = requested.or(template.property("requested_additional_capabilities"));
@@ -126,11 +127,22 @@ impl Builder<'_, '_> {
             display_name: template.text("name").unwrap_or(&template.name).to_owned(),
             description: text("description"),
             kind,
-            compute: capability.and_then(compute),
+            compute: capability.and_then(super::compute::compute),
             requested_flavor: named
                 .and_then(Node::as_str)
                 .map(str::to_owned)
                 .or_else(|| metadata.get("flavor").cloned()),
+            requested_capabilities: super::compute::requested(requested),
+            logical_node: super::compute::logical_node(
+                capability
+                    .and_then(|node| node.get("logical_node"))
+                    .or(template.property("logical_node")),
+            ),
+            containers: template
+                .targets("container")
+                .filter_map(Node::as_str)
+                .map(str::to_owned)
+                .collect(),
             image,
             storages: template
                 .targets("virtual_storage")
@@ -172,7 +184,11 @@ impl Builder<'_, '_> {
     }
 
     /// The image of a VDU, container or storage: `sw_image_data`, an artifact, or both.
-    fn image(&mut self, topology: &Topology<'_>, template: &Template) -> Option<SwImage> {
+    pub(super) fn image(
+        &mut self,
+        topology: &Topology<'_>,
+        template: &Template,
+    ) -> Option<SwImage> {
         let artifacts = template.node.get("artifacts");
         let artifact = artifacts.into_iter().flat_map(Node::named).find(|(_, artifact)| {
             let kind = artifact.get("type").and_then(Node::as_str).unwrap_or_default();
@@ -289,6 +305,11 @@ fn virtual_link(template: &Template) -> VirtualLink {
             end: text(node.get("end_ip_address"))?,
         })
     };
+    let at = |path: &[&str]| template.node.get("properties").and_then(|node| node.at(path));
+    let bitrate = |which: &str| {
+        let root = at(&["vl_profile", which, "root"]).and_then(Node::as_i64);
+        root.and_then(|root| u64::try_from(root).ok())
+    };
     VirtualLink {
         name: template.name.clone(),
         description: template.text("description").map(str::to_owned),
@@ -310,23 +331,18 @@ fn virtual_link(template: &Template) -> VirtualLink {
         network_type: text(l2("network_type")),
         mtu: l2("mtu").and_then(whole),
         segmentation_id: text(l2("segmentation_id")),
+        layer_protocols: at(&["connectivity_type", "layer_protocols"])
+            .map(texts)
+            .unwrap_or_default(),
+        flow_pattern: text(at(&["connectivity_type", "flow_pattern"])),
+        qos: at(&["vl_profile", "qos"]).map(|qos| Qos {
+            latency: qos.get("latency").and_then(duration),
+            packet_delay_variation: qos.get("packet_delay_variation").and_then(duration),
+            packet_loss_ratio: text(qos.get("packet_loss_ratio")),
+        }),
+        max_bitrate: bitrate("max_bitrate_requirements"),
+        min_bitrate: bitrate("min_bitrate_requirements"),
     }
-}
-
-fn compute(node: &Node) -> Option<VirtualCompute> {
-    let disks = node.get("virtual_local_storage").map(Node::items).unwrap_or_default();
-    Some(VirtualCompute {
-        num_virtual_cpu: node.at(&["virtual_cpu", "num_virtual_cpu"]).and_then(whole)?,
-        virtual_mem_size_mib: node
-            .at(&["virtual_memory", "virtual_mem_size"])
-            .and_then(size_of)
-            .map(units::mib)?,
-        virtual_local_storage_gib: disks
-            .iter()
-            .filter_map(|disk| disk.get("size_of_storage").and_then(size_of))
-            .map(units::gib)
-            .collect(),
-    })
 }
 
 /// A whole number that is not negative.
@@ -334,6 +350,7 @@ pub(super) fn whole(node: &Node) -> Option<u32> {
     node.as_i64().and_then(|value| u32::try_from(value).ok())
 }
 
-fn size_of(node: &Node) -> Option<u64> {
+/// A size in bytes.
+pub(super) fn size_of(node: &Node) -> Option<u64> {
     units::bytes(node.as_str()?)
 }

@@ -346,6 +346,9 @@ impl<'a> Types<'a> {
                 all.entry(key).or_default().push(value);
             }
         }
+        for nodes in all.values_mut() {
+            own_first(nodes);
+        }
         all
     }
 
@@ -379,11 +382,15 @@ impl<'a> Types<'a> {
         for node in self.ancestry(Kind::Node, name) {
             for item in node.get("requirements").map(Node::items).unwrap_or_default() {
                 for (name, requirement) in item.named() {
-                    all.entry(name).or_insert(requirement);
+                    all.entry(name).or_insert_with(Vec::new).push(requirement);
                 }
             }
         }
-        all
+        let nearest = |(name, mut nodes): (&'a str, Vec<&'a Node>)| {
+            own_first(&mut nodes);
+            Some((name, *nodes.first()?))
+        };
+        all.into_iter().filter_map(nearest).collect()
     }
 
     /// The operations of a node type's interface, each with its declarations, nearest first:
@@ -409,6 +416,14 @@ impl<'a> Types<'a> {
             }
         }
         Some(all)
+    }
+}
+
+/// Leaves out what other versions of SOL001 declare, where the package's declares the same farther
+/// up: a property that moved to a type's parent.
+fn own_first(nodes: &mut Vec<&Node>) {
+    if nodes.iter().any(|node| node.get(VERSIONS_KEY).is_none()) {
+        nodes.retain(|node| node.get(VERSIONS_KEY).is_none());
     }
 }
 

@@ -234,11 +234,20 @@ impl Builder<'_, '_> {
             lcm_operations_configuration: identity
                 .find("lcm_operations_configuration")
                 .map(Node::to_json),
+            lcm: super::lifecycle::configuration(identity.find("lcm_operations_configuration")),
+            monitoring_parameters: Vec::new(),
+            indicators: Vec::new(),
+            security_group_rules: Vec::new(),
+            supported_interfaces: Vec::new(),
+            package_changes: Vec::new(),
+            containers: resources.containers,
+            mciops: resources.mciops,
         };
         flavour.modifiable_attributes = flavour
             .modifiable_attributes
             .or_else(|| own.and_then(|own| self.modifiable_defaults(&own.kind)));
         self.policies(topology, &mut flavour);
+        self.lifecycle(topology, identity.find("monitoring_parameters"), &mut flavour);
         self.requirements_mapped(topology, own);
         Some(flavour)
     }
