@@ -270,6 +270,9 @@ codes! {
     ORDER_MANIFEST = "E-ORDER-MANIFEST", "The order file names a manifest that is not in the package.";
     HOT = "E-HOT", "A Base HOT or Files/openstack/parameters.yaml cannot be used.";
     HOT_PARAMETER = "E-HOT-PARAMETER", "The mapping fills a parameter that the Base HOT does not declare, or from something unknown.";
+    ASD = "E-ASD", "An application service descriptor lacks something that it must have, or says it wrongly.";
+    ASD_UNKNOWN = "W-ASD-UNKNOWN", "An application service descriptor has an attribute that no dialect knows; it is left out.";
+    TYPES_INDENT = "W-TYPES-INDENT", "Definitions of types stand in the first column, beside their section instead of in it; they are read as if indented.";
     HOT_UNMAPPED = "W-HOT-UNMAPPED", "The Base HOT declares a parameter without default that nothing fills.";
 }
 

@@ -36,12 +36,14 @@ pub use hot::{BaseHot, HotBinding, HotExpression, HotParameter, HotParameters, P
 pub use limits::Limits;
 pub use meta::{Manifest, ManifestSource};
 pub use model::{
-    AffinityRule, Artifact, ChangeSelector, Checksum, ComponentMapping, ConnectivityKind,
-    Container, Cp, CpKind, CpuPinning, ExternalCp, Flavour, Hook, HugePages, Indicator,
+    AffinityRule, Artifact, Asd, AsdDialect, AsdExtCpd, ChangeSelector, Checksum,
+    ClusterCapabilities, ClusterLabel, ComponentMapping, ConnectivityKind, Container, Cp, CpKind,
+    CpuPinning, DeploymentItem, ExternalCp, Flavour, Hook, HugePages, Indicator,
     InstantiationLevel, IpPool, LcmConfiguration, LevelError, Mcio, Mciop, Monitored,
-    MonitoringParameter, PackageChange, Qos, RequestedCapability, ScaleDirection, ScaleError,
-    ScaleStatus, ScalingAspect, SecurityGroupRule, Storage, StorageKind, SupportedInterface,
-    SwImage, Vdu, VduKind, VirtualCompute, VirtualLink, Vnfd,
+    MonitoringParameter, OciImage, PackageChange, Qos, RequestedCapability, RequiredPlugin,
+    RequiredResource, ScaleDirection, ScaleError, ScaleStatus, ScalingAspect, SecurityGroupRule,
+    Storage, StorageKind, SupportedInterface, SwImage, Vdu, VduKind, VirtualCompute, VirtualLink,
+    Vnfd,
 };
 pub use order::{Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable};
 pub use pack::pack;

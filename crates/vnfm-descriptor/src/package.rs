@@ -14,7 +14,7 @@ use crate::finding::{Finding, Findings, Sink, Span, codes};
 use crate::hot::{BaseHot, HotSource};
 use crate::limits::Limits;
 use crate::meta::{self, Manifest};
-use crate::model::Vnfd;
+use crate::model::{Asd, Vnfd};
 use crate::order::{self, ORDER_FILE, OrderFile};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -27,6 +27,7 @@ pub struct Package {
     archive: Archive,
     entry: String,
     vnfd: Vnfd,
+    asd: Option<Asd>,
     order: Option<OrderFile>,
     hot: BTreeMap<String, BaseHot>,
     manifest: Option<Manifest>,
@@ -63,6 +64,11 @@ impl Package {
     /// The descriptor.
     pub fn vnfd(&self) -> &Vnfd {
         &self.vnfd
+    }
+
+    /// The application service descriptor, if that is what the package has in place of a VNFD.
+    pub fn asd(&self) -> Option<&Asd> {
+        self.asd.as_ref()
     }
 
     /// A file's bytes; the path is relative to the package's root.
@@ -134,7 +140,8 @@ impl Package {
             .as_ref()
             .and_then(|manifest| manifest.metadata.get("compatible_specification_versions"))
             .map(String::as_str);
-        let Some(vnfd) = crate::tosca::load(&archive, &meta.entry, compatible, limits, &mut sink)
+        let Some((vnfd, asd)) =
+            crate::tosca::load(&archive, &meta.entry, compatible, limits, &mut sink)
         else {
             return Err(refused(sink));
         };
@@ -151,6 +158,7 @@ impl Package {
             archive,
             entry: meta.entry,
             vnfd,
+            asd,
             order,
             hot,
             manifest: meta.manifest,

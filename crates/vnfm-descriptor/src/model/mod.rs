@@ -11,12 +11,17 @@
 //! ```
 //! Everything in it was checked when the package was opened; names refer to things that exist.
 
+mod asd;
 mod compute;
 mod flavour;
 mod lifecycle;
 mod resources;
 mod scaling;
 
+pub use asd::{
+    Asd, AsdDialect, AsdExtCpd, ClusterCapabilities, ClusterLabel, DeploymentItem, OciImage,
+    RequiredPlugin, RequiredResource,
+};
 pub use compute::{Container, CpuPinning, HugePages, Mciop, RequestedCapability};
 pub use flavour::{
     AffinityRule, Artifact, Flavour, Hook, InstantiationLevel, LevelError, ScalingAspect,

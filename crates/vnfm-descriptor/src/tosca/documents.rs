@@ -181,7 +181,9 @@ impl Loader<'_, '_> {
         }
         let candidates = candidates(name, importer);
         let found = candidates.iter().flatten().find(|path| self.archive.has(path)).cloned();
-        if found.is_none() {
+        // The types of an ASD are known without their file.
+        let known = base(name).to_ascii_lowercase().starts_with("asd_types");
+        if found.is_none() && !known {
             let why = candidates
                 .iter()
                 .find_map(|candidate| candidate.as_ref().err())
@@ -204,7 +206,8 @@ fn candidates(name: &str, importer: &str) -> [Result<String, crate::path::PathEr
 }
 
 fn document(archive: &Archive, path: &str, limits: &Limits, sink: &mut Sink) -> Option<Node> {
-    let root = parse(&crate::package::text(archive, path, limits, sink)?, path, limits, sink)?;
+    let mut root = parse(&crate::package::text(archive, path, limits, sink)?, path, limits, sink)?;
+    indented(&mut root, sink);
     if !root.is_mapping() {
         sink.add(Finding::new(
             codes::SHAPE,
@@ -243,6 +246,38 @@ fn document(archive: &Archive, path: &str, limits: &Limits, sink: &mut Sink) -> 
     Some(root)
 }
 
+/// Puts definitions of types that stand in the first column into the empty section above them.
+fn indented(root: &mut Node, sink: &mut Sink) {
+    let Value::Mapping(entries) = &mut root.value else { return };
+    let lost =
+        |key: &Node| key.as_str().is_some_and(|key| key.contains('.') && !KEYS.contains(&key));
+    let mut section: Option<usize> = None;
+    let mut kept: Vec<(Node, Node)> = Vec::with_capacity(entries.len());
+    for (key, value) in std::mem::take(entries) {
+        let types = key.as_str().is_some_and(|key| key.ends_with("_types"));
+        match section {
+            Some(at) if lost(&key) => {
+                let (name, found) = &mut kept[at];
+                if !found.is_mapping() {
+                    let name = name.as_str().unwrap_or_default();
+                    let message = format!("what belongs to `{name}` is not indented");
+                    let finding = Finding::new(codes::TYPES_INDENT, key.span.clone(), message);
+                    sink.add(finding.hint("indent the definitions by two spaces"));
+                    found.value = Value::Mapping(Vec::new());
+                }
+                if let Value::Mapping(declared) = &mut found.value {
+                    declared.push((key, value));
+                }
+            }
+            _ => {
+                section = (types && value.is_null()).then_some(kept.len());
+                kept.push((key, value));
+            }
+        }
+    }
+    *entries = kept;
+}
+
 /// `path`, `{file: path}`, `{name: path}` or `{name: {file: path}}`.
 fn file_of(import: &Node) -> Option<&str> {
     if let Some(path) = import.as_str() {
@@ -263,7 +298,8 @@ fn is_builtin(name: &str) -> bool {
     let file = base(name).to_ascii_lowercase();
     let yaml = crate::path::has_extension(&file, &["yaml", "yml"]) || !file.contains('.');
     let sol001 = file.starts_with("etsi_nfv_sol001_") && file.contains("_types");
-    let profile = ["tosca_simple_yaml_1", "tosca_simple_profile", "tosca_definition_1"];
+    let profile =
+        ["tosca_simple_yaml_1", "tosca_simple_profile", "tosca_definition_1", "oran_asd_types_"];
     yaml && (sol001 || profile.iter().any(|stem| file.starts_with(stem)))
 }
 

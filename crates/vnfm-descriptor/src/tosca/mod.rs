@@ -8,9 +8,11 @@
 //! checks     templates against their types, values against constraints    template.rs, check.rs, constraints.rs
 //! model      VNFD ← flavours ← resources, policies, hooks                 vnfd.rs, resources.rs, …
 //! ```
+//! A file whose node template is an ASD is read by asd.rs instead.
 //! An import brings types. The topology of an imported file is never merged: one that has
 //! `substitution_mappings` is a deployment flavour of its own.
 
+mod asd;
 mod builtin;
 mod check;
 mod compute;
@@ -37,7 +39,7 @@ mod vnfd;
 use crate::archive::Archive;
 use crate::finding::Sink;
 use crate::limits::Limits;
-use crate::model::Vnfd;
+use crate::model::{Asd, Vnfd};
 
 /// Reads the descriptor that `entry` begins; `compatible` is what the manifest says about versions.
 pub(crate) fn load(
@@ -46,8 +48,13 @@ pub(crate) fn load(
     compatible: Option<&str>,
     limits: &Limits,
     sink: &mut Sink,
-) -> Option<Vnfd> {
+) -> Option<(Vnfd, Option<Asd>)> {
     let documents::Loaded { documents, said } = documents::load(archive, entry, limits, sink)?;
+    let entry = documents.first()?;
+    if let Some(template) = asd::template(entry) {
+        let (vnfd, asd) = asd::load(entry, template, archive, limits, sink)?;
+        return Some((vnfd, Some(asd)));
+    }
     let version = version::choose(&said, compatible, sink);
     let types = types::Types::collect(&documents, version, sink);
     declared::check(&documents, &types, sink);
@@ -60,7 +67,7 @@ pub(crate) fn load(
     }
     let mut vnfd = vnfd::build(&topologies, &types, archive, sink)?;
     vnfd.sol001_version = version.map(|version| version.name().to_owned());
-    Some(vnfd)
+    Some((vnfd, None))
 }
 
 /// What the builders of the model share.

@@ -1,0 +1,453 @@
+//! ASDs: three spellings into one model.
+//!
+//! | | identifier | items | capabilities |
+//! |---|---|---|---|
+//! | draft | `asdId`, `asdSchemaVersion` | `deploymentItems` | `requiredCRDs`, `secondaryInterfacePlugin` |
+//! | field | `descriptor_id` | artifacts, `item_id` or `itemId` | `required_custom_resources`, `required_plugin` |
+//! | O-RAN | `asdId`, `asdInvariantId` | artifacts, `deploymentItemId` | `requiredCustomResource`, `requiredPlugin` |
+//!
+//! Names are compared without case and `_`, so a package may mix them. The types of an ASD are
+//! known here and not taken from the package.
+
+use super::documents::Document;
+use super::resources::whole;
+use super::vnfd::texts;
+use crate::archive::Archive;
+use crate::finding::{Finding, Sink, Span, codes};
+use crate::limits::Limits;
+use crate::model::{
+    Asd, AsdDialect, AsdExtCpd, ClusterCapabilities, ClusterLabel, DeploymentItem, Flavour,
+    OciImage, RequiredPlugin, RequiredResource, Vnfd,
+};
+use crate::path::{base, folder, resolve};
+use crate::yaml::Node;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The flavour of every ASD.
+const FLAVOUR: &str = "default";
+
+const TYPES: &[&str] = &["tosca.nodes.asd", "tosca.nodes.asd.Asd"];
+const ARTIFACT_TYPES: &[&str] = &["helm_chart", "helmfile", "crd", "terraform"];
+
+const PROPERTIES: &[&str] = &[
+    "asdId",
+    "descriptor_id",
+    "asdInvariantId",
+    "descriptor_invariant_id",
+    "asdVersion",
+    "descriptor_version",
+    "asdSchemaVersion",
+    "schema_version",
+    "asdProvider",
+    "provider",
+    "asdApplicationName",
+    "application_name",
+    "asdApplicationVersion",
+    "asdApplicationSwVersion",
+    "application_version",
+    "asdApplicationInfoName",
+    "asdInfoDescription",
+    "function_description",
+    "asdExtCpd",
+    "ext_cpds",
+    "enhancedClusterCapabilities",
+    "deploymentItems",
+];
+
+/// The node template of an ASD, if that is what a file describes.
+pub(super) fn template(document: &Document) -> Option<&Node> {
+    let templates = document.root.at(&["topology_template", "node_templates"])?;
+    let is_asd = |node: &Node| {
+        node.get("type").and_then(Node::as_str).is_some_and(|kind| TYPES.contains(&kind))
+    };
+    templates.named().map(|(_, node)| node).find(|node| is_asd(node))
+}
+
+/// Reads an ASD and the VNFD that stands for it.
+pub(super) fn load(
+    document: &Document,
+    template: &Node,
+    archive: &Archive,
+    limits: &Limits,
+    sink: &mut Sink,
+) -> Option<(Vnfd, Asd)> {
+    let mut reader = Reader { path: &document.path, archive, limits, sink };
+    let asd = reader.asd(template)?;
+    let flavour =
+        Flavour { id: FLAVOUR.to_owned(), file: document.path.clone(), ..Flavour::default() };
+    let vnfd = Vnfd {
+        sol001_version: None,
+        descriptor_id: asd.asd_id.clone(),
+        descriptor_version: asd
+            .asd_version
+            .clone()
+            .unwrap_or_else(|| asd.asd_application_version.clone()),
+        provider: asd.asd_provider.clone(),
+        product_name: asd.asd_application_name.clone(),
+        software_version: asd.asd_application_version.clone(),
+        product_info_name: asd.asd_application_info_name.clone(),
+        product_info_description: asd.asd_info_description.clone(),
+        vnfm_info: Vec::new(),
+        node_type: template.get("type").and_then(Node::as_str).unwrap_or_default().to_owned(),
+        flavours: BTreeMap::from([(flavour.id.clone(), flavour)]),
+    };
+    Some((vnfd, asd))
+}
+
+struct Reader<'a, 's> {
+    path: &'a str,
+    archive: &'a Archive,
+    limits: &'a Limits,
+    sink: &'s mut Sink,
+}
+
+impl Reader<'_, '_> {
+    fn asd(&mut self, template: &Node) -> Option<Asd> {
+        let Some(properties) = template.get("properties") else {
+            self.error(&template.span, "the ASD has no properties");
+            return None;
+        };
+        self.unknown(properties, PROPERTIES, "the ASD");
+        let mut required = |names: &[&str]| {
+            let found = text(properties, names);
+            if found.is_none() {
+                let message = format!("the ASD says no `{}`", names.join("` or `"));
+                self.error(&properties.span, &message);
+            }
+            found
+        };
+        let asd_id = required(&["asdId", "descriptor_id"]);
+        let asd_provider = required(&["asdProvider", "provider"]);
+        let asd_application_name = required(&["asdApplicationName", "application_name"]);
+        let asd_application_version =
+            required(&["asdApplicationSwVersion", "asdApplicationVersion", "application_version"]);
+        let ext_cpds = field(properties, &["asdExtCpd", "ext_cpds"]).map(entries);
+        let deployment_items = self.items(template, properties);
+        Some(Asd {
+            dialect: dialect(template, properties),
+            asd_id: asd_id?,
+            asd_invariant_id: text(properties, &["asdInvariantId", "descriptor_invariant_id"]),
+            asd_version: text(properties, &["asdVersion", "descriptor_version"]),
+            asd_schema_version: text(properties, &["asdSchemaVersion", "schema_version"]),
+            asd_provider: asd_provider?,
+            asd_application_name: asd_application_name?,
+            asd_application_version: asd_application_version?,
+            asd_application_info_name: text(properties, &["asdApplicationInfoName"]),
+            asd_info_description: text(properties, &["asdInfoDescription", "function_description"]),
+            asd_ext_cpd: ext_cpds.unwrap_or_default().into_iter().map(ext_cpd).collect(),
+            enhanced_cluster_capabilities: field(properties, &["enhancedClusterCapabilities"])
+                .map(|node| self.capabilities(node)),
+            deployment_items,
+            images: self.images(),
+        })
+    }
+
+    /// Items are artifacts of the node template, or listed among its properties with the artifact
+    /// that they refer to.
+    fn items(&mut self, template: &Node, properties: &Node) -> Vec<DeploymentItem> {
+        let artifacts: Vec<(&str, &Node)> =
+            template.get("artifacts").into_iter().flat_map(Node::named).collect();
+        let listed = field(properties, &["deploymentItems"]).map(entries).unwrap_or_default();
+        let mut items = Vec::new();
+        for node in &listed {
+            let name = text(node, &["artifactId"]).unwrap_or_default();
+            let artifact = artifacts.iter().find(|(own, _)| *own == name);
+            let file = artifact.map_or(Some(name.as_str()), |(_, node)| file_of(node));
+            items.extend(self.item(&name, node, file));
+        }
+        for (name, node) in &artifacts {
+            let kind = node.get("type").and_then(Node::as_str).unwrap_or_default();
+            let is_item = base_name(kind).eq_ignore_ascii_case("deploymentItem");
+            if !is_item || items.iter().any(|item: &DeploymentItem| item.artifact == *name) {
+                continue;
+            }
+            let properties = node.get("properties").unwrap_or(node);
+            items.extend(self.item(name, properties, file_of(node)));
+        }
+        if items.is_empty() && !self.sink.failed() {
+            self.error(&template.span, "the ASD has no deployment item");
+        }
+        let mut seen = BTreeSet::new();
+        for item in &items {
+            if !seen.insert(item.deployment_item_id.as_str()) {
+                let message = format!("two deployment items are `{}`", item.deployment_item_id);
+                self.error(&template.span, &message);
+            }
+        }
+        items
+    }
+
+    fn item(&mut self, name: &str, node: &Node, file: Option<&str>) -> Option<DeploymentItem> {
+        const KNOWN: &[&str] = &[
+            "deploymentItemId",
+            "item_id",
+            "artifactType",
+            "artifactId",
+            "deploymentOrder",
+            "lifecycleParameters",
+            "deploymentParameter",
+            "target_server",
+            "target_server_uri",
+        ];
+        self.unknown(node, KNOWN, &format!("deployment item `{name}`"));
+        let id = text(node, &["deploymentItemId", "item_id"]);
+        let kind = text(node, &["artifactType"]).unwrap_or_default();
+        let spelt = kind.to_ascii_lowercase().replace([' ', '-'], "_");
+        if !ARTIFACT_TYPES.contains(&spelt.as_str()) {
+            let message = format!("deployment item `{name}` has the artifact type `{kind}`");
+            let finding = Finding::new(codes::ASD, node.span.clone(), message);
+            self.sink.add(finding.hint(format!("known: {}", ARTIFACT_TYPES.join(", "))));
+        }
+        let order = field(node, &["deploymentOrder"]);
+        if let Some(order) = order.filter(|order| whole(order).is_none()) {
+            let message = format!("the order of deployment item `{name}` is no whole number");
+            self.error(&order.span.clone(), &message);
+        }
+        let found = file.and_then(|file| self.find(file));
+        if found.is_none() {
+            let written = file.unwrap_or("~");
+            let message =
+                format!("the file `{written}` of deployment item `{name}` is not in the package");
+            let finding = Finding::new(codes::ARTIFACT_MISSING, node.span.clone(), message);
+            self.sink.add(finding.did_you_mean(written, self.archive.paths()));
+        }
+        if id.is_none() {
+            self.error(
+                &node.span.clone(),
+                &format!("deployment item `{name}` has no `deploymentItemId`"),
+            );
+        }
+        Some(DeploymentItem {
+            deployment_item_id: id?,
+            artifact: name.to_owned(),
+            artifact_type: spelt,
+            file: found?,
+            deployment_order: order.and_then(whole).unwrap_or(0),
+            lifecycle_parameters: field(node, &["lifecycleParameters", "deploymentParameter"])
+                .map(texts)
+                .unwrap_or_default(),
+        })
+    }
+
+    fn capabilities(&mut self, node: &Node) -> ClusterCapabilities {
+        const KNOWN: &[&str] = &[
+            "id",
+            "minKernelVersion",
+            "requiredKernelModules",
+            "requiredKernelModule",
+            "conflictingKernelModules",
+            "conflictingKernelModule",
+            "requiredCustomResources",
+            "requiredCustomResource",
+            "requiredCRDs",
+            "clusterLabels",
+            "clusterLabel",
+            "requiredPlugin",
+            "secondaryInterfacePlugin",
+        ];
+        let node = node.items().first().unwrap_or(node);
+        self.unknown(node, KNOWN, "`enhancedClusterCapabilities`");
+        let all = |names: &[&str]| field(node, names).map(entries).unwrap_or_default();
+        let names = |names: &[&str]| field(node, names).map(texts).unwrap_or_default();
+        let resource = |node: &Node| RequiredResource {
+            kind: text(node, &["kind"])
+                .or_else(|| node.as_str().map(str::to_owned))
+                .unwrap_or_default(),
+            api_version: text(node, &["apiVersion"]),
+        };
+        ClusterCapabilities {
+            min_kernel_version: text(node, &["minKernelVersion"]),
+            required_kernel_modules: names(&["requiredKernelModules", "requiredKernelModule"]),
+            conflicting_kernel_modules: names(&[
+                "conflictingKernelModules",
+                "conflictingKernelModule",
+            ]),
+            required_custom_resources: all(&[
+                "requiredCustomResources",
+                "requiredCustomResource",
+                "requiredCRDs",
+            ])
+            .into_iter()
+            .map(resource)
+            .collect(),
+            cluster_labels: names(&["clusterLabels", "clusterLabel"])
+                .iter()
+                .map(|label| cluster_label(label))
+                .collect(),
+            required_plugins: all(&["requiredPlugin", "secondaryInterfacePlugin"])
+                .into_iter()
+                .map(plugin)
+                .collect(),
+        }
+    }
+
+    /// Images in OCI layout: each `index.json` beside an `oci-layout` names its image.
+    fn images(&mut self) -> Vec<OciImage> {
+        let layouts: Vec<String> = self
+            .archive
+            .paths()
+            .filter(|path| base(path) == "oci-layout")
+            .map(|path| folder(path).to_owned())
+            .collect();
+        let mut images = Vec::new();
+        for layout in layouts {
+            let index = if layout.is_empty() {
+                "index.json".to_owned()
+            } else {
+                format!("{layout}/index.json")
+            };
+            let read = self.archive.read(&index, self.limits.file_bytes).ok();
+            let json: Option<serde_json::Value> =
+                read.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            let manifests = json.as_ref().and_then(|json| json["manifests"].as_array());
+            let names: Vec<&str> = manifests
+                .into_iter()
+                .flatten()
+                .chain(json.as_ref())
+                .filter_map(|node| {
+                    let annotations = &node["annotations"];
+                    let name = annotations.get("name");
+                    name.or_else(|| annotations.get("org.opencontainers.image.ref.name"))?.as_str()
+                })
+                .collect();
+            if names.is_empty() {
+                let finding = Finding::new(
+                    codes::ASD,
+                    Span::file(&index),
+                    format!("the image in `{layout}` has no `name` annotation in its `index.json`"),
+                );
+                self.sink
+                    .add(finding.hint("the name is the tag that the image gets at the registry"));
+            }
+            images.extend(
+                names
+                    .iter()
+                    .map(|name| OciImage { layout: layout.clone(), name: (*name).to_owned() }),
+            );
+        }
+        images
+    }
+
+    /// A file in the package, beside the ASD or from the root.
+    fn find(&self, file: &str) -> Option<String> {
+        let candidates = [resolve(folder(self.path), file), resolve("", file)];
+        candidates.into_iter().flatten().find(|path| self.archive.has(path))
+    }
+
+    fn error(&mut self, at: &Span, message: &str) {
+        self.sink.add(Finding::new(codes::ASD, at.clone(), message));
+    }
+
+    fn unknown(&mut self, node: &Node, known: &[&str], what: &str) {
+        for (key, _) in node.entries() {
+            let name = key.as_str().unwrap_or("~");
+            if !known.iter().any(|known| same(known, name)) {
+                let message = format!("{what} has `{name}`, which no dialect of ASDs knows");
+                let finding = Finding::new(codes::ASD_UNKNOWN, key.span.clone(), message);
+                self.sink.add(finding.did_you_mean(name, known.iter().copied()));
+            }
+        }
+    }
+}
+
+/// Which dialect it is: by the node's type, else by what only one of them has.
+fn dialect(template: &Node, properties: &Node) -> AsdDialect {
+    let has = |name: &str| properties.named().any(|(key, _)| key == name);
+    let kind = template.get("type").and_then(Node::as_str).unwrap_or_default();
+    if kind == "tosca.nodes.asd.Asd" || has("asdInvariantId") || has("asdApplicationSwVersion") {
+        AsdDialect::ORan
+    } else if has("descriptor_id") {
+        AsdDialect::Field
+    } else {
+        AsdDialect::Draft
+    }
+}
+
+fn ext_cpd(node: &Node) -> AsdExtCpd {
+    let table = |names: &[&str]| {
+        let all = field(node, names).into_iter().flat_map(Node::named);
+        all.map(|(key, value)| (camel(key), texts(value))).collect()
+    };
+    AsdExtCpd {
+        id: text(node, &["id"]),
+        description: text(node, &["description"]),
+        virtual_link_requirement: field(node, &["virtualLinkRequirement"])
+            .map(texts)
+            .unwrap_or_default(),
+        interface_order: field(node, &["interfaceOrder"]).and_then(whole),
+        network_interface_requirements: table(&[
+            "networkInterfaceRealizationRequirements",
+            "networkInterfaceRequirements",
+        ]),
+        input_param_mappings: table(&["inputParamMappings"]),
+        resource_mapping: text(node, &["resourceMapping"]),
+    }
+}
+
+/// `Boston -m` must be there, `Boston -p` is liked.
+fn cluster_label(text: &str) -> ClusterLabel {
+    let text = text.trim();
+    let (label, mandatory) = match (text.strip_suffix(" -p"), text.strip_suffix(" -m")) {
+        (Some(label), _) => (label, false),
+        (None, Some(label)) => (label, true),
+        (None, None) => (text, true),
+    };
+    ClusterLabel { label: label.trim_end().to_owned(), mandatory }
+}
+
+/// `{name, version}`, `{requiredPluginName, …}` or `Multus-CNI, v3.8`.
+fn plugin(node: &Node) -> RequiredPlugin {
+    if let Some(text) = node.as_str() {
+        let (name, version) = match text.split_once(',') {
+            Some((name, version)) => (name, Some(version.trim().to_owned())),
+            None => (text, None),
+        };
+        return RequiredPlugin { name: name.trim().to_owned(), version };
+    }
+    RequiredPlugin {
+        name: text(node, &["name", "requiredPluginName"]).unwrap_or_default(),
+        version: text(node, &["version", "requiredPluginVersion"]),
+    }
+}
+
+/// A list's items, or one thing alone.
+fn entries(node: &Node) -> Vec<&Node> {
+    if node.is_sequence() { node.items().iter().collect() } else { vec![node] }
+}
+
+fn file_of(node: &Node) -> Option<&str> {
+    node.get("file").unwrap_or(node).as_str()
+}
+
+/// The last part of a type's name.
+fn base_name(kind: &str) -> &str {
+    kind.rsplit_once('.').map_or(kind, |(_, name)| name)
+}
+
+/// The value under the first of these names, in any spelling.
+fn field<'n>(node: &'n Node, names: &[&str]) -> Option<&'n Node> {
+    let of = |name: &&str| node.named().find(|(key, _)| same(name, key)).map(|(_, value)| value);
+    names.iter().find_map(of).filter(|value| !value.is_null())
+}
+
+fn text(node: &Node, names: &[&str]) -> Option<String> {
+    field(node, names).and_then(Node::as_str).map(str::to_owned)
+}
+
+/// Whether two names are one, without case and `_`.
+fn same(one: &str, other: &str) -> bool {
+    let letters = |text: &str| text.replace('_', "").to_ascii_lowercase();
+    letters(one) == letters(other)
+}
+
+/// `nad_names` as `nadNames`.
+fn camel(name: &str) -> String {
+    let mut parts = name.split('_');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |mut all, part| {
+        let mut letters = part.chars();
+        all.extend(letters.next().map(|letter| letter.to_ascii_uppercase()));
+        all.push_str(letters.as_str());
+        all
+    })
+}

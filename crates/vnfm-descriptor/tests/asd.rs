@@ -1,0 +1,278 @@
+//! ASDs in place of a VNFD: three spellings, one model.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use serde_json::json;
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+use vnfm_descriptor::{Asd, AsdDialect, DeploymentItem, Findings, Limits, Package, codes};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+fn try_package(files: &[(&str, &str)]) -> Result<Package, Findings> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, text) in files {
+        zip.start_file(*name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(text.as_bytes()).unwrap();
+    }
+    Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default())
+}
+
+const META: (&str, &str) =
+    ("TOSCA-Metadata/TOSCA.meta", "Entry-Definitions: Definitions/asd.yaml\n");
+const MANIFEST: (&str, &str) = ("asd.mf", "metadata:\n  entry_definition_type: asd\n");
+const CHARTS: [(&str, &str); 2] = [("Charts/db.tgz", "db"), ("Charts/web.tgz", "web")];
+
+/// A package of an ASD with two charts; its warnings.
+#[track_caller]
+fn read(asd: &str) -> (Asd, Vec<String>) {
+    let package =
+        try_package(&[META, MANIFEST, ("Definitions/asd.yaml", asd), CHARTS[0], CHARTS[1]])
+            .unwrap_or_else(|findings| panic!("{findings}"));
+    let warnings = package.warnings().iter().map(ToString::to_string).collect();
+    (package.asd().unwrap().clone(), warnings)
+}
+
+const DRAFT: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
+imports: [asd_types.yaml]
+topology_template:
+  node_templates:
+    app:
+      type: tosca.nodes.asd
+      properties:
+        asdId: a1
+        asdSchemaVersion: '1.0'
+        asdProvider: P
+        asdApplicationName: N
+        asdApplicationVersion: '2.3'
+        asdInfoDescription: text
+        asdExtCpd:
+          - {description: page, virtualLinkRequirement: [oam], interfaceOrder: 1, networkInterfaceRequirements: {ipam: cniManaged}, inputParamMappings: {ipAddressParameter: 'web:ip'}, resourceMapping: 'web:svc'}
+        enhancedClusterCapabilities:
+          Id: c1
+          minKernelVersion: 4.15.0
+          requiredKernelModules: [sctp]
+          requiredCRDs: ['Redis CRD, version 5.0']
+          clusterLabels: ['Boston -m', 'ssd -p', gpu]
+          secondaryInterfacePlugin: Multus-CNI, v3.8
+        deploymentItems:
+          - {deploymentItemId: '2', artifactType: Helm chart, artifactId: web, deploymentOrder: 2, lifecycleParameters: [replicas]}
+          - {deploymentItemId: '1', artifactType: helm_chart, artifactId: Charts/db.tgz, deploymentOrder: 1}
+      artifacts:
+        web: {type: tosca.artifacts.File, file: Charts/web.tgz}
+";
+
+const ORAN: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
+imports: [oran_asd_types_v02.00.00.yaml]
+topology_template:
+  node_templates:
+    app:
+      type: tosca.nodes.asd.Asd
+      properties:
+        asdId: a1
+        asdInvariantId: i1
+        asdVersion: '7'
+        asdProvider: P
+        asdApplicationName: N
+        asdApplicationSwVersion: '2.3'
+        enhancedClusterCapabilities:
+          minKernelVersion: 4.15.0
+          requiredKernelModule: [sctp]
+          requiredCustomResource: [{kind: 'Redis CRD, version 5.0'}]
+          clusterLabel: ['Boston -m', 'ssd -p', gpu]
+          requiredPlugin: [{requiredPluginName: Multus-CNI, requiredPluginVersion: v3.8}]
+      artifacts:
+        web: {type: tosca.artifacts.asd.DeploymentItem, file: ../Charts/web.tgz, properties: {deploymentItemId: '2', artifactType: helm_chart, deploymentOrder: 2, deploymentParameter: [replicas]}}
+        db: {type: tosca.artifacts.asd.DeploymentItem, file: Charts/db.tgz, properties: {deploymentItemId: '1', artifactType: helm_chart, deploymentOrder: 1}}
+        image: {type: tosca.artifacts.asd.ExecutableImageItem, file: 'registry/web:1'}
+";
+
+#[test]
+fn dialects_say_the_same() {
+    let ((draft, warned), (oran, none)) = (read(DRAFT), read(ORAN));
+    assert_eq!((warned, none), (vec![], vec![]));
+    assert_eq!((draft.dialect, oran.dialect), (AsdDialect::Draft, AsdDialect::ORan));
+    for asd in [&draft, &oran] {
+        assert_eq!((asd.asd_id.as_str(), asd.asd_application_version.as_str()), ("a1", "2.3"));
+        let shown = |item: &DeploymentItem| {
+            format!("{} {} {}", item.deployment_item_id, item.artifact_type, item.file)
+        };
+        let stages: Vec<Vec<String>> = asd
+            .stages()
+            .iter()
+            .map(|stage| stage.iter().map(|item| shown(item)).collect())
+            .collect();
+        assert_eq!(stages, [["1 helm_chart Charts/db.tgz"], ["2 helm_chart Charts/web.tgz"]]);
+        let web = asd.deployment_items.iter().find(|item| item.deployment_item_id == "2").unwrap();
+        assert_eq!(web.lifecycle_parameters, ["replicas"]);
+    }
+    assert_eq!(draft.enhanced_cluster_capabilities, oran.enhanced_cluster_capabilities);
+    let capabilities = serde_json::to_value(draft.enhanced_cluster_capabilities.unwrap()).unwrap();
+    assert_eq!(
+        capabilities,
+        json!({
+            "minKernelVersion": "4.15.0",
+            "requiredKernelModules": ["sctp"],
+            "conflictingKernelModules": [],
+            "requiredCustomResources": [{"kind": "Redis CRD, version 5.0", "apiVersion": null}],
+            "clusterLabels": [
+                {"label": "Boston", "mandatory": true},
+                {"label": "ssd", "mandatory": false},
+                {"label": "gpu", "mandatory": true},
+            ],
+            "requiredPlugins": [{"name": "Multus-CNI", "version": "v3.8"}],
+        })
+    );
+    let cpd = &draft.asd_ext_cpd[0];
+    assert_eq!(
+        (cpd.interface_order, cpd.virtual_link_requirement.as_slice()),
+        (Some(1), &["oam".to_owned()][..])
+    );
+    assert_eq!(cpd.network_interface_requirements["ipam"], ["cniManaged"]);
+}
+
+#[test]
+fn an_asd_is_a_vnf_of_one_flavour() {
+    let package =
+        try_package(&[META, MANIFEST, ("Definitions/asd.yaml", ORAN), CHARTS[0], CHARTS[1]])
+            .unwrap();
+    let vnfd = package.vnfd();
+    assert_eq!(
+        (
+            vnfd.descriptor_id.as_str(),
+            vnfd.descriptor_version.as_str(),
+            vnfd.software_version.as_str()
+        ),
+        ("a1", "7", "2.3")
+    );
+    assert_eq!(vnfd.flavours.keys().collect::<Vec<_>>(), ["default"]);
+}
+
+#[test]
+fn the_published_sample_loads_from_its_crooked_files() {
+    let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/sol");
+    let root = std::env::var_os("VNFM_SOL_DATA").map_or_else(default, PathBuf::from);
+    let folder = root.join("asd/onap-so-cnfm-sample");
+    if !folder.is_dir() {
+        let reason = format!("skipped: `{}` is not there", folder.display());
+        assert!(std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"), "{reason}");
+        eprintln!("{reason}");
+        return;
+    }
+    let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let asd = text("asd.yaml");
+    for (types, crooked) in [("asd_types.yaml", true), ("asd_types.reindented.yaml", false)] {
+        let types = text(types);
+        let package = try_package(&[
+            META,
+            MANIFEST,
+            ("Definitions/asd.yaml", &asd),
+            ("Definitions/asd_types.yaml", &types),
+            ("Artifacts/Deployment/HELM/sampleapp-db-operator-helm.tgz", "chart"),
+            ("Artifacts/Deployment/HELM/sampleapp-services-helm.tgz", "chart"),
+        ])
+        .unwrap_or_else(|findings| panic!("{findings}"));
+        let indents =
+            package.warnings().iter().filter(|finding| finding.code == codes::TYPES_INDENT).count();
+        assert_eq!(indents > 0, crooked, "{:?}", package.warnings());
+        let asd = package.asd().unwrap();
+        assert_eq!(asd.dialect, AsdDialect::Field);
+        assert_eq!(asd.asd_id, "123e4567-e89b-12d3-a456-426614174000");
+        assert_eq!((asd.asd_ext_cpd.len(), asd.stages().len()), (2, 2));
+        assert_eq!(
+            asd.asd_ext_cpd[0].input_param_mappings["nadNames"],
+            ["nad name 1", "nad name 2"]
+        );
+        let needs = asd.enhanced_cluster_capabilities.as_ref().unwrap();
+        assert_eq!(needs.required_custom_resources[0].api_version.as_deref(), Some("myVersion"));
+        assert_eq!(needs.required_plugins[1].version.as_deref(), Some("4.5.6"));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_an_asd_is_said() {
+    let findings = |text: &str, more: &[(&str, &str)]| -> Vec<String> {
+        let mut files = vec![META, MANIFEST, ("Definitions/asd.yaml", text), CHARTS[0], CHARTS[1]];
+        files.extend(more);
+        let all = match try_package(&files) {
+            Ok(package) => package.warnings().to_vec(),
+            Err(findings) => findings.as_slice().to_vec(),
+        };
+        all.iter().map(|finding| format!("{} {}", finding.code, finding.message)).collect()
+    };
+    for (from, to, expected) in [
+        (
+            "asdProvider: P",
+            "asdProvidr: P",
+            vec![
+                "W-ASD-UNKNOWN the ASD has `asdProvidr`, which no dialect of ASDs knows",
+                "E-ASD the ASD says no `asdProvider` or `provider`",
+            ],
+        ),
+        (
+            "deploymentOrder: 2",
+            "deploymentOrder: first",
+            vec!["E-ASD the order of deployment item `web` is no whole number"],
+        ),
+        (
+            "deploymentItemId: '2'",
+            "deploymentItemId: '1'",
+            vec!["E-ASD two deployment items are `1`"],
+        ),
+        (
+            "Charts/db.tgz",
+            "Charts/dc.tgz",
+            vec![
+                "E-ARTIFACT-MISSING the file `Charts/dc.tgz` of deployment item `db` is not in the package",
+            ],
+        ),
+        (
+            "artifactType: helm_chart, deploymentOrder: 1",
+            "artifactType: rpm, deploymentOrder: 1",
+            vec!["E-ASD deployment item `db` has the artifact type `rpm`"],
+        ),
+        (
+            "asdId: a1",
+            "extraServiceRequirement: x\n        asdId: a1",
+            vec![
+                "W-ASD-UNKNOWN the ASD has `extraServiceRequirement`, which no dialect of ASDs knows",
+            ],
+        ),
+    ] {
+        let mut found = findings(&ORAN.replace(from, to), &[]);
+        let mut expected: Vec<String> = expected.into_iter().map(str::to_owned).collect();
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected);
+    }
+    let layout = ("images/web/oci-layout", "{\"imageLayoutVersion\": \"1.0.0\"}");
+    let unnamed = findings(ORAN, &[layout, ("images/web/index.json", "{\"manifests\": [{}]}")]);
+    assert_eq!(
+        unnamed,
+        ["E-ASD the image in `images/web` has no `name` annotation in its `index.json`"]
+    );
+}
+
+#[test]
+fn images_are_named_by_their_layout() {
+    let package = try_package(&[
+        META,
+        MANIFEST,
+        ("Definitions/asd.yaml", ORAN),
+        CHARTS[0],
+        CHARTS[1],
+        ("images/web/oci-layout", "{}"),
+        ("images/web/index.json", "{\"manifests\": [{\"annotations\": {\"name\": \"web:1\"}}]}"),
+        ("images/db/oci-layout", "{}"),
+        ("images/db/index.json", "{\"manifests\": [{\"annotations\": {\"org.opencontainers.image.ref.name\": \"db:2\"}}]}"),
+    ])
+    .unwrap_or_else(|findings| panic!("{findings}"));
+    let names: Vec<(&str, &str)> = package
+        .asd()
+        .unwrap()
+        .images
+        .iter()
+        .map(|image| (image.layout.as_str(), image.name.as_str()))
+        .collect();
+    assert_eq!(names, [("images/db", "db:2"), ("images/web", "web:1")]);
+}
