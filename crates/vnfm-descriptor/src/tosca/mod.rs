@@ -23,13 +23,13 @@ mod filter;
 mod functions;
 mod hooks;
 mod lifecycle;
-#[cfg(test)]
-mod official;
 mod policies;
 mod resources;
 mod scalars;
 mod schema;
 mod template;
+#[cfg(test)]
+mod tests;
 mod topology;
 mod types;
 mod units;
