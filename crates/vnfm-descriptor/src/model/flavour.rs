@@ -298,11 +298,18 @@ impl Flavour {
                 });
             }
             let Some(deltas) = aspect.deltas.get(vdu) else { continue };
-            for step in 1..=level {
-                let delta = aspect.step_delta(step).and_then(|delta| deltas.get(delta));
+            let delta = |step: u32| {
                 let missing =
                     || LevelError::Delta { aspect: name.clone(), vdu: vdu.to_owned(), step };
-                count = count.saturating_add(*delta.ok_or_else(missing)?);
+                let delta = aspect.step_delta(step).and_then(|delta| deltas.get(delta));
+                delta.copied().ok_or_else(missing)
+            };
+            if level > 0 && aspect.step_deltas.len() == 1 {
+                count = count.saturating_add(delta(1)?.saturating_mul(level));
+                continue;
+            }
+            for step in 1..=level {
+                count = count.saturating_add(delta(step)?);
             }
         }
         Ok(count)

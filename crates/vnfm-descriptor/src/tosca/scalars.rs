@@ -154,6 +154,7 @@ mod tests {
             ("2001-12-14t21:59:43.5-05:00", Some(1_008_385_183.5)),
             ("2001-12-14 21:59:43.5 -5", Some(1_008_385_183.5)),
             ("1999-02-29", None),
+            ("2000-02-30", None),
             ("2001-13-01", None),
             ("2001-12-14T25:00:00Z", None),
             ("2001-12-14T", None),
@@ -170,6 +171,7 @@ mod tests {
         assert_eq!(compare("1.10", "1.9"), Some(Ordering::Greater));
         assert_eq!(compare("2.0", "2.0.0"), Some(Ordering::Equal));
         assert_eq!(compare("1.0.0.beta", "1.0.0"), Some(Ordering::Less));
+        assert_eq!(compare("1.0.0", "1.0.0.beta"), Some(Ordering::Greater));
         assert_eq!(compare("1.0.0.beta-2", "1.0.0.beta-10"), Some(Ordering::Less));
         assert_eq!(compare("1.0.0.alpha", "1.0.0.beta"), None);
         for text in ["", "1.", "v1.0", "1.0.0.", "1.0-x", "1.0.0.a b"] {

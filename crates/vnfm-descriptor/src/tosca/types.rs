@@ -173,6 +173,14 @@ impl<'a> Types<'a> {
         added
     }
 
+    /// Checks every type, also those that are built in.
+    #[cfg(test)]
+    pub(super) fn check_all(&self, sink: &mut Sink) {
+        for (kind, name) in self.all.keys() {
+            self.check(*kind, name, sink);
+        }
+    }
+
     fn check(&self, kind: Kind, name: &'a str, sink: &mut Sink) {
         let Some(node) = self.get(kind, name) else { return };
         if let Some(parent) = node.get("derived_from") {
