@@ -113,6 +113,16 @@ fn constraints_that_cannot_be_used_are_said_where_they_are_declared() {
     assert_eq!(found, ["W-PATTERN the pattern `(?=a)` is not checked"]);
     let huge = "p: {type: string, constraints: [pattern: '((a{1,100}){1,100}){1,100}']}";
     assert!(findings(huge, "p: b", "")[0].starts_with(codes::PATTERN));
+    let many: Vec<String> = (0..205)
+        .map(|number| {
+            format!(
+                "p{number}: {{type: string, required: false, constraints: [pattern: a{number}]}}"
+            )
+        })
+        .collect();
+    let found = findings(&many.join(", "), "p0: a0", "");
+    assert_eq!(found.len(), 5, "{found:?}");
+    assert!(found.iter().all(|finding| finding.starts_with(codes::PATTERN)), "{found:?}");
 }
 
 #[test]

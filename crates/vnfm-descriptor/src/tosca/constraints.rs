@@ -47,7 +47,7 @@ pub(super) fn whole(pattern: &str) -> String {
 }
 
 /// Checks how constraints are written at a declaration.
-pub(super) fn check_written(declared: &Node, sink: &mut Sink) {
+pub(super) fn check_written(types: &Types<'_>, declared: &Node, sink: &mut Sink) {
     let Some(constraints) = declared.get("constraints") else { return };
     for constraint in crate::shape::list(constraints, "`constraints`", sink) {
         for (key, bound) in crate::shape::mapping(constraint, "a constraint", sink) {
@@ -56,11 +56,12 @@ pub(super) fn check_written(declared: &Node, sink: &mut Sink) {
                 let message = format!("there is no constraint `{name}`");
                 let finding = Finding::new(codes::KEY_UNKNOWN, key.span.clone(), message);
                 sink.add(finding.did_you_mean(name, KNOWN.iter().copied()));
-            } else if name == "pattern" && bound.as_str().and_then(compiled).is_none() {
+            } else if name == "pattern"
+                && bound.as_str().and_then(|pattern| types.pattern(pattern)).is_none()
+            {
                 let message =
                     format!("the pattern `{}` is not checked", bound.as_str().unwrap_or("~"));
-                let hint =
-                    "patterns are regular expressions without look-around and back references";
+                let hint = "patterns are regular expressions without look-around and back references, at most 200";
                 sink.add(Finding::new(codes::PATTERN, bound.span.clone(), message).hint(hint));
             }
         }

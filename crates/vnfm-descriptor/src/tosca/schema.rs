@@ -5,7 +5,7 @@
 //! requests carry keys of their own, such as Tacker's `lcm-operation-user-data`.
 
 use super::Builder;
-use super::constraints::{compiled, whole};
+use super::constraints::whole;
 use super::topology::Template;
 use super::types::{Kind, Property, Schema, Types, operations_in};
 use crate::yaml::Node;
@@ -154,7 +154,7 @@ fn value(types: &Types<'_>, schema: &Schema<'_>, depth: usize) -> Value {
         _ => json!({}),
     };
     for (name, bound) in schema.constraints.iter().flat_map(|constraint| constraint.named()) {
-        constrain(&mut out, name, bound);
+        constrain(types, &mut out, name, bound);
     }
     out
 }
@@ -177,7 +177,7 @@ fn named(types: &Types<'_>, kind: &str, depth: usize) -> Value {
     }
 }
 
-fn constrain(schema: &mut Value, name: &str, bound: &Node) {
+fn constrain(types: &Types<'_>, schema: &mut Value, name: &str, bound: &Node) {
     let (low, high) = match schema["type"].as_str() {
         Some("array") => ("minItems", "maxItems"),
         Some("object") => ("minProperties", "maxProperties"),
@@ -212,7 +212,7 @@ fn constrain(schema: &mut Value, name: &str, bound: &Node) {
             put(high, bound.to_json());
         }
         ("pattern", _) => {
-            if let Some(pattern) = bound.as_str().filter(|text| compiled(text).is_some()) {
+            if let Some(pattern) = bound.as_str().filter(|text| types.pattern(text).is_some()) {
                 put("pattern", Value::from(whole(pattern)));
             }
         }

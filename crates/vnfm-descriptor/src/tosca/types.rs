@@ -122,6 +122,9 @@ impl<'a> Property<'a> {
     }
 }
 
+/// Different patterns that a package may have compiled; each may cost milliseconds.
+const PATTERNS: usize = 200;
+
 /// Every declared type.
 pub(super) struct Types<'a> {
     all: BTreeMap<(Kind, &'a str), &'a Node>,
@@ -204,7 +207,7 @@ impl<'a> Types<'a> {
             }
         }
         if kind == Kind::Data {
-            constraints::check_written(node, sink);
+            constraints::check_written(self, node, sink);
         }
         for section in ["properties", "attributes"] {
             for (_, property) in node.get(section).into_iter().flat_map(Node::named) {
@@ -233,7 +236,7 @@ impl<'a> Types<'a> {
 
     /// Checks how a declaration is written: its type, its entries' type, its constraints.
     pub(super) fn check_schema(&self, node: &Node, sink: &mut Sink) {
-        constraints::check_written(node, sink);
+        constraints::check_written(self, node, sink);
         let named = node.get("type").or_else(|| node.as_str().map(|_| node));
         let primitive =
             |named: &Node| named.as_str().is_some_and(|name| PRIMITIVES.contains(&name));
@@ -295,12 +298,19 @@ impl<'a> Types<'a> {
 
     /// Whether a value matches a pattern; one that cannot be used matches everything.
     pub(super) fn matches(&self, pattern: &str, value: &str) -> bool {
+        self.pattern(pattern).is_none_or(|compiled| compiled.is_match(value))
+    }
+
+    /// A pattern, compiled once; `None` if it cannot be used, or if there are too many.
+    pub(super) fn pattern(&self, pattern: &str) -> Option<Regex> {
         let mut patterns = self.patterns.borrow_mut();
-        let compiled = match patterns.get(pattern) {
-            Some(known) => known,
-            None => patterns.entry(pattern.to_owned()).or_insert(constraints::compiled(pattern)),
-        };
-        compiled.as_ref().is_none_or(|compiled| compiled.is_match(value))
+        if let Some(known) = patterns.get(pattern) {
+            return known.clone();
+        }
+        if patterns.len() >= PATTERNS {
+            return None;
+        }
+        patterns.entry(pattern.to_owned()).or_insert(constraints::compiled(pattern)).clone()
     }
 
     /// A type's declaration.
