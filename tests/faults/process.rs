@@ -15,6 +15,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use vnfm_core::ports::StoreError;
 use vnfm_core::{Drivers, Engine, EngineParts, Limits};
 use vnfm_kubernetes::KubernetesDriver;
+use vnfm_nfvo::{Grants, Login, NfvoAddress, Tls};
 use vnfm_openstack::OpenStack;
 use vnfm_plugin_host::{Config, PluginHost};
 use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
@@ -72,7 +73,8 @@ impl Process {
         let probe = Probe::new(clock.clone(), control.clone());
         let engine = {
             let _on = runtime.enter();
-            runtime.block_on(compose(folder, &clock, &probe))?
+            let nfvo = control.endpoint("nfvo")?;
+            runtime.block_on(compose(folder, (&clock, &probe), &nfvo))?
         };
         Ok(Self { engine: Some(engine), runtime: Some(runtime), wakes, clock, probe })
     }
@@ -161,7 +163,11 @@ impl Drop for Process {
     }
 }
 
-async fn compose(folder: &Path, clock: &JumpingClock, probe: &Probe) -> Result<Engine> {
+async fn compose(
+    folder: &Path,
+    (clock, probe): (&JumpingClock, &Probe),
+    nfvo: &str,
+) -> Result<Engine> {
     let database = open(folder).await?;
     let store = Arc::new(WatchedStore { inner: database, probe: probe.clone() });
     let packages = PackageDir::open(&folder.join("packages"), vnfm_descriptor::Limits::default())?;
@@ -177,9 +183,21 @@ async fn compose(folder: &Path, clock: &JumpingClock, probe: &Probe) -> Result<E
             .with(KubernetesDriver::new()),
         mgmt: Arc::new(WatchedHooks { inner: hooks, probe: probe.clone() }),
         host: Arc::new(WatchedHosts { inner: hosts, probe: probe.clone() }),
+        nfvo: Some(Arc::new(Grants::new(address(nfvo), time.clone())?)),
         clock: time,
         limits: limits(),
     }))
+}
+
+/// The world's NFVO. How long a call may take is the engine's to say, whose time jumps.
+fn address(nfvo: &str) -> NfvoAddress {
+    NfvoAddress {
+        endpoint: nfvo.to_owned(),
+        login: Login::None,
+        tls: Tls::default(),
+        root: "http://vnfm.example.com".to_owned(),
+        time: STUCK,
+    }
 }
 
 /// Opens the database. The last thread of a process that was killed lets go of it a moment later.

@@ -30,6 +30,14 @@ impl Control {
         &self.url
     }
 
+    /// Where something is, as `GET /world` says it.
+    pub(crate) fn endpoint(&self, name: &str) -> Result<String> {
+        let mut answer = self.agent.get(format!("{}/world", self.url)).call()?;
+        let world: Value = answer.body_mut().read_json()?;
+        let found = world[name].as_str().with_context(|| format!("the world has no `{name}`"))?;
+        Ok(found.to_owned())
+    }
+
     /// A page of the books.
     pub(crate) fn page(&self, page: &str) -> Result<Vec<Value>> {
         let url = format!("{}/{page}", self.url);

@@ -14,7 +14,7 @@ fn all() -> Vec<(&'static str, &'static Code)> {
         .chain(of("vnfm-store", vnfm_store::PACKAGE_CODES.to_vec()))
         .chain(of("vnfm-openstack", vnfm_openstack::CODES.to_vec()))
         .chain(of("vnfm-kubernetes", vnfm_kubernetes::errors::CODES.to_vec()))
-        .chain(of("vnfm-nfvo", vnfm_nfvo::CODES.to_vec()))
+        .chain(of("vnfm-nfvo", vnfm_nfvo::codes()))
         .chain(of("vnfm-ssh", vnfm_ssh::CODES.to_vec()))
         .chain(of("vnfm-plugin-host", vnfm_plugin_host::codes()))
         .chain(of("vnfm", vnfm::HOSTS_CODES.to_vec()))

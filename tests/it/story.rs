@@ -6,6 +6,7 @@
 //! | `cluster_heal` | VNF-A is healed under VNF-B |
 //! | `containers` | what keeps containers from running or from going |
 //! | `crashes` | `kill -9` of the server in the middle |
+//! | `grants` | an NFVO that grants, rejects, waits, fails and is silent |
 //! | `heal` | a VNF of containers healed; what its cluster refuses |
 //! | `heals` | servers of a VNF without hooks are replaced |
 //! | `heat` | each way in which Heat goes wrong, as an operator sees it |
@@ -22,6 +23,7 @@ mod clients;
 mod cluster_heal;
 mod containers;
 mod crashes;
+mod grants;
 mod heal;
 mod heals;
 mod heat;

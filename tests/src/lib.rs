@@ -18,5 +18,6 @@ pub mod search;
 pub mod simulated;
 pub mod sources;
 pub mod stage;
+pub mod standard;
 pub mod story;
 pub mod watch;

@@ -53,6 +53,16 @@ impl Simulated {
         answer.body_mut().read_json::<Value>().unwrap().as_array().unwrap().clone()
     }
 
+    /// What the NFVO was asked and told, and what it answered.
+    pub fn nfvo(&self) -> Value {
+        ureq::get(self.url("nfvo")).call().unwrap().body_mut().read_json().unwrap()
+    }
+
+    /// Lets the NFVO decide like this from now on.
+    pub fn set_nfvo(&self, policy: &Value) {
+        self.act("set-nfvo", &json!({ "policy": policy }));
+    }
+
     /// Every file on every host: the host, the path, the content.
     pub fn files(&self) -> Vec<(String, String, Vec<u8>)> {
         let word = |file: &Value, name: &str| file[name].as_str().unwrap().to_owned();

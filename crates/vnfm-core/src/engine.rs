@@ -2,7 +2,7 @@
 
 use crate::lcm;
 use crate::live::Live;
-use crate::ports::{Clock, HostServices, MgmtDrivers, Packages, Store, StoreError};
+use crate::ports::{Clock, HostServices, MgmtDrivers, Nfvo, Packages, Store, StoreError};
 use crate::vims::Drivers;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -22,6 +22,8 @@ pub struct EngineParts {
     pub mgmt: Arc<dyn MgmtDrivers>,
     /// SSH and HTTP for hooks.
     pub host: Arc<dyn HostServices>,
+    /// Whoever grants operations; `None`: a local policy approves all of them.
+    pub nfvo: Option<Arc<dyn Nfvo>>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Time limits.
@@ -35,6 +37,10 @@ pub struct Limits {
     pub step: Duration,
     /// A hook. Default 60 minutes.
     pub hook: Duration,
+    /// A grant, from the first request for it to the NFVO's decision. Default 10 minutes.
+    pub grant: Duration,
+    /// One call to the NFVO. Default 30 s.
+    pub grant_call: Duration,
     /// How long a process keeps an operation without saying so again; a crash is noticed after that. Default 10 s.
     pub lease: Duration,
 }
@@ -44,6 +50,8 @@ impl Default for Limits {
         Self {
             step: Duration::from_mins(30),
             hook: Duration::from_hours(1),
+            grant: Duration::from_mins(10),
+            grant_call: Duration::from_secs(30),
             lease: Duration::from_secs(10),
         }
     }

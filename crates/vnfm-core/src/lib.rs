@@ -35,7 +35,7 @@ pub use vims::{Drivers, VimChange};
 /// All error codes of this crate, for `docs/errors.md`.
 pub fn codes() -> Vec<&'static ports::Code> {
     let mut codes = refusal::CODES.to_vec();
-    codes.extend(lcm::CODES);
+    codes.extend(lcm::codes());
     codes.extend(hooks::CODES);
     codes.extend(vims::CODES);
     codes.extend(abandon::CODES);

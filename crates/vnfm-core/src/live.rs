@@ -199,6 +199,17 @@ impl LiveOp {
         }
     }
 
+    /// Completes once the operation is to be cancelled, in whichever way, or this process stops.
+    pub(crate) async fn told_to_stop(&self) {
+        loop {
+            let listener = self.cancelled.listen();
+            if self.is_left() || self.cancel_mode().is_some() {
+                return;
+            }
+            listener.await;
+        }
+    }
+
     /// What must not appear in anything that it says.
     pub(crate) fn hide(&self, redactor: &crate::redact::Redactor) {
         lock(&self.state).redactor.extend(redactor);

@@ -45,7 +45,7 @@ impl Engine {
             consistent(filter)?;
         }
         if let Some(login) = &request.authentication {
-            possible(login)?;
+            possible(login, subscribers.has_certificate())?;
         }
         let same = Query::only("callbackUri", request.callback_uri.clone());
         for known in self.store().subscriptions(tenant, &same).await? {
@@ -102,15 +102,26 @@ fn consistent(filter: &LifecycleChangeNotificationsFilter) -> Result<(), Refusal
     Err(Refusal::new(Why::Unprocessable, &refusal::BAD_SUBSCRIPTION, what))
 }
 
-/// We log in with user and password.
-fn possible(login: &SubscriptionAuthentication) -> Result<(), Refusal> {
-    let what = if !login.auth_type.contains(&AuthType::Basic) {
-        "authentication.authType has to name BASIC: it is the one way that is supported"
-    } else if login.params_basic.is_none() {
-        "authentication.paramsBasic is wanted where authType names BASIC"
-    } else {
-        return Ok(());
-    };
+/// One of the ways that a subscriber takes is one that we can go, with what is needed for it.
+fn possible(login: &SubscriptionAuthentication, certificate: bool) -> Result<(), Refusal> {
+    let mut wanting = Vec::new();
+    for way in &login.auth_type {
+        let wants = match way {
+            AuthType::Basic if login.params_basic.is_none() => "BASIC needs paramsBasic",
+            AuthType::Oauth2ClientCredentials
+                if login.params_oauth2_client_credentials.is_none() =>
+            {
+                "OAUTH2_CLIENT_CREDENTIALS needs paramsOauth2ClientCredentials"
+            }
+            AuthType::TlsCert if !certificate => {
+                "TLS_CERT needs a certificate of ours, `notifications.certificate` of the configuration"
+            }
+            _ => return Ok(()),
+        };
+        wanting.push(wants);
+    }
+    let what = if wanting.is_empty() { "it names no way".to_owned() } else { wanting.join("; ") };
+    let what = format!("authentication.authType names no way that we can go: {what}");
     Err(Refusal::new(Why::Unprocessable, &refusal::BAD_SUBSCRIPTION, what))
 }
 
@@ -242,14 +253,28 @@ mod tests {
         let filter = json!({"notificationTypes": ["VnfIdentifierCreationNotification"], "operationTypes": ["HEAL"]});
         let refusal = consistent(&serde_json::from_value(filter).unwrap()).unwrap_err();
         assert!(refusal.detail.contains("operationTypes"), "{refusal}");
+        let basic = json!({"userName": "u", "password": "p"});
+        let oauth2 = json!({"clientId": "c", "clientPassword": "p", "tokenEndpoint": "t"});
+        let read = |login: serde_json::Value| serde_json::from_value(login).unwrap();
         for (login, word) in [
-            (json!({"authType": ["TLS_CERT"]}), "BASIC"),
-            (json!({"authType": ["BASIC"]}), "paramsBasic"),
+            (json!({"authType": []}), "names no way"),
+            (json!({"authType": ["TLS_CERT"]}), "notifications.certificate"),
+            (
+                json!({"authType": ["BASIC"], "paramsOauth2ClientCredentials": oauth2}),
+                "paramsBasic",
+            ),
+            (
+                json!({"authType": ["OAUTH2_CLIENT_CREDENTIALS"], "paramsBasic": basic}),
+                "paramsOauth2ClientCredentials",
+            ),
         ] {
-            let refusal = possible(&serde_json::from_value(login).unwrap()).unwrap_err();
+            let refusal = possible(&read(login), false).unwrap_err();
             assert!(refusal.detail.contains(word), "{refusal}");
         }
-        let both = json!({"authType": ["TLS_CERT", "BASIC"], "paramsBasic": {"userName": "u", "password": "p"}});
-        assert!(possible(&serde_json::from_value(both).unwrap()).is_ok());
+        let one = json!({"authType": ["TLS_CERT", "BASIC"], "paramsBasic": basic});
+        assert!(possible(&read(one), false).is_ok());
+        let token = json!({"authType": ["OAUTH2_CLIENT_CREDENTIALS"], "paramsOauth2ClientCredentials": oauth2});
+        assert!(possible(&read(token), false).is_ok());
+        assert!(possible(&read(json!({"authType": ["TLS_CERT"]})), true).is_ok());
     }
 }

@@ -8,6 +8,7 @@
 //!   master_flavor: vdu.masterNode.flavor          # the grant's flavor, else the smallest that fits
 //!   master_image: vdu.masterNode.image            # the grant's image, else by name
 //!   workers: vdu.workerNode.count                 # instances at the requested level
+//!   zone: {from: vdu.workerNode.zone, default: nova} # the grant's zone
 //!   network: extCp.masterNodeExternalCP.network   # extVirtualLinks[].resourceId of that cpdId
 //!   subnet: extCp.masterNodeExternalCP.subnet     # its fixed address's subnetId
 //!   address: extCp.masterNodeExternalCP.address   # its fixed address
@@ -89,6 +90,8 @@ pub enum HotExpression {
     VduImage(String),
     /// `vdu.<name>.count`.
     VduCount(String),
+    /// `vdu.<name>.zone`.
+    VduZone(String),
     /// `extCp.<cpdId>.network`.
     ExtCpNetwork(String),
     /// `extCp.<cpdId>.subnet`.
@@ -142,6 +145,7 @@ impl HotExpression {
             ["vdu", name, "flavor"] => vdu(name).map(Self::VduFlavor),
             ["vdu", name, "image"] => vdu(name).map(Self::VduImage),
             ["vdu", name, "count"] => vdu(name).map(Self::VduCount),
+            ["vdu", name, "zone"] => vdu(name).map(Self::VduZone),
             ["extCp", name, "network"] => cp(name).map(Self::ExtCpNetwork),
             ["extCp", name, "subnet"] => cp(name).map(Self::ExtCpSubnet),
             ["extCp", name, "address"] => cp(name).map(Self::ExtCpAddress),

@@ -4,7 +4,7 @@ use crate::apply::{self, How, NamespaceState, Placed, look_for_ours, namespace_s
 use crate::catalog::{Catalog, Target};
 use crate::client::{Connection, Session, Trust};
 use crate::delete::{Handle, unmake};
-use crate::errors::{MANIFEST, UNEXPECTED};
+use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
 use crate::heal::heal;
 use crate::inventory::inventory;
 use crate::manifests::Plan;
@@ -13,8 +13,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use vnfm_core::ports::{
-    Allocated, Allocation, InfraDriver, OwnedResource, PortError, Release, Repair, Vim, VimCall,
-    VimReport,
+    Allocated, Allocation, Granted, InfraDriver, OwnedResource, PortError, Release, Repair, Vim,
+    VimCall, VimReport,
 };
 use vnfm_types::{KeyValuePairs, VimConnectionInfo};
 
@@ -80,6 +80,7 @@ impl InfraDriver for KubernetesDriver {
     }
 
     async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
+        honoured(&what.granted)?;
         let session = Session::within(cx);
         let plan =
             Plan::read(what, &cx.ownership.instance_id, session.namespace().await?.as_deref())?;
@@ -234,4 +235,40 @@ async fn recomputed(
 
 fn unwritable(error: &serde_json::Error) -> PortError {
     PortError::new(&UNEXPECTED, "write down what was made", error.to_string())
+}
+
+/// Of what an NFVO may prescribe a cluster knows nothing: refused by name.
+fn honoured(granted: &Granted) -> Result<(), PortError> {
+    let Granted { zones, flavours, images, managed_links, resource_groups } = granted;
+    let first =
+        [("zone", zones), ("flavor", flavours), ("image", images), ("network", managed_links)]
+            .into_iter()
+            .find_map(|(kind, all)| {
+                all.iter().next().map(|(of, id)| format!("{kind} `{id}` for `{of}`"))
+            });
+    let group = resource_groups.iter().next().map(|group| format!("resource group `{group}`"));
+    match first.or(group) {
+        None => Ok(()),
+        Some(what) => {
+            let what = format!("it prescribes {what}, which objects of a package do not take");
+            Err(PortError::new(&GRANT, "do what the grant prescribes", what))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::honoured;
+    use vnfm_core::ports::Granted;
+
+    #[test]
+    fn what_a_cluster_cannot_do_is_refused_by_name() {
+        honoured(&Granted::default()).unwrap();
+        let zones = [("compute/web/0".to_owned(), "edge".to_owned())].into();
+        let error = honoured(&Granted { zones, ..Granted::default() }).unwrap_err();
+        assert!(error.to_string().contains("zone `edge` for `compute/web/0`"), "{error}");
+        let resource_groups = ["nfv".to_owned()].into();
+        let error = honoured(&Granted { resource_groups, ..Granted::default() }).unwrap_err();
+        assert!(error.to_string().contains("resource group `nfv`"), "{error}");
+    }
 }

@@ -84,6 +84,13 @@ pub const MANIFEST: Code = Code {
     means: "a manifest or the order file of the package cannot be used",
     next: "correct the package at the place that is named and onboard it anew",
 };
+/// The NFVO prescribes what objects of a package do not take.
+pub const GRANT: Code = Code {
+    name: "kubernetes.grant",
+    kind: ErrorKind::Refused,
+    means: "the NFVO's grant prescribes something that is not possible on a cluster; nothing was made",
+    next: "let the NFVO grant without it",
+};
 /// A declared variable has no value.
 pub const VARIABLE: Code = Code {
     name: "kubernetes.variable-missing",
@@ -181,6 +188,7 @@ pub const CODES: &[&Code] = &[
     &REJECTED,
     &SERVER,
     &MANIFEST,
+    &GRANT,
     &VARIABLE,
     &KIND,
     &FOREIGN,

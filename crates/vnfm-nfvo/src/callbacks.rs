@@ -1,23 +1,20 @@
 //! Requests to callbacks. No redirect is followed and no proxy taken from the environment; every address, also one that
 //! a name leads to, is one that a callback may have, at each request anew.
 
+use crate::login::{ClientCredentials, Login, Logins};
 use crate::networks::Networks;
+use crate::outside::{NOT_ALLOWED, Outside, Tls, shown, words};
 use async_trait::async_trait;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Client, Method, RequestBuilder, Response, Url};
+use reqwest::{Client, Method, Response};
 use serde_json::Value;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
-use vnfm_core::ports::{Code, ErrorKind, PortError, Subscribers};
-use vnfm_types::SubscriptionAuthentication;
+use vnfm_core::ports::{Clock, Code, ErrorKind, PortError, Subscribers};
+use vnfm_types::{AuthType, SubscriptionAuthentication};
 
 /// The version of the API that notifications are of.
 const VERSION: &str = "2.3.0";
-/// How long a connection may take to be there.
-const CONNECT: Duration = Duration::from_secs(5);
-
 /// One row of the table.
 const fn code(
     name: &'static str,
@@ -58,80 +55,98 @@ const REFUSES: Code = code(
 );
 
 /// All of them, for `docs/errors.md`.
-pub const CODES: &[&Code] = &[&FORBIDDEN, &UNREACHABLE, &FAILING, &REFUSES];
+pub(crate) const CODES: &[&Code] = &[&FORBIDDEN, &UNREACHABLE, &FAILING, &REFUSES];
 
 /// Subscribers behind HTTP.
 pub struct Callbacks {
-    client: Client,
+    plain: Client,
+    /// With our certificate.
+    certified: Option<Client>,
+    logins: Logins,
     networks: Networks,
 }
 
 impl Callbacks {
-    /// Callbacks in these networks; none is waited for longer than `time`.
+    /// Callbacks in these networks; none is waited for longer than `time`. Those who want a certificate get that of
+    /// `tls`, and nobody else does.
     ///
     /// # Errors
     ///
     /// Where TLS cannot be set up.
-    pub fn new(networks: Networks, time: Duration) -> Result<Self, PortError> {
-        let start = || {
-            Client::builder()
-                .redirect(reqwest::redirect::Policy::none())
-                .no_proxy()
-                .connect_timeout(CONNECT)
-                .timeout(time)
-                .dns_resolver(Arc::new(Guarded(networks.clone())))
+    pub fn new(
+        networks: Networks,
+        time: Duration,
+        tls: &Tls,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, PortError> {
+        let outside = Outside(Some(&networks));
+        let client = |tls: &Tls| {
+            outside
+                .client(time, tls)
+                .map_err(|why| PortError::new(&UNREACHABLE, "make a client for callbacks", why))
         };
-        // A machine without any CA can still speak plain HTTP.
-        let client = start().build().or_else(|_| start().tls_certs_only([]).build());
-        let client = client.map_err(|error| {
-            PortError::new(&UNREACHABLE, "make a client for callbacks", words(&error))
-        })?;
-        Ok(Self { client, networks })
+        let plain = client(&Tls { certificate: None, ..tls.clone() })?;
+        let certified = tls.certificate.as_ref().map(|_| client(tls)).transpose()?;
+        let logins = Logins::new(clock, Some(networks.clone()));
+        Ok(Self { plain, certified, logins, networks })
     }
 
-    fn request(
+    async fn call(
         &self,
         method: Method,
         callback: &str,
         login: Option<&SubscriptionAuthentication>,
-    ) -> Result<RequestBuilder, PortError> {
-        let url = self.allowed(callback)?;
-        let request = self.client.request(method, url).header("version", VERSION);
-        Ok(match login.and_then(|login| login.params_basic.as_ref()) {
-            Some(basic) => request.basic_auth(&basic.user_name, Some(basic.password.reveal())),
-            None => request,
-        })
-    }
-
-    /// The URL, unless it must not be called. Where its host is a name, [`Guarded`] looks at what it leads to.
-    fn allowed(&self, callback: &str) -> Result<Url, PortError> {
-        let forbidden = |why: &str| PortError::new(&FORBIDDEN, doing(callback), why);
-        let url =
-            Url::parse(callback).map_err(|error| forbidden(&format!("it is no URL: {error}")))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(forbidden("it is neither http nor https"));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(forbidden("a login belongs into `authentication`"));
-        }
-        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        match host.parse::<IpAddr>() {
-            Ok(address) if !self.networks.allow(address) => {
-                Err(forbidden(&format!("the address {address} is not allowed")))
+        body: Option<&Value>,
+    ) -> Result<(), PortError> {
+        let url = Outside(Some(&self.networks)).allowed(callback);
+        let url = url.map_err(|why| PortError::new(&FORBIDDEN, doing(callback), why))?;
+        let wants_certificate =
+            login.is_some_and(|login| login.auth_type.contains(&AuthType::TlsCert));
+        let certified = self.certified.as_ref().filter(|_| wants_certificate);
+        let client = certified.unwrap_or(&self.plain);
+        let request = || {
+            let request = client.request(method.clone(), url.clone()).header("version", VERSION);
+            match body {
+                Some(body) => request.json(body),
+                None => request,
             }
-            _ => Ok(url),
+        };
+        let login = login.map(way).unwrap_or_default();
+        answered(callback, self.logins.send(client, &login, request).await?)
+    }
+}
+
+/// The way to log in among those that a subscriber takes: rather a token than a password with every request.
+fn way(login: &SubscriptionAuthentication) -> Login {
+    let takes = |one| login.auth_type.contains(&one);
+    let oauth2 = login.params_oauth2_client_credentials.as_ref();
+    if let Some(oauth2) = oauth2.filter(|_| takes(AuthType::Oauth2ClientCredentials)) {
+        return Login::Oauth2(ClientCredentials {
+            token_endpoint: oauth2.token_endpoint.clone(),
+            client_id: oauth2.client_id.clone(),
+            client_password: oauth2.client_password.clone(),
+        });
+    }
+    match login.params_basic.as_ref().filter(|_| takes(AuthType::Basic)) {
+        Some(basic) => {
+            Login::Basic { user: basic.user_name.clone(), password: basic.password.clone() }
         }
+        None => Login::None,
     }
 }
 
 #[async_trait]
 impl Subscribers for Callbacks {
+    fn has_certificate(&self) -> bool {
+        self.certified.is_some()
+    }
+
     async fn test(
         &self,
         callback: &str,
         login: Option<&SubscriptionAuthentication>,
     ) -> Result<(), PortError> {
-        answered(callback, self.request(Method::GET, callback, login)?.send().await)
+        self.call(Method::GET, callback, login, None).await
     }
 
     async fn tell(
@@ -140,8 +155,7 @@ impl Subscribers for Callbacks {
         login: Option<&SubscriptionAuthentication>,
         notification: &Value,
     ) -> Result<(), PortError> {
-        let request = self.request(Method::POST, callback, login)?.json(notification);
-        answered(callback, request.send().await)
+        self.call(Method::POST, callback, login, Some(notification)).await
     }
 }
 
@@ -162,56 +176,34 @@ fn answered(callback: &str, answer: Result<Response, reqwest::Error>) -> Result<
 }
 
 fn doing(callback: &str) -> String {
-    // What stands before an @ may be a password.
-    let shown = Url::parse(callback).map_or_else(
-        |_| "?".to_owned(),
-        |mut url| {
-            let _ = url.set_username("").and_then(|()| url.set_password(None));
-            url.to_string()
-        },
-    );
-    format!("call `{shown}`")
-}
-
-/// An error with its causes: the outermost one alone says little.
-fn words(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
-}
-
-const NOT_ALLOWED: &str = "no address that it leads to is allowed";
-
-/// Names lead only to addresses that a callback may have.
-struct Guarded(Networks);
-
-impl Resolve for Guarded {
-    fn resolve(&self, name: Name) -> Resolving {
-        let networks = self.0.clone();
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let allowed: Vec<_> = found.filter(|address| networks.allow(address.ip())).collect();
-            if allowed.is_empty() {
-                return Err(NOT_ALLOWED.into());
-            }
-            Ok(Box::new(allowed.into_iter()) as Addrs)
-        })
-    }
+    format!("call `{}`", shown(callback))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Callbacks, Networks};
+    use super::{Callbacks, Networks, Tls};
+    use futures::future::BoxFuture;
+    use jiff::Timestamp;
+    use std::sync::Arc;
     use std::time::Duration;
-    use vnfm_core::ports::Subscribers as _;
+    use vnfm_core::ports::{Clock, Subscribers as _};
+
+    struct NoTime;
+
+    impl Clock for NoTime {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+        fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
 
     #[tokio::test]
     async fn what_must_not_be_called_is_refused_before_anything_is_sent() {
-        let callbacks = Callbacks::new(Networks::default(), Duration::from_secs(5)).unwrap();
+        let time = Duration::from_secs(5);
+        let callbacks =
+            Callbacks::new(Networks::default(), time, &Tls::default(), Arc::new(NoTime)).unwrap();
         for (callback, why) in [
             ("not a url", "no URL"),
             ("file:///etc/passwd", "neither http nor https"),
@@ -221,7 +213,7 @@ mod tests {
             ("http://0x7f000001:9/x", "127.0.0.1 is not allowed"),
             ("http://169.254.169.254/latest", "169.254.169.254 is not allowed"),
             ("http://localhost:9/x", "no address that it leads to"),
-            ("http://user:hunter2@192.0.2.1/x", "belongs into"),
+            ("http://user:hunter2@192.0.2.1/x", "does not belong into"),
         ] {
             let error = callbacks.test(callback, None).await.unwrap_err();
             assert_eq!(error.name(), "nfvo.callback-forbidden", "{callback}: {error}");

@@ -1,15 +1,29 @@
-//! SOL003 towards the NFVO: notifications to whoever subscribed to them.
+//! SOL003 towards the NFVO: grants, and notifications to whoever subscribed to them.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`callbacks`] | the requests: test of a callback, delivery, login |
+//! | [`grants`] | the NFVO is asked whether an operation may go on |
+//! | [`callbacks`] | the requests to subscribers: test of a callback, delivery |
+//! | [`login`] | how we log in at either: user and password, OAuth 2.0 client credentials, a certificate |
 //! | [`networks`] | which addresses a callback may have |
+//! | `outside` | what all requests have in common |
 //!
 //! Which notification goes to whom, in which order, how often and for how long is the engine's
-//! ([`vnfm_core::Notifier`]).
+//! ([`vnfm_core::Notifier`]), and so is what a grant is needed for and what becomes of it ([`vnfm_core::lcm::grant`]).
 
 pub mod callbacks;
+pub mod grants;
+pub mod login;
 pub mod networks;
+mod outside;
 
-pub use callbacks::{CODES, Callbacks};
+pub use callbacks::Callbacks;
+pub use grants::{Grants, NfvoAddress};
+pub use login::{ClientCredentials, Login};
 pub use networks::Networks;
+pub use outside::Tls;
+
+/// All error codes of this crate, for `docs/errors.md`.
+pub fn codes() -> Vec<&'static vnfm_core::ports::Code> {
+    [callbacks::CODES, grants::CODES, login::CODES].concat()
+}

@@ -12,6 +12,7 @@
 //! is a secret's are made `hidden`, so that Heat shows them to nobody.
 
 use crate::errors::PARAMETER;
+use crate::granted;
 use crate::heat::Blueprint;
 use crate::plan::{additional, addresses, bound, count, flavour, package};
 use crate::prepare::{FoundImage, Needs, Prepared};
@@ -94,6 +95,7 @@ fn imagined(what: &Allocation) -> Result<Prepared, PortError> {
         flavors: needs.flavors.iter().map(name).collect(),
         images,
         networks: links.iter().map(|link| name(&link.id)).collect(),
+        ..Prepared::default()
     })
 }
 
@@ -151,6 +153,7 @@ fn spelt(from: &HotExpression) -> String {
         HotExpression::VduFlavor(vdu) => format!("vdu.{vdu}.flavor"),
         HotExpression::VduImage(vdu) => format!("vdu.{vdu}.image"),
         HotExpression::VduCount(vdu) => format!("vdu.{vdu}.count"),
+        HotExpression::VduZone(vdu) => format!("vdu.{vdu}.zone"),
         HotExpression::ExtCpNetwork(cp) => format!("extCp.{cp}.network"),
         HotExpression::ExtCpSubnet(cp) => format!("extCp.{cp}.subnet"),
         HotExpression::ExtCpAddress(cp) => format!("extCp.{cp}.address"),
@@ -173,6 +176,9 @@ impl Sources<'_> {
             HotExpression::VduFlavor(vdu) => self.prepared.flavors.get(vdu).map(|name| json!(name)),
             HotExpression::VduImage(vdu) => self.prepared.image(vdu).map(|image| json!(image)),
             HotExpression::VduCount(vdu) => Some(json!(count(self.what, vdu)?)),
+            HotExpression::VduZone(vdu) => {
+                granted::zone_of(self.what, vdu)?.map(|zone| json!(zone))
+            }
             HotExpression::ExtCpNetwork(cp) => {
                 self.prepared.network_of(self.what, cp).map(|network| json!(network))
             }

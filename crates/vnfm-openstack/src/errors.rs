@@ -123,6 +123,13 @@ pub(crate) const NO_IMAGE: Code = code(
     "the cloud has no image of the name that the VDU asks for, and the package brings none",
     "upload the image under that name, or put it into the package",
 );
+/// The NFVO prescribes what is not possible here.
+pub(crate) const GRANT: Code = code(
+    "openstack.grant",
+    Refused,
+    "the NFVO's grant prescribes something that is not possible on this cloud; nothing was made",
+    "let the NFVO grant without it, or make it possible",
+);
 /// No network.
 pub(crate) const NO_NETWORK: Code = code(
     "openstack.no-network",
@@ -198,6 +205,7 @@ pub const CODES: &[&Code] = &[
     &NO_FLAVOR,
     &NO_IMAGE,
     &NO_NETWORK,
+    &GRANT,
     &PARAMETER,
     &STACK_FAILED,
     &STACK_FAILED_FOR_NOW,

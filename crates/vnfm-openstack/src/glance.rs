@@ -32,6 +32,19 @@ pub(crate) async fn named(cloud: &Cloud<'_>, name: &str) -> Result<Vec<Image>, P
     Ok(found)
 }
 
+/// A usable image by its id; `None` where there is none.
+pub(crate) async fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<Image>, PortError> {
+    let doing = format!("look for image `{id}`");
+    let call = Call::get(format!("/images/{}", encoded(id)), doing.as_str()).accepting(&[404]);
+    let reply = cloud.send(Service::Image, &call).await?;
+    if reply.status == 404 {
+        return Ok(None);
+    }
+    let reply = crate::call::Reply { body: json!({ "image": reply.body }), ..reply };
+    let image: Image = member(reply, "image", &doing)?;
+    Ok(Some(image).filter(|image| image.status == "active"))
+}
+
 /// What was uploaded for an instance.
 pub(crate) async fn of_instance(
     cloud: &Cloud<'_>,

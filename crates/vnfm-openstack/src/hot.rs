@@ -2,7 +2,7 @@
 //!
 //! | VNFD | HOT, by name |
 //! |---|---|
-//! | `VnfVirtualLink` | `<link>`: Net, and `<link>_subnet`: Subnet, where it has a range |
+//! | `VnfVirtualLink` | `<link>`: Net, and `<link>_subnet`: Subnet, where it has a range; nothing where others manage it |
 //! | `VduCp` of each server | `<server>_<cp>`: Port; on the request's network where the CP is external |
 //! | a volume of each server | `<server>_<storage>`: Volume, attached |
 //! | affinity rule on VDUs | `<rule>`: `ServerGroup` |
@@ -18,7 +18,7 @@ use crate::plan::{
 };
 use crate::prepare::Prepared;
 use serde_json::{Map, Value, json};
-use vnfm_core::ports::{Allocation, PortError};
+use vnfm_core::ports::{Allocation, PortError, storage_id};
 use vnfm_descriptor::{AffinityRule, Cp, Flavour, Storage, VirtualLink};
 
 /// Of the templates that we write; Heat knows it since Rocky.
@@ -42,7 +42,8 @@ pub(crate) fn blueprint(
 ) -> Result<Blueprint, PortError> {
     let flavour = flavour(what)?;
     let mut maker = Maker { flavour, what, prepared, instance, resources: Map::new() };
-    for link in flavour.virtual_links.values() {
+    let ours = |link: &&VirtualLink| !prepared.managed.contains_key(&link.name);
+    for link in flavour.virtual_links.values().filter(ours) {
         maker.link(link);
     }
     maker.key_pair();
@@ -139,6 +140,9 @@ impl Maker<'_> {
         if vdu.image.is_some() {
             properties["image"] = json!(self.prepared.image(&vdu.name));
         }
+        if let Some(zone) = self.what.granted.zone_of(&vdu.name, unit.index) {
+            properties["availability_zone"] = json!(zone);
+        }
         self.volumes(unit, &mut properties);
         if self.resources.contains_key(KEY_PAIR) {
             properties["key_name"] = json!({"get_resource": KEY_PAIR});
@@ -170,6 +174,10 @@ impl Maker<'_> {
             if let Some((_, config)) = bound.config(unit.index) {
                 external_addresses(&mut port, config);
             }
+        } else if let Some(theirs) =
+            cp.virtual_link.as_ref().and_then(|link| self.prepared.managed.get(link))
+        {
+            port["network"] = json!(theirs);
         } else if let Some(link) = &cp.virtual_link {
             port["network"] = json!({"get_resource": link});
             if let Some(link) =
@@ -198,6 +206,10 @@ impl Maker<'_> {
             let mut volume = json!({"name": format!("{}-{}", unit.name, storage.name), "size": storage.size_gib});
             if storage.image.is_some() {
                 volume["image"] = json!(self.prepared.image(&storage.name));
+            }
+            let id = storage_id(&storage.name, &unit.vdu.name, unit.index);
+            if let Some(zone) = self.what.granted.zones.get(&id) {
+                volume["availability_zone"] = json!(zone);
             }
             self.add(&name, "OS::Cinder::Volume", &volume);
             if root.is_some_and(|root| root.name == storage.name) {

@@ -19,6 +19,7 @@ mod call;
 mod driver;
 mod errors;
 mod glance;
+mod granted;
 mod heat;
 mod hot;
 mod inventory;

@@ -116,6 +116,16 @@ pub(crate) async fn flavors(cloud: &Cloud<'_>) -> Result<Vec<Flavor>, PortError>
     member(reply, "flavors", doing)
 }
 
+/// Names of the zones where servers may be made.
+pub(crate) async fn zones(cloud: &Cloud<'_>) -> Result<Vec<String>, PortError> {
+    let doing = "list availability zones";
+    let call = Call::get("/os-availability-zone", doing);
+    let reply = cloud.send(Service::Compute, &call).await?;
+    let all: Vec<Value> = member(reply, "availabilityZoneInfo", doing)?;
+    let available = all.iter().filter(|zone| zone["zoneState"]["available"] == true);
+    Ok(available.filter_map(|zone| zone["zoneName"].as_str().map(ToOwned::to_owned)).collect())
+}
+
 /// The project's limits; all unknown where Nova does not tell.
 pub(crate) async fn limits(cloud: &Cloud<'_>) -> Result<Limits, PortError> {
     let call = Call::get("/limits", "read the project's limits").accepting(&[403, 404]);

@@ -2,6 +2,7 @@
 //!
 //! | of | by |
 //! |---|---|
+//! | flavor, image, zone, network that an NFVO prescribes | id, else name ([`granted`]) |
 //! | flavor of a VDU | the name that the VNFD asks for; else the smallest with enough vCPUs, memory and disk |
 //! | image of a VDU or volume | its name; else it is uploaded later, if the package brings it |
 //! | network of an external link | id, else name |
@@ -11,7 +12,7 @@ use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK, QUOTA};
 use crate::nova::{Flavor, Limits};
 use crate::plan::{boot_image, bound, count, flavour, has_base_hot, storages_of};
 use crate::session::Cloud;
-use crate::{base_hot, glance, neutron, nova};
+use crate::{base_hot, glance, granted, neutron, nova};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_core::ports::{Allocation, PortError};
@@ -27,6 +28,8 @@ pub(crate) struct Prepared {
     pub(crate) images: BTreeMap<String, FoundImage>,
     /// Id of the network by `extVirtualLinks[].id`.
     pub(crate) networks: BTreeMap<String, String>,
+    /// Id of the network by internal link, where others manage it.
+    pub(crate) managed: BTreeMap<String, String>,
 }
 
 /// An image that is there, or will be uploaded.
@@ -52,10 +55,17 @@ pub(crate) struct Needs {
 pub(crate) async fn prepare(cloud: &Cloud<'_>, what: &Allocation) -> Result<Prepared, PortError> {
     let flavour = flavour(what)?;
     let needs = needs(what, flavour);
-    let mut prepared = Prepared { networks: networks(cloud, what).await?, ..Prepared::default() };
+    granted::honoured(cloud, what, &needs).await?;
+    let networks = networks(cloud, what).await?;
+    let managed = granted::managed(cloud, what).await?;
+    let mut prepared = Prepared { networks, managed, ..Prepared::default() };
     ports(cloud, what).await?;
     for (owner, image) in flavour.images().filter(|(owner, _)| needs.images.contains(*owner)) {
-        prepared.images.insert(owner.to_owned(), found_image(cloud, owner, image).await?);
+        let found = match what.granted.images.get(owner) {
+            Some(wanted) => granted::image(cloud, owner, wanted).await?,
+            None => found_image(cloud, owner, image).await?,
+        };
+        prepared.images.insert(owner.to_owned(), found);
     }
     if needs.flavors.is_empty() {
         return Ok(prepared);
@@ -63,8 +73,12 @@ pub(crate) async fn prepare(cloud: &Cloud<'_>, what: &Allocation) -> Result<Prep
     let offered = nova::flavors(cloud).await?;
     let mut wanted = Wanted::default();
     for vdu in flavour.vdus.values().filter(|vdu| needs.flavors.contains(&vdu.name)) {
-        let chosen =
-            choose(&offered, vdu, boot_image(flavour, vdu), boots_from_volume(flavour, vdu))?;
+        let chosen = match what.granted.flavours.get(&vdu.name) {
+            Some(wanted) => granted::flavor(&offered, vdu, wanted)?,
+            None => {
+                choose(&offered, vdu, boot_image(flavour, vdu), boots_from_volume(flavour, vdu))?
+            }
+        };
         wanted.add(chosen, count(what, &vdu.name)?);
         prepared.flavors.insert(vdu.name.clone(), chosen.name.clone());
     }

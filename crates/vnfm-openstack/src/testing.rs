@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vnfm_core::ports::Allocation;
+use vnfm_core::ports::{Allocation, Granted};
 use vnfm_descriptor::{Limits, Package};
 
 /// A package of one VNFD, and of nothing else.
@@ -90,6 +90,7 @@ pub(crate) fn allocation(package: Package, request: Value) -> Allocation {
         package: Arc::new(package),
         request: serde_json::from_value(request).unwrap(),
         instance_name: Some("one".into()),
+        granted: Granted::default(),
     }
 }
 

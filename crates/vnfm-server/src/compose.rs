@@ -5,12 +5,14 @@
 //!               ├─ drivers: OpenStack, Kubernetes
 //!               ├─ plugins (kubernetes-cluster, …)
 //!               ├─ host services: SSH with pinned keys, HTTP
+//!               ├─ NFVO, where one is configured
 //!               └─ engine ─ router ─ listener
 //!                        └─ driving loop, notifier
 //! ```
 
 use crate::config::{self, Config, Tls};
 use crate::drive::{self, Wake};
+use crate::nfvo::{self, Nfvo};
 use crate::onboarding::Onboarding;
 use crate::routes;
 use crate::state::{App, AppState, Rotate};
@@ -25,7 +27,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use vnfm::{Hosts, SystemClock};
-use vnfm_core::ports::{Clock, StoreError};
+use vnfm_core::ports::{self, Clock, StoreError};
 use vnfm_core::{Drivers, Engine, EngineParts, Limits, Notifier, Patience};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks};
@@ -73,7 +75,8 @@ impl Server {
         let descriptor_limits = vnfm_descriptor::Limits::default();
         let packages = Arc::new(PackageDir::open(&data.join("packages"), descriptor_limits)?);
         let plugins = Arc::new(plugins(&config, &clock)?);
-        let engine = engine(&config.limits, (&store, &packages), &plugins, &clock);
+        let nfvo = nfvo(&config, listener.local_addr()?, &clock)?;
+        let engine = engine(&config, (&store, &packages), (&plugins, nfvo), &clock);
         let kept = (upkeep::retention(&config.retention), config.limits.free_bytes);
         let upkeep =
             Upkeep::new((store.clone(), packages.clone()), data, kept, clock.clone()).await;
@@ -88,6 +91,7 @@ impl Server {
             subscribers: notifier.subscribers.clone(),
             page: config.limits.page_size(),
             public_url: config.public_url.clone(),
+            nfvo: config.nfvo.as_ref().map(Nfvo::root),
             tls: config.tls.is_some(),
             token: config.token.clone(),
             plugins: Some(plugins),
@@ -169,13 +173,29 @@ fn notifier(
         anyhow::anyhow!("the configuration is wrong: notifications.networks: {why}")
     })?;
     let answer = config.answer_seconds.map_or(ANSWER, Duration::from_secs);
+    let tls = nfvo::tls(config.authorities_file.as_deref(), config.certificate.as_ref())
+        .context("cannot use `notifications` of the configuration")?;
     let patience = config.give_up_hours.map(|hours| Patience(Duration::from_hours(hours)));
     Ok(Notifier {
         store: store.clone(),
         clock: clock.clone(),
-        subscribers: Arc::new(Callbacks::new(networks, answer)?),
+        subscribers: Arc::new(Callbacks::new(networks, answer, &tls, clock.clone())?),
         patience: patience.unwrap_or_default(),
     })
+}
+
+/// Whoever grants operations, if anybody is to be asked.
+fn nfvo(
+    config: &Config,
+    address: SocketAddr,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Option<Arc<dyn ports::Nfvo>>> {
+    let Some(nfvo) = &config.nfvo else { return Ok(None) };
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let own = format!("{scheme}://{address}");
+    let root = config.public_url.as_deref().unwrap_or(&own);
+    let grants = nfvo.connect(root, clock.clone());
+    Ok(Some(Arc::new(grants.context("cannot use `nfvo` of the configuration")?)))
 }
 
 fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {
@@ -185,12 +205,13 @@ fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost
 }
 
 fn engine(
-    limits: &config::Limits,
+    config: &Config,
     (store, packages): (&Arc<SqliteStore>, &Arc<PackageDir>),
-    plugins: &Arc<PluginHost>,
+    (plugins, nfvo): (&Arc<PluginHost>, Option<Arc<dyn ports::Nfvo>>),
     clock: &Arc<dyn Clock>,
 ) -> Engine {
-    let default = Limits::default();
+    let (limits, default) = (&config.limits, Limits::default());
+    let grant = config.nfvo.as_ref().and_then(|nfvo| nfvo.grant_seconds);
     let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);
     Engine::new(EngineParts {
         store: store.clone(),
@@ -200,10 +221,13 @@ fn engine(
             .with(KubernetesDriver::new()),
         mgmt: plugins.clone(),
         host: Arc::new(Hosts::new(store.clone())),
+        nfvo,
         clock: clock.clone(),
         limits: Limits {
             step: seconds(limits.step_seconds, default.step),
             hook: seconds(limits.hook_seconds, default.hook),
+            grant: seconds(grant, default.grant),
+            grant_call: config.nfvo.as_ref().map_or(default.grant_call, Nfvo::answer),
             lease: seconds(limits.lease_seconds, default.lease),
         },
     })

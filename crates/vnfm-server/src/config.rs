@@ -1,5 +1,6 @@
 //! What the server is configured with: flag > `VNFM_*` > YAML file > default.
 
+use crate::nfvo::Nfvo;
 use anyhow::{Context as _, bail};
 use clap::{Parser, Subcommand};
 use serde::Deserialize;
@@ -75,6 +76,7 @@ struct Written {
     limits: Limits,
     retention: Retention,
     notifications: Notifications,
+    nfvo: Option<Nfvo>,
 }
 
 /// Where the certificate is.
@@ -168,6 +170,10 @@ pub struct Notifications {
     pub answer_seconds: Option<u64>,
     /// Hours after which a notification that is not taken is given up; 24 where absent.
     pub give_up_hours: Option<u64>,
+    /// Our certificate, for subscribers that want one (`TLS_CERT`).
+    pub certificate: Option<Tls>,
+    /// PEM file of the authorities that a subscriber's certificate may be of; those of the machine where absent.
+    pub authorities_file: Option<PathBuf>,
 }
 
 /// The whole configuration.
@@ -191,6 +197,8 @@ pub struct Config {
     pub retention: Retention,
     /// Notifications.
     pub notifications: Notifications,
+    /// The NFVO that grants operations; a local policy grants where absent.
+    pub nfvo: Option<Nfvo>,
 }
 
 /// How many entries a page of a list has, and the most that it may have.
@@ -267,6 +275,7 @@ impl Config {
             limits: file.limits,
             retention: file.retention,
             notifications: file.notifications,
+            nfvo: file.nfvo,
         };
         config.guarded()?;
         if config.limits.page_size() > LARGEST_PAGE {

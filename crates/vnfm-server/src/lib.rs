@@ -11,6 +11,7 @@
 //! | [`acts`] | who asks, why, and without which hooks: our own headers |
 //! | [`onboarding`] | uploaded packages: checked, kept, or refused with every finding |
 //! | [`upkeep`] | backup, pruning, room on the disk, recovery after a restore |
+//! | [`nfvo`] | the NFVO as it is configured |
 //! | [`config`] | flag > `VNFM_*` > YAML file > default |
 
 pub mod acts;
@@ -20,6 +21,7 @@ pub mod conditions;
 pub mod config;
 pub mod drive;
 pub mod gate;
+pub mod nfvo;
 pub mod onboarding;
 pub mod page;
 pub mod problem;

@@ -27,6 +27,8 @@ pub struct AppState {
     pub page: usize,
     /// Where clients find this server; derived from each request where absent.
     pub public_url: Option<String>,
+    /// What stands before the paths of the NFVO, where there is one.
+    pub nfvo: Option<String>,
     /// True where it is served by TLS.
     pub tls: bool,
     /// The bearer token that each request needs; none on loopback.
@@ -60,6 +62,7 @@ impl FromRequestParts<App> for Root {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        Ok(Self::of(&parts.headers, app.public_url.as_deref(), app.tls))
+        let root = Self::of(&parts.headers, app.public_url.as_deref(), app.tls);
+        Ok(Self { nfvo: app.nfvo.clone(), ..root })
     }
 }

@@ -10,7 +10,12 @@ use vnfm_types::{
 
 /// Where this server is, as the client sees it: configured, or from the request's `Host`.
 #[derive(Debug, Clone)]
-pub struct Root(pub String);
+pub struct Root {
+    /// What stands before every path.
+    pub url: String,
+    /// The same at the NFVO, where there is one.
+    pub nfvo: Option<String>,
+}
 
 impl Root {
     /// The root for a request.
@@ -18,31 +23,32 @@ impl Root {
         let host = headers.get("host").and_then(|host| host.to_str().ok()).unwrap_or("localhost");
         let scheme = if tls { "https" } else { "http" };
         let derived = || format!("{scheme}://{host}");
-        Self(public_url.map_or_else(derived, |url| url.trim_end_matches('/').to_owned()))
+        let url = public_url.map_or_else(derived, |url| url.trim_end_matches('/').to_owned());
+        Self { url, nfvo: None }
     }
 
     fn link(&self, path: &str) -> Link {
-        Link { href: format!("{}{path}", self.0) }
+        Link { href: format!("{}{path}", self.url) }
     }
 
     /// The URI of an instance.
     pub fn instance(&self, id: &str) -> String {
-        format!("{}/vnflcm/v2/vnf_instances/{id}", self.0)
+        format!("{}/vnflcm/v2/vnf_instances/{id}", self.url)
     }
 
     /// The URI of an operation occurrence.
     pub fn op(&self, id: &str) -> String {
-        format!("{}/vnflcm/v2/vnf_lcm_op_occs/{id}", self.0)
+        format!("{}/vnflcm/v2/vnf_lcm_op_occs/{id}", self.url)
     }
 
     /// The URI of a subscription.
     pub fn subscription(&self, id: &str) -> String {
-        format!("{}/vnflcm/v2/subscriptions/{id}", self.0)
+        format!("{}/vnflcm/v2/subscriptions/{id}", self.url)
     }
 
     /// The URI of a package.
     pub fn package(&self, id: &str) -> String {
-        format!("{}/vnfpkgm/v2/vnf_packages/{id}", self.0)
+        format!("{}/vnfpkgm/v2/vnf_packages/{id}", self.url)
     }
 }
 
@@ -74,6 +80,11 @@ pub fn op(record: OpRecord, root: &Root) -> VnfLcmOpOcc {
     op.links = Some(VnfLcmOpOccLinks {
         this: root.link(&path),
         vnf_instance: root.link(&format!("/vnflcm/v2/vnf_instances/{}", op.vnf_instance_id)),
+        grant: op
+            .grant_id
+            .as_ref()
+            .zip(root.nfvo.as_ref())
+            .map(|(id, nfvo)| Link { href: format!("{nfvo}/grant/v1/grants/{id}") }),
         cancel: task("cancel", op.operation_state.is_driven()),
         retry: task("retry", stopped),
         rollback: task("rollback", stopped && record.point_of_no_return.is_none()),

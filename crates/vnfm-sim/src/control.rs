@@ -8,6 +8,7 @@
 //! | `GET /calls` · `/left-behind` · `/violations` · `/clusters` | one page of it |
 //! | `GET /files` | every file on every host: `{"host", "path", "content"}`, in base64 |
 //! | `GET /tokens` | every token that a cluster has ever given: bearer and bootstrap tokens |
+//! | `GET /nfvo` | what the NFVO was asked and told, and what it answered |
 //! | `GET`, `POST`, `DELETE /faults` | the script: read, add a rule (or a list of rules), forget |
 //! | `POST /actions` | `{"action": …}`: one of [`Action`] |
 
@@ -23,6 +24,7 @@ use crate::faults::{Faults, Rule};
 use crate::hosts::Hosts;
 use crate::http::{Desk, Listening, Neighbour, Reply, Request, Route};
 use crate::kubernetes::Clusters;
+use crate::nfvo::{Nfvo, Policy};
 use crate::openstack::Cloud;
 use crate::world::{Endpoints, World};
 
@@ -61,6 +63,10 @@ enum Action {
     MendImages { cluster: String },
     /// Takes the machine of a cluster's node away (`cut`), or gives it back.
     CutNode { cluster: String, node: String, cut: bool },
+    /// Lets the NFVO decide like this from now on.
+    SetNfvo { policy: Policy },
+    /// Ends every token that the NFVO gave.
+    RevokeNfvoTokens,
 }
 
 /// The control desk; it takes no faults and keeps its own calls out of the books.
@@ -71,6 +77,7 @@ struct Control {
     cloud: Arc<Cloud>,
     clusters: Arc<Clusters>,
     hosts: Arc<Hosts>,
+    nfvo: Arc<Nfvo>,
 }
 
 /// Serves the control API of a world.
@@ -82,6 +89,7 @@ pub(crate) fn serve(listener: TcpListener, world: &World) -> Listening {
         cloud: world.cloud().clone(),
         clusters: world.clusters().clone(),
         hosts: world.hosts().clone(),
+        nfvo: world.nfvo().clone(),
     };
     let desk = Desk { neighbour: Arc::new(control), books: Books::new(), faults: Faults::new() };
     crate::http::serve(listener, None, desk)
@@ -112,6 +120,7 @@ impl Neighbour for Control {
             (&Method::GET, ["violations"]) => json!(self.books.violations()),
             (&Method::GET, ["clusters"]) => json!(self.clusters.list()),
             (&Method::GET, ["files"]) => json!(self.hosts.all_files()),
+            (&Method::GET, ["nfvo"]) => self.nfvo.page(),
             (&Method::GET, ["tokens"]) => json!(self.clusters.tokens()),
             (&Method::GET, ["faults"]) => self
                 .faults
@@ -167,6 +176,14 @@ impl Control {
             }
             Action::RevokeTokens => {
                 self.cloud.revoke_tokens();
+                true
+            }
+            Action::SetNfvo { policy } => {
+                self.nfvo.set_policy(policy);
+                true
+            }
+            Action::RevokeNfvoTokens => {
+                self.nfvo.revoke_tokens();
                 true
             }
             Action::SetQuota { quota, value } => {

@@ -1,11 +1,12 @@
-//! The simulated world: OpenStack, Kubernetes clusters and SSH hosts over their real protocols.
+//! The simulated world: OpenStack, Kubernetes clusters, SSH hosts and an NFVO over their real protocols.
 //!
 //! ```text
 //!            drivers, engine, `vnfmctl`                         checkers, demo, tests
 //!                 │ HTTP, HTTPS, SSH                                 │ HTTP, JSON
 //!   ┌─────────────▼──────────────────────────────┐        ┌──────────▼─────────┐
 //!   │ keystone  heat  nova  neutron  glance      │        │ control            │
-//!   │ hosts (sshd)      clusters (kube-apiserver)│        │ books, faults,     │
+//!   │ hosts (sshd)  clusters (kube-apiserver)    │        │ books, faults,     │
+//!   │ nfvo (grants, notifications, tokens)       │        │                    │
 //!   └─────────────┬──────────────────────────────┘        │ actions            │
 //!                 └── every call: `faults` ask, `books` note ──┘
 //! ```
@@ -20,6 +21,7 @@ pub mod faults;
 pub mod hosts;
 mod http;
 pub mod kubernetes;
+pub mod nfvo;
 pub mod openstack;
 mod time;
 mod world;

@@ -9,7 +9,7 @@ use clap::Parser;
 use vnfm_sim::openstack::CloudOptions;
 use vnfm_sim::{Options, World};
 
-/// The simulated world: OpenStack, hosts with SSH, Kubernetes clusters, over their real protocols.
+/// The simulated world: OpenStack, hosts with SSH, Kubernetes clusters and an NFVO, over their real protocols.
 #[derive(Debug, Parser)]
 #[command(version, about)]
 struct Arguments {

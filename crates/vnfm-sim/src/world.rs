@@ -17,6 +17,7 @@ use crate::faults::Faults;
 use crate::hosts::Hosts;
 use crate::http::Listening;
 use crate::kubernetes::{Cluster, ClusterSpec, Clusters};
+use crate::nfvo::Nfvo;
 use crate::openstack::{Cloud, CloudOptions, PASSWORD};
 
 /// What a world shall be like.
@@ -30,7 +31,8 @@ pub struct Options {
     pub cluster: Option<String>,
     /// The control API's port on 127.0.0.1; 0 takes a free one.
     pub control_port: u16,
-    /// Where `clouds.yaml` and kubeconfigs are written; none writes nothing.
+    /// Where `clouds.yaml`, kubeconfigs, `nfvo-authority.pem` and `nfvo-client.pem` (a certificate that the NFVO takes,
+    /// with its key) are written; none writes nothing.
     pub data: Option<PathBuf>,
 }
 
@@ -50,6 +52,10 @@ pub struct Endpoints {
     pub neutron: String,
     /// Glance, without version.
     pub glance: String,
+    /// The NFVO: what stands before `/grant/v1`, `/notifications` and `/token`.
+    pub nfvo: String,
+    /// The same for those who bring a certificate.
+    pub nfvo_tls: String,
     /// The loopback block in which simulated servers get their addresses.
     pub address_block: String,
     /// Where the sshd of every simulated host listens.
@@ -73,6 +79,7 @@ pub struct World {
     clusters: Arc<Clusters>,
     hosts: Arc<Hosts>,
     cloud: Arc<Cloud>,
+    nfvo: Arc<Nfvo>,
     endpoints: Endpoints,
     standalone: Option<Arc<Cluster>>,
     control: Option<Listening>,
@@ -96,6 +103,7 @@ impl World {
         let cloud =
             Cloud::open(hosts.clone(), books.clone(), faults.clone(), (block, options.cloud))
                 .await?;
+        let nfvo = Nfvo::open(books.clone(), faults.clone()).await?;
         let [a, b] = block;
         let mut world = Self {
             endpoints: Endpoints {
@@ -105,6 +113,8 @@ impl World {
                 nova: cloud.address("compute"),
                 neutron: cloud.address("network"),
                 glance: cloud.address("image"),
+                nfvo: nfvo.url().to_owned(),
+                nfvo_tls: nfvo.secure_url().to_owned(),
                 address_block: format!("127.{a}.{b}.0/24"),
                 ssh_port,
                 user: "nfv".into(),
@@ -117,6 +127,7 @@ impl World {
             clusters,
             hosts,
             cloud,
+            nfvo,
             standalone: None,
             control: None,
             _claim: claim,
@@ -160,6 +171,11 @@ impl World {
     /// The cloud.
     pub fn cloud(&self) -> &Arc<Cloud> {
         &self.cloud
+    }
+
+    /// The NFVO.
+    pub fn nfvo(&self) -> &Arc<Nfvo> {
+        &self.nfvo
     }
 
     /// The hosts.
@@ -209,6 +225,8 @@ impl World {
                 .map(|()| path)
         };
         self.endpoints.clouds_yaml = Some(write("clouds.yaml", self.clouds_yaml())?);
+        write("nfvo-authority.pem", self.nfvo.authority().to_owned())?;
+        write("nfvo-client.pem", self.nfvo.certificate().to_owned())?;
         if let Some(cluster) = &self.standalone {
             self.endpoints.kubeconfig = Some(write("kubeconfig", cluster.kubeconfig())?);
         }
@@ -220,6 +238,7 @@ impl Drop for World {
     fn drop(&mut self) {
         self.control = None;
         self.cloud.stop();
+        self.nfvo.stop();
         self.hosts.stop();
         self.clusters.stop_all();
     }

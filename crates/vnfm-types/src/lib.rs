@@ -8,6 +8,7 @@
 //! | [`request`] | 5.5.2.3 … | request bodies of the tasks |
 //! | [`subscription`] | 5.5.2.15, 5.5.3.12 | subscriptions to lifecycle changes |
 //! | [`vim`] | 4.4.1.6 | `VimConnectionInfo`, the VIM types, and our registry's record |
+//! | [`grant`] | 9.5.2 | `GrantRequest` and `Grant` |
 //! | [`package`] | 10.5.2.2 / SOL005 9.5.2.5 | `VnfPkgInfo` |
 //! | [`problem`] | SOL013 6.3 | `ProblemDetails` with our extension members |
 //! | [`shape`] | SOL013 5.2, 5.3 | which attributes each resource of a list has |
@@ -17,6 +18,7 @@
 //! There is no I/O here, and no logic beyond the state table.
 
 pub mod acts;
+pub mod grant;
 pub mod instance;
 pub mod op_occ;
 pub mod package;
@@ -31,6 +33,7 @@ pub mod subscription;
 pub mod vim;
 
 pub use acts::*;
+pub use grant::*;
 pub use instance::*;
 pub use op_occ::*;
 pub use package::*;

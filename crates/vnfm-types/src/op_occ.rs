@@ -77,6 +77,9 @@ pub struct VnfLcmOpOccLinks {
     pub this: Link,
     /// The instance.
     pub vnf_instance: Link,
+    /// The grant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<Link>,
     /// The cancel task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<Link>,

@@ -29,6 +29,7 @@ async fn main() -> anyhow::Result<()> {
             .with(vnfm::kubernetes::KubernetesDriver::new()),
         mgmt: Arc::new(hooks),
         host: Arc::new(Hosts::new(store.clone())),
+        nfvo: None, // a local policy grants
         clock,
         limits: Limits::default(),
     });

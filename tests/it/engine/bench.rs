@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures::future::pending;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -57,12 +57,25 @@ pub(super) struct World {
     pub(super) plugin_gone: AtomicBool,
     /// The package cannot be read any more.
     pub(super) package_gone: AtomicBool,
+    /// Whether there is an NFVO.
+    pub(super) asks: AtomicBool,
+    /// What the VIM was last told to make.
+    pub(super) allocated: Mutex<Option<(InstantiateVnfRequest, Granted)>>,
+    /// Requests for grants, in order.
+    pub(super) asked: Mutex<Vec<GrantRequest>>,
+    /// What the NFVO answers next, in order; then it grants what is asked for.
+    pub(super) answers: Mutex<VecDeque<Result<GrantAnswer, PortError>>>,
 }
 
 /// The VIM in the registry; its name is `cloud`.
 pub(super) const CLOUD: &str = "5f1d0f0a-0000-4000-8000-00000000c10d";
 
 impl World {
+    /// One with an NFVO.
+    pub(super) fn with_nfvo() -> Arc<Self> {
+        Arc::new(Self { asks: AtomicBool::new(true), ..Self::default() })
+    }
+
     pub(super) async fn call(
         &self,
         name: &str,
@@ -135,10 +148,12 @@ impl InfraDriver for Vim {
     async fn allocate(
         &self,
         cx: &VimCall<'_>,
-        _: &Allocation,
+        what: &Allocation,
         prepared: &Value,
     ) -> Result<Allocated, PortError> {
         assert_eq!(prepared["image"], "i", "what `prepare` found has to come back");
+        let told = (what.request.clone(), what.granted.clone());
+        *self.0.allocated.lock().unwrap() = Some(told);
         let id = cx.ownership.instance_id.clone();
         let inventories = &self.0.inventories;
         let made = allocated().inventory;
@@ -276,6 +291,48 @@ impl MgmtDriver for Hooks {
     }
 }
 
+/// Whoever grants.
+struct Orchestrator(Arc<World>);
+
+/// A grant of everything that is asked for.
+pub(super) fn granted(request: &GrantRequest) -> Grant {
+    let approve = |all: &[ResourceDefinition]| {
+        let info = |one: &ResourceDefinition| GrantInfo {
+            resource_definition_id: one.id.clone(),
+            ..GrantInfo::default()
+        };
+        all.iter().map(info).collect()
+    };
+    Grant {
+        id: format!("grant-of-{}", request.vnf_lcm_op_occ_id),
+        vnf_instance_id: request.vnf_instance_id.clone(),
+        vnf_lcm_op_occ_id: request.vnf_lcm_op_occ_id.clone(),
+        add_resources: approve(&request.add_resources),
+        remove_resources: approve(&request.remove_resources),
+        update_resources: approve(&request.update_resources),
+        ..Grant::default()
+    }
+}
+
+#[async_trait]
+impl Nfvo for Orchestrator {
+    async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
+        self.0.asked.lock().unwrap().push(request.clone());
+        self.0.call("grant", |_| ()).await?;
+        let next = self.0.answers.lock().unwrap().pop_front();
+        next.unwrap_or_else(|| Ok(GrantAnswer::Granted(Box::new(granted(request)))))
+    }
+
+    async fn look(&self, place: &str) -> Result<GrantAnswer, PortError> {
+        self.0.call("look", |_| ()).await?;
+        let next = self.0.answers.lock().unwrap().pop_front();
+        let request = self.0.asked.lock().unwrap().last().cloned();
+        let granted = || Ok(GrantAnswer::Granted(Box::new(granted(&request.unwrap()))));
+        assert_eq!(place, "place", "where it was told to look");
+        next.unwrap_or_else(granted)
+    }
+}
+
 struct OnePlugin(Arc<World>, Arc<Hooks>);
 
 impl MgmtDrivers for OnePlugin {
@@ -389,12 +446,14 @@ pub(super) fn engine_at(
         hooks: HOOKS.into_iter().map(hook).collect(),
         config_schema: None,
     };
+    let nfvo = world.asks.load(SeqCst).then(|| Arc::new(Orchestrator(world.clone())));
     Engine::new(EngineParts {
         store,
         packages: Arc::new(OnePackage(world.clone(), package())),
         drivers: Drivers::default().with(Vim(world.clone())),
         mgmt: Arc::new(OnePlugin(world.clone(), Arc::new(Hooks(world.clone(), declaration)))),
         host: Arc::new(NoHosts),
+        nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn Nfvo>),
         clock,
         limits,
     })

@@ -15,11 +15,13 @@
 //! | `abandon.rs` | what abandon takes, what it leaves, whom it fences off, and the audit |
 //! | `modify.rs` | a login that is changed, and where it may lead |
 //! | `notify.rs` | subscribers that are quick, slow, dead or gone |
+//! | `grants.rs` | what an NFVO is asked, every way in which it answers, and what becomes of that |
 //! | `heal.rs` | what a heal refuses, says, keeps and undoes |
 
 mod abandon;
 mod bench;
 mod faults;
+mod grants;
 mod heal;
 mod modify;
 mod notify;

@@ -26,6 +26,11 @@ impl Stopping {
         Self { inner, writes: AtomicUsize::new(0), at, after_effect, stopped: Notify::new() }
     }
 
+    /// How many writes there were.
+    pub(super) fn writes(&self) -> usize {
+        self.writes.load(SeqCst)
+    }
+
     /// Completes once that write was reached.
     pub(super) async fn stopped(&self) {
         self.stopped.notified().await;

@@ -145,7 +145,7 @@ async fn every_operation_that_a_released_version_left_is_resumed() {
 #[tokio::test]
 async fn what_this_build_leaves_has_every_step_of_every_operation() {
     let folder = tempfile::tempdir().unwrap();
-    let world = Arc::new(World::default());
+    let world = World::with_nfvo();
     let store = open(folder.path()).await;
     furnish(&*store).await;
     let cases = stop_everywhere(&store, &world).await;

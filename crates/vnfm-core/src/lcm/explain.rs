@@ -34,7 +34,7 @@ pub(crate) async fn progress(
         waiting: live.waiting,
         error: stored.error.clone(),
         ways_on: ways_on(&stored, &undone, live.cancel.is_some()),
-        steps: operation(stored.kind).map(|o| steps(o, &stored.steps)).unwrap_or_default(),
+        steps: operation(stored.kind).map(|o| steps(engine, o, &stored.steps)).unwrap_or_default(),
     })
 }
 
@@ -59,7 +59,7 @@ async fn read(
     Ok((Arc::new(stored), undone))
 }
 
-fn steps(operation: &Operation, known: &[StoredStep]) -> Vec<StepProgress> {
+fn steps(engine: &Engine, operation: &Operation, known: &[StoredStep]) -> Vec<StepProgress> {
     let seen = |step: &super::Step| {
         let row = known.iter().find(|known| known.name == step.name);
         StepProgress {
@@ -69,7 +69,12 @@ fn steps(operation: &Operation, known: &[StoredStep]) -> Vec<StepProgress> {
             ended_at: row.and_then(|row| row.ended_at),
         }
     };
-    operation.steps.iter().map(seen).collect()
+    // Where nobody is asked for a grant, nothing is said of it.
+    let is_told = |step: &&super::Step| {
+        let has_begun = || known.iter().any(|known| known.name == step.name);
+        !step.grant || engine.parts.nfvo.is_some() || has_begun()
+    };
+    operation.steps.iter().filter(is_told).map(seen).collect()
 }
 
 fn word(status: StepStatus) -> &'static str {

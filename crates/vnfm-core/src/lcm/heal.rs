@@ -5,13 +5,14 @@
 //!    │  accept: validate, then one transaction: occurrence in STARTING, the instance's one active
 //!    │  operation, the first notification                            202 Accepted + Location
 //!    ▼
-//!  STARTING ──reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
+//!  STARTING ──grant, reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
 //! ```
 //!
 //! The parameters of the instantiation are kept sealed, so a heal needs none; those of its request go over them.
 //!
 //! | step          | state      | does                                                    | undo        |
 //! |---------------|------------|---------------------------------------------------------|-------------|
+//! | grant         | STARTING   | asks the NFVO, where there is one                       | —           |
 //! | reach_vim     | STARTING   | logs in                                                 | —           |
 //! | heal_start    | PROCESSING | vendor hook: takes out of service what is to be replaced | its opposite, if any |
 //! | repair        | PROCESSING | replaces the VNFCs, until their successors work         | no way back |
@@ -21,7 +22,7 @@
 use super::changes::{self, inventory};
 use super::instantiate::Registered;
 use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
-use super::{Op, ways_on};
+use super::{Op, grant, ways_on};
 use crate::acts::SkipHooks;
 use crate::engine::Engine;
 use crate::hooks;
@@ -50,6 +51,7 @@ pub const OPERATION: Operation = Operation {
 
 /// The table above.
 pub const STEPS: &[Step] = &[
+    Step::grant(|op| journaled(grant::ask(op))),
     Step::new("reach_vim", Starting, |op| silent(reach_vim(op))),
     Step::hook("heal_start", |op| journaled(start_hook(op))).undone_by(|op| silent(undo_start(op))),
     Step::new("repair", Processing, |op| journaled(repair(op)))
@@ -157,13 +159,13 @@ pub(crate) fn told(op: &Op) -> Result<Option<HookHeal>, PortError> {
 }
 
 /// The VNFCs that the request is about: those that it names, else every one.
-fn meant(op: &Op, request: &HealVnfRequest) -> Vec<VnfcResourceInfo> {
+pub(super) fn meant(op: &Op, request: &HealVnfRequest) -> Vec<VnfcResourceInfo> {
     let named = &request.vnfc_instance_id;
     let all = inventory(&op.instance).vnfc_resource_info.into_iter();
     all.filter(|vnfc| named.is_empty() || named.contains(&vnfc.id)).collect()
 }
 
-fn with_storage(request: &HealVnfRequest) -> bool {
+pub(super) fn with_storage(request: &HealVnfRequest) -> bool {
     request.additional_params.get("all").and_then(Value::as_bool).unwrap_or(false)
 }
 

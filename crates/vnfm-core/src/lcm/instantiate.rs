@@ -5,14 +5,15 @@
 //!    │  accept: validate, then one transaction: occurrence in STARTING, the instance's one active
 //!    │  operation, its use of the VIM, the first notification        202 Accepted + Location
 //!    ▼
-//!  STARTING ──check_vim, prepare──► PROCESSING ──hooks and driver──► COMPLETED
-//!      │ refused                        │ failed
-//!      ▼                                ▼
-//!  ROLLED_BACK                     FAILED_TEMP ──retry / rollback / fail──►
+//!  STARTING ──grant, check_vim, prepare──► PROCESSING ──hooks and driver──► COMPLETED
+//!      │ refused                               │ failed
+//!      ▼                                       ▼
+//!  ROLLED_BACK                            FAILED_TEMP ──retry / rollback / fail──►
 //! ```
 //!
 //! | step              | state      | does                                           | undo                |
 //! |-------------------|------------|------------------------------------------------|---------------------|
+//! | grant             | STARTING   | asks the NFVO, where there is one               | —                   |
 //! | check_vim         | STARTING   | logs in, learns which cluster it is             | —                   |
 //! | prepare           | STARTING   | looks up what only the VIM knows                | —                   |
 //! | instantiate_start | PROCESSING | vendor hook                                     | its opposite, if any |
@@ -23,11 +24,12 @@
 use super::changes;
 use super::runner;
 use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
-use super::{Op, ways_on};
+use super::{Op, grant, ways_on};
 use crate::engine::Engine;
 use crate::hooks;
 use crate::ports::{
-    Allocated, Allocation, Change, Effects, InstanceRecord, PortError, Release, Use, VimReport,
+    Allocated, Allocation, Change, Effects, Granted, InstanceRecord, PortError, Release, Use,
+    VimReport,
 };
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
@@ -51,6 +53,7 @@ pub const OPERATION: Operation = Operation {
 
 /// The table above.
 pub const STEPS: &[Step] = &[
+    Step::grant(|op| journaled(grant::ask(op))),
     Step::new("check_vim", Starting, |op| journaled(check_vim(op))),
     Step::new("prepare", Starting, |op| journaled(prepare(op))),
     Step::hook("instantiate_start", |op| journaled(start_hook(op)))
@@ -74,7 +77,7 @@ pub async fn accept(
     engine: &Engine,
     tenant: &str,
     instance_id: &str,
-    mut request: InstantiateVnfRequest,
+    request: InstantiateVnfRequest,
 ) -> Result<String, Refusal> {
     let instance = engine.store().instance(tenant, instance_id).await?;
     if instance.vnf.instantiation_state == InstantiationState::Instantiated {
@@ -88,11 +91,22 @@ pub async fn accept(
         .await
         .map_err(Refusal::unprocessable)?;
     known_flavour(&package, &request)?;
-    let (vim, driver) = vims::of_request(engine, tenant, &request).await?;
-    vims::by_id(&mut request, &vim);
     let name = instance.vnf.vnf_instance_name.clone();
-    let allocation = Allocation { package, request, instance_name: name };
-    driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
+    let mut lives_on = Use {
+        tenant: tenant.to_owned(),
+        instance_id: instance_id.to_owned(),
+        vim_id: None,
+        identity: None,
+    };
+    let granted = Granted::default();
+    let mut allocation = Allocation { package, request, instance_name: name, granted };
+    if !is_placed_by_grant(engine, &allocation.request) {
+        let (vim, driver) = vims::of_request(engine, tenant, &allocation.request).await?;
+        vims::by_id(&mut allocation.request, &vim);
+        driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
+        lives_on.vim_id = vim.registered_id().map(ToOwned::to_owned);
+        lives_on.identity = vim.identity().map(ToOwned::to_owned);
+    }
     let shown = serde_json::to_value(&allocation.request).unwrap_or_default();
     let asked = hooks::Asked {
         package: &allocation.package,
@@ -102,12 +116,6 @@ pub async fn accept(
         skipped: &[],
     };
     let shown = hooks::check_parameters(engine, &asked, &shown)?;
-    let lives_on = Use {
-        tenant: tenant.to_owned(),
-        instance_id: instance_id.to_owned(),
-        vim_id: vim.registered_id().map(ToOwned::to_owned),
-        identity: vim.identity().map(ToOwned::to_owned),
-    };
     let beginning = ways_on::Beginning {
         kind: LcmOperationType::Instantiate,
         request: serde_json::to_value(&allocation.request).unwrap_or_default(),
@@ -116,6 +124,11 @@ pub async fn accept(
         skip: None,
     };
     ways_on::begin(engine, instance, beginning).await
+}
+
+/// A request that names no VIM leaves it to the NFVO where the VNF is to live.
+fn is_placed_by_grant(engine: &Engine, request: &InstantiateVnfRequest) -> bool {
+    engine.parts.nfvo.is_some() && request.vim_connection_info.is_empty()
 }
 
 fn known_flavour(
@@ -152,16 +165,26 @@ impl StepOutput for VimReport {
 
 async fn check_vim(op: &Op) -> Output<VimReport> {
     let (vim, driver) = op.vim().await?;
+    let approved = op.output::<grant::Approved>()?;
+    if approved.is_some() {
+        driver.validate_request(&op.allocation()?)?;
+    }
+    let elsewhere = approved.is_some_and(|approved| approved.elsewhere);
     let report = driver.check(&vim).await?;
-    if report.identity.is_some() && report.identity.as_deref() != vim.identity() {
+    let is_news = report.identity.is_some() && report.identity.as_deref() != vim.identity();
+    if is_news || elsewhere {
+        let instance_id = op.instance.vnf.id.clone();
         let lives_on = Use {
             tenant: op.tenant().to_owned(),
-            instance_id: op.instance.vnf.id.clone(),
+            instance_id: instance_id.clone(),
             vim_id: vim.registered_id().map(ToOwned::to_owned),
             identity: report.identity.clone(),
         };
-        let store = op.engine.store();
-        store.write(Some(&op.fence), vec![Change::AddUse(lives_on)]).await?;
+        let moved = elsewhere.then_some(Change::RemoveUses { instance_id });
+        let changes = moved.into_iter().chain([Change::AddUse(lives_on)]).collect();
+        op.engine.store().write(Some(&op.fence), changes).await?;
+    }
+    if is_news {
         vims::remember(&op.engine, op.tenant(), &vim, &report).await?;
     }
     Ok(report)

@@ -4,18 +4,24 @@
 //! |---|---|
 //! | [`instantiate`], [`heal`], [`modify_info`], [`terminate`] | one operation each, top to bottom |
 //! | [`runner`] | runs steps, keeps the journal, resumes, undoes |
+//! | [`grant`], `needs`, `approve` | the NFVO is asked: when, for what, and whether its answer can be used |
 //! | `ways_on` | retry, rollback, fail, cancel |
 //! | `hook_row` | what the journal keeps of a hook: its plugin, deaths of the server |
 //! | `explain` | what it does, why it waits, what each way on would do |
+//! | `problem` | what went wrong, for the record |
 //! | `changes` | `resourceChanges` from inventories |
 
+mod approve;
 mod changes;
 pub(crate) mod explain;
+pub mod grant;
 pub mod heal;
 pub(crate) mod hook_row;
 pub mod instantiate;
 pub mod modify_info;
+mod needs;
 mod op;
+mod problem;
 pub mod runner;
 mod step;
 pub mod terminate;
@@ -37,5 +43,9 @@ pub fn operation(kind: LcmOperationType) -> Option<&'static Operation> {
     OPERATIONS.iter().copied().find(|operation| operation.kind == kind)
 }
 
-pub(crate) const CODES: &[&Code] =
-    &[&runner::CANCELLED, &runner::TOO_LATE, &runner::PANICKED, &op::JOURNAL, &op::PACKAGE];
+/// All error codes of operations.
+pub(crate) fn codes() -> Vec<&'static Code> {
+    let own: [&Code; 5] =
+        [&runner::CANCELLED, &runner::TOO_LATE, &runner::PANICKED, &op::JOURNAL, &op::PACKAGE];
+    own.into_iter().chain(grant::CODES).chain(approve::CODES).collect()
+}

@@ -1,11 +1,12 @@
 //! One operation while it is driven: its records, what its steps produced, and the way to its neighbours.
 
+use super::grant::{Approved, GRANTED};
 use super::step::StepOutput;
 use crate::engine::Engine;
 use crate::live::LiveOp;
 use crate::ports::{
-    Allocation, Change, Clock, Code, ErrorKind, Fence, InfraDriver, InstanceRecord, JournalRow,
-    OpRecord, Ownership, PortError, StepStatus, Vim, VimCall, Watcher,
+    Allocation, Change, Clock, Code, ErrorKind, Fence, Granted, InfraDriver, InstanceRecord,
+    JournalRow, OpRecord, Ownership, PortError, StepStatus, Vim, VimCall, Watcher,
 };
 use crate::redact::{Redactor, redact};
 use crate::vims::AnyVim;
@@ -60,7 +61,7 @@ impl Op {
         let deadline = engine.parts.clock.now();
         let engine = engine.clone();
         let unwritten = Vec::new();
-        let op = Self {
+        let mut op = Self {
             engine,
             record,
             instance,
@@ -72,8 +73,16 @@ impl Op {
             package,
             ownership,
         };
+        op.take_grant();
         op.hide_secrets();
         Ok(op)
+    }
+
+    /// From now on the operation does what the NFVO has approved, if it has: as if that had been in its request.
+    pub(crate) fn take_grant(&mut self) {
+        let Ok(Some(approved)) = self.output::<Approved>() else { return };
+        approved.put_into(&mut self.record);
+        self.hide_secrets();
     }
 
     /// Whatever the operation says from now on does not show a secret of its request.
@@ -185,7 +194,18 @@ impl Op {
             package: self.package()?.clone(),
             request: self.instantiation()?,
             instance_name: self.instance.vnf.vnf_instance_name.clone(),
+            granted: self.granted(),
         })
+    }
+
+    /// What the NFVO has decided about the resources of the instance.
+    pub(crate) fn granted(&self) -> Granted {
+        let request = match &self.instance.request.0 {
+            Value::Null => &self.record.request.0,
+            request => request,
+        };
+        let granted = request.get(GRANTED).cloned().unwrap_or_default();
+        serde_json::from_value(granted).unwrap_or_default()
     }
 
     /// The VIM of the instance, and its driver.

@@ -13,6 +13,7 @@
 
 use super::hook_row;
 use super::op::Op;
+use super::problem::problem;
 use super::step::{Step, StepFn};
 use crate::engine::Engine;
 use crate::live::{Stored, StoredStep};
@@ -116,6 +117,9 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         if matches!(known, Some(StepStatus::Done | StepStatus::Skipped)) {
             continue;
         }
+        if step.grant && is_granted_without(op) {
+            continue;
+        }
         if op.live.is_left() || op.engine.live.is_resting() {
             return store(op, Vec::new()).await;
         }
@@ -131,7 +135,12 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         }
         begin(op, step, StepStatus::Started).await?;
         match perform(op, step, step.run).await {
-            Ok(output) => end(op, step, StepStatus::Done, output),
+            Ok(output) => {
+                end(op, step, StepStatus::Done, output);
+                if step.grant {
+                    op.take_grant();
+                }
+            }
             Err(_) if op.live.is_left() => return leave(op, step).await,
             Err(error) => {
                 look(op, step).await?;
@@ -140,6 +149,11 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
         }
     }
     enter(op, Completed, None).await
+}
+
+/// A local policy grants; or whoever began the operation did, who knew no NFVO.
+fn is_granted_without(op: &Op) -> bool {
+    op.engine.parts.nfvo.is_none() || op.record.op.operation_state != Starting
 }
 
 /// A hook that the VNFD does not name, or that whoever began the operation left out.
@@ -224,7 +238,7 @@ fn too_late(op: &Op, step: &Step) -> PortError {
     PortError::new(&TOO_LATE, format!("end step `{}` in time", step.name), what)
 }
 
-fn cancelled(op: &Op) -> PortError {
+pub(super) fn cancelled(op: &Op) -> PortError {
     let how = match op.live.cancel_mode() {
         Some(CancelMode::Graceful) => "cancelled gracefully",
         _ => "cancelled forcefully",
@@ -235,7 +249,13 @@ fn cancelled(op: &Op) -> PortError {
 /// Journals that a step, or its opposite, begins; from an irreversible one on there is no way back.
 async fn begin(op: &mut Op, step: &Step, status: StepStatus) -> Result<(), StoreError> {
     let limits = &op.engine.parts.limits;
-    op.deadline = op.clock().now() + if step.hook { limits.hook } else { limits.step };
+    let limit = match step {
+        Step { hook: true, .. } => limits.hook,
+        // The last call of the step may take its time, and what is wrong is told by the step.
+        Step { grant: true, .. } => limits.grant + limits.grant_call + limits.grant_call,
+        _ => limits.step,
+    };
+    op.deadline = op.clock().now() + limit;
     let before = op.rows.get(step.name);
     let row = JournalRow {
         op_id: op.fence.op_id.clone(),
@@ -318,28 +338,6 @@ async fn stop(op: &mut Op, step: &Step, error: PortError) -> Result<(), StoreErr
     let ended = hook_row::ended(op, step);
     let also = ended.iter().map(|row| Change::Journal(Box::new(row.clone()))).collect();
     enter_with(op, next, Some(problem), also).await
-}
-
-/// What went wrong, for `VnfLcmOpOcc.error`.
-fn problem(op: &Op, step: &str, error: &PortError) -> ProblemDetails {
-    let status = match error.kind() {
-        ErrorKind::Unavailable => 503,
-        ErrorKind::Refused => 422,
-        ErrorKind::Broken => 500,
-    };
-    ProblemDetails {
-        type_uri: Some(format!("https://vnfm.dev/errors#{}", error.name())),
-        title: Some(error.code().means.to_owned()),
-        status,
-        detail: op.live.clean(&format!("{step}: {error}; next: {}", error.next())),
-        instance: None,
-        code: Some(error.name().to_owned()),
-        step: Some(step.to_owned()),
-        resource: error.resource().map(ToOwned::to_owned),
-        request_id: error.request_id().map(ToOwned::to_owned),
-        retryable: Some(error.is_unavailable()),
-        blocked_by: Vec::new(),
-    }
 }
 
 /// The one writer of state while an operation is driven: a compare-and-set, what the operation's end writes, and

@@ -41,12 +41,22 @@ pub struct Step {
     pub irreversible: bool,
     /// True where it is a hook of this name: skipped where the VNFD names none, undone where its driver says how.
     pub hook: bool,
+    /// True where it asks the NFVO: passed over, without a trace, where there is none.
+    pub grant: bool,
 }
 
 impl Step {
     /// A step with nothing to undo.
     pub const fn new(name: &'static str, state: LcmOperationState, run: StepFn) -> Self {
-        Self { name, state, run, undo: None, look: None, irreversible: false, hook: false }
+        let (undo, look) = (None, None);
+        Self { name, state, run, undo, look, irreversible: false, hook: false, grant: false }
+    }
+
+    /// The step that asks the NFVO.
+    pub const fn grant(run: StepFn) -> Self {
+        let mut step = Self::new("grant", LcmOperationState::Starting, run);
+        step.grant = true;
+        step
     }
 
     /// The same step, with its opposite.

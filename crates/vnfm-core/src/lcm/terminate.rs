@@ -5,11 +5,12 @@
 //!    │  accept: one transaction: occurrence in STARTING, the instance's one active operation, and the VIMs that
 //!    │  the instance registered marked as going, unless live VNFs are on them        202 Accepted + Location
 //!    ▼
-//!  STARTING ──reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
+//!  STARTING ──grant, reach_vim──► PROCESSING ──hooks and driver──► COMPLETED
 //! ```
 //!
 //! | step            | state      | does                                              | undo          |
 //! |-----------------|------------|---------------------------------------------------|---------------|
+//! | grant           | STARTING   | asks the NFVO, where there is one                 | —             |
 //! | reach_vim       | STARTING   | logs in                                           | —             |
 //! | terminate_start | PROCESSING | vendor hook: the VNF still runs                   | its opposite, if any |
 //! | release         | PROCESSING | deletes the resources, until they are gone        | no way back   |
@@ -18,7 +19,7 @@
 
 use super::changes::{self, inventory};
 use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
-use super::{Op, ways_on};
+use super::{Op, grant, ways_on};
 use crate::acts::SkipHooks;
 use crate::engine::Engine;
 use crate::hooks;
@@ -45,6 +46,7 @@ pub const OPERATION: Operation = Operation {
 
 /// The table above.
 pub const STEPS: &[Step] = &[
+    Step::grant(|op| journaled(grant::ask(op))),
     Step::new("reach_vim", Starting, |op| silent(reach_vim(op))),
     Step::hook("terminate_start", |op| journaled(start_hook(op)))
         .undone_by(|op| silent(undo_start(op))),

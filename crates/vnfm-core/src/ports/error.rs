@@ -1,6 +1,7 @@
 //! Errors of ports, split by what the caller can do about them.
 
 use std::fmt;
+use vnfm_types::ProblemDetails;
 
 /// What a caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -43,6 +44,7 @@ struct Told {
     request_id: Option<String>,
     hint: Option<String>,
     own_code: Option<String>,
+    problem: Option<ProblemDetails>,
 }
 
 impl PortError {
@@ -56,6 +58,7 @@ impl PortError {
             request_id: None,
             hint: None,
             own_code: None,
+            problem: None,
         }))
     }
 
@@ -92,6 +95,18 @@ impl PortError {
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.0.own_code = Some(name.into());
         self
+    }
+
+    /// Keeps what the neighbour itself answered, to be shown as it is.
+    #[must_use]
+    pub fn told(mut self, problem: ProblemDetails) -> Self {
+        self.0.problem = Some(problem);
+        self
+    }
+
+    /// What the neighbour itself answered.
+    pub fn problem(&self) -> Option<&ProblemDetails> {
+        self.0.problem.as_ref()
     }
 
     /// What the caller can do about it.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `check` logs in and changes nothing | yes |
 //! | `prepare` looks up what only the VIM knows (image, flavor, quota) and changes nothing | yes |
+//! | what an NFVO prescribes and it cannot honour is refused by `prepare`, by name | yes |
 //! | `allocate` twice is `allocate` once: it adopts what an earlier, interrupted call made | yes |
 //! | what it makes is named by the instance and tagged by installation and operation | yes |
 //! | a thing with our name but not our tag is never touched | yes |
@@ -15,7 +16,7 @@
 //! | the connection is asked from [`Vim::connection`] at each login, never kept | yes |
 //! | waits end at [`VimCall::deadline`] and say what for through [`Watcher::waiting`] | yes |
 
-use super::{Clock, PortError};
+use super::{Clock, Granted, PortError};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -115,6 +116,8 @@ pub struct Allocation {
     pub request: InstantiateVnfRequest,
     /// Name of the instance, for people.
     pub instance_name: Option<String>,
+    /// What an NFVO has decided.
+    pub granted: Granted,
 }
 
 /// Resources as SOL003 shows them.

@@ -7,6 +7,7 @@
 //! | [`HostServices`] | what a hook may ask for: SSH, HTTP | `vnfm-ssh` and an HTTP client, at the composition root |
 //! | [`Store`] | the database | `vnfm-store` |
 //! | [`Packages`] | onboarded VNF packages | `vnfm-store` |
+//! | [`Nfvo`] | whoever grants operations | `vnfm-nfvo` |
 //! | [`Subscribers`] | who is told of lifecycle changes | `vnfm-nfvo` |
 //! | [`Clock`] | time | the composition root; simulated in tests |
 //!
@@ -18,6 +19,7 @@ mod error;
 mod host;
 mod infra;
 mod mgmt;
+mod nfvo;
 mod packages;
 mod records;
 mod store;
@@ -39,6 +41,7 @@ pub use mgmt::{
     Declaration, DriverId, Effects, HookDeclaration, HookDependent, HookHeal, HookHost,
     HookInstance, HookRequest, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED, replaced,
 };
+pub use nfvo::{GrantAnswer, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub use packages::Packages;
 pub use records::{
     About, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus,

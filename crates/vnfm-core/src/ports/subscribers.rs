@@ -8,6 +8,11 @@ use vnfm_types::SubscriptionAuthentication;
 /// Callbacks.
 #[async_trait]
 pub trait Subscribers: Send + Sync {
+    /// Whether we have a certificate to log in with.
+    fn has_certificate(&self) -> bool {
+        false
+    }
+
     /// Asks whether somebody is there who takes notifications (SOL003 5.4.20.3.2).
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Allocated, Allocation, Clock, InfraDriver as _, Ownership, PortError, Release,
+    Allocated, Allocation, Clock, Granted, InfraDriver as _, Ownership, PortError, Release,
     SecretConnection, Vim, VimCall, VimLogin, Watcher,
 };
 use vnfm_descriptor::{Limits, Package};
@@ -358,6 +358,7 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
             ..InstantiateVnfRequest::default()
         },
         instance_name: None,
+        granted: Granted::default(),
     }
 }
 
@@ -371,6 +372,7 @@ pub(crate) fn sample() -> Allocation {
         package: Arc::new(package),
         request: serde_json::from_slice(&request).expect("a request"),
         instance_name: None,
+        granted: Granted::default(),
     }
 }
 

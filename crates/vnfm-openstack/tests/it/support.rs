@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use vnfm_core::ports::{
-    Allocated, Allocation, Clock, InfraDriver, Ownership, PortError, Release, Repair,
+    Allocated, Allocation, Clock, Granted, InfraDriver, Ownership, PortError, Release, Repair,
     SecretConnection, Vim, VimCall, VimLogin, Watcher,
 };
 use vnfm_descriptor::{Limits, Package};
@@ -258,6 +258,7 @@ pub(crate) fn allocation(package: Package, request: Value) -> Allocation {
         package: Arc::new(package),
         request: serde_json::from_value(request).unwrap(),
         instance_name: Some("one".into()),
+        granted: Granted::default(),
     }
 }
 

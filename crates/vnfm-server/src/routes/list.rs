@@ -143,7 +143,7 @@ async fn page<L: Listed>(app: &App, root: &Root, asked: &Asked, most: usize) -> 
     text.push(b']');
     let mut response = json(Body::from(text));
     if let Some(last) = last {
-        let link = asked.next(&format!("{}{}", root.0, L::PATH), &last);
+        let link = asked.next(&format!("{}{}", root.url, L::PATH), &last);
         if let Ok(link) = HeaderValue::from_str(&link) {
             response.headers_mut().insert(header::LINK, link);
         }

@@ -16,7 +16,7 @@ pub(super) async fn create(
     root: Root,
     Json(request): Json<LccnSubscriptionRequest>,
 ) -> Answer {
-    match app.engine.subscribe(TENANT, request, &root.0, &*app.subscribers).await? {
+    match app.engine.subscribe(TENANT, request, &root.url, &*app.subscribers).await? {
         Subscribed::New(record) => {
             let location = root.subscription(&record.subscription.id);
             let body = axum::Json(view::subscription(*record, &root));

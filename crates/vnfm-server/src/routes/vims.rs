@@ -48,7 +48,7 @@ pub(super) async fn register(
         let change = VimChange { id: new.id, name: Some(new.name), connection, password: None };
         app.engine.register_vim(TENANT, change).await?
     };
-    let location = format!("{}/vnfm/v1/vims/{}", root.0, vim.id);
+    let location = format!("{}/vnfm/v1/vims/{}", root.url, vim.id);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], axum::Json(vim)).into_response())
 }
 

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use vnfm::SystemClock;
 use vnfm_core::ports::StoreError;
 use vnfm_core::{Drivers, Engine, EngineParts, Limits, Notifier, Patience};
-use vnfm_nfvo::{Callbacks, Networks};
+use vnfm_nfvo::{Callbacks, Networks, Tls};
 use vnfm_server::drive::{self, Wake};
 use vnfm_server::onboarding::Onboarding;
 use vnfm_server::problem;
@@ -33,12 +33,14 @@ pub(crate) struct Setup {
     pub(crate) largest: u64,
     pub(crate) page: usize,
     pub(crate) hooks: &'static [&'static str],
+    /// How it speaks TLS with subscribers.
+    pub(crate) tls: Tls,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let hooks = &["instantiate_end", "heal_start", "heal_end", "terminate_end"];
-        Self { token: None, largest: 1 << 20, page: 100, hooks }
+        Self { token: None, largest: 1 << 20, page: 100, hooks, tls: Tls::default() }
     }
 }
 
@@ -106,6 +108,7 @@ impl Bench {
             drivers: Drivers::default().with(Driver(world.clone())),
             mgmt: mgmt.clone(),
             host: Arc::new(NoHosts),
+            nfvo: None,
             clock: clock.clone(),
             limits: Limits::default(),
         });
@@ -114,7 +117,10 @@ impl Bench {
         let notifier = Notifier {
             store: store.clone(),
             clock: clock.clone(),
-            subscribers: Arc::new(Callbacks::new(networks, Duration::from_mins(1)).unwrap()),
+            subscribers: Arc::new(
+                Callbacks::new(networks, Duration::from_mins(1), &setup.tls, clock.clone())
+                    .unwrap(),
+            ),
             patience: Patience::default(),
         };
         let app = Arc::new(AppState {
@@ -124,6 +130,7 @@ impl Bench {
             subscribers: notifier.subscribers.clone(),
             page: setup.page,
             public_url: None,
+            nfvo: None,
             tls: false,
             token: setup.token.map(Secret::new),
             plugins: None,

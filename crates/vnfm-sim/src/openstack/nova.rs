@@ -5,16 +5,31 @@
 use std::sync::Arc;
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Cloud;
-use super::state::{Server, State, text};
+use super::state::{Server, State, new_id, text};
 use crate::http::{Neighbour, Reply, Request, Route};
 
 /// The service.
 pub(crate) struct Nova(pub(crate) Arc<Cloud>);
 
 type Answer = Result<Reply, Reply>;
+
+/// Availability zones; the first is where servers go that ask for none.
+const ZONES: [&str; 2] = ["nova", "edge"];
+
+/// The zone that a server asks for.
+pub(crate) fn zone(properties: &Map<String, Value>) -> Result<String, String> {
+    let zone = properties.get("availability_zone").and_then(Value::as_str).unwrap_or(ZONES[0]);
+    if ZONES.contains(&zone) {
+        return Ok(zone.to_owned());
+    }
+    let id = new_id();
+    Err(format!(
+        "The requested availability zone is not available (HTTP 400) (Request-ID: req-{id})"
+    ))
+}
 
 impl Neighbour for Nova {
     fn name(&self) -> &'static str {
@@ -92,10 +107,9 @@ impl Nova {
             (&Method::GET, ["limits"]) => Route::new("nova.limits", "", || self.limits(request)),
             (&Method::GET, ["os-availability-zone"]) => Route::new("nova.zones", "", || {
                 self.0.authenticate(request)?;
-                Ok(Reply::json(
-                    200,
-                    &json!({ "availabilityZoneInfo": [{ "zoneName": "nova", "zoneState": { "available": true }, "hosts": null }] }),
-                ))
+                let zone = |name: &&str| json!({ "zoneName": name, "zoneState": { "available": true }, "hosts": null });
+                let zones: Vec<_> = ZONES.iter().map(zone).collect();
+                Ok(Reply::json(200, &json!({ "availabilityZoneInfo": zones })))
             }),
             (&Method::GET, ["os-quota-sets", _]) => {
                 Route::new("nova.quota_show", id.clone(), move || self.quota(request, &id))
@@ -273,7 +287,7 @@ pub(crate) fn show(state: &State, server: &Server, embed: bool) -> Value {
     let mut shown = json!({ "id": server.id, "name": server.name, "status": server.status, "tenant_id": server.project, "user_id": server.user,
         "metadata": server.metadata, "hostId": "5d0c", "image": image, "flavor": flavor, "created": server.created, "updated": server.updated,
         "addresses": state.addresses(server), "accessIPv4": "", "accessIPv6": "", "key_name": server.key_name, "config_drive": "",
-        "OS-EXT-AZ:availability_zone": "nova", "OS-EXT-STS:task_state": null, "OS-EXT-STS:vm_state": vm_state(&server.status),
+        "OS-EXT-AZ:availability_zone": server.zone, "OS-EXT-STS:task_state": null, "OS-EXT-STS:vm_state": vm_state(&server.status),
         "OS-EXT-STS:power_state": if active { 1 } else { 4 }, "os-extended-volumes:volumes_attached": volumes,
         "security_groups": [{ "name": "default" }], "links": [] });
     if active {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::nova::zone;
 use super::state::{Server, State, new_id, text};
 use crate::time::now;
 
@@ -118,6 +119,7 @@ fn make_server(
         );
         return Err(refusal("Forbidden", message));
     }
+    let zone = zone(properties).map_err(|why| refusal("BadRequest", why))?;
     let volumes = boot_volumes(state, properties)?;
     let (ports, own_ports) = server_ports(state, order, properties)?;
     let id = new_id();
@@ -146,6 +148,7 @@ fn make_server(
             .filter(|m| !m.is_null())
             .cloned()
             .unwrap_or_else(|| json!({})),
+        zone,
         ports,
         own_ports,
         volumes: Vec::new(),

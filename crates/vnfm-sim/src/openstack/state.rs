@@ -65,6 +65,7 @@ pub(crate) struct Server {
     pub(crate) project: String,
     pub(crate) user: String,
     pub(crate) metadata: Value,
+    pub(crate) zone: String,
     pub(crate) ports: Vec<String>,
     pub(crate) own_ports: Vec<String>,
     pub(crate) volumes: Vec<String>,

@@ -1,0 +1,263 @@
+//! The NFVO is asked whether an operation may go on, and with what (SOL003 5.4.1.2, 9.3).
+//!
+//! ```text
+//!  ask ─┬─ 201 ──────────────────────────────► fits? ─► journaled; the operation does it as if it had been requested
+//!       ├─ 202 ─ the place is kept ─ look … look ──┘
+//!       ├─ 503, silence ─ pause ─ ask … ask            both at most until `Limits::grant`
+//!       └─ 403, another shape, a thing that we cannot do ─► ROLLED_BACK: nothing was made
+//! ```
+//! A process that ends meanwhile leaves a request in doubt. SOL003 has no way to look one up by the operation: where a
+//! 202 had come the next process goes on looking there; else it asks again, with the same `vnfLcmOpOccId`.
+//! A cancel of either kind ends a wait at once; a graceful one lets a call that is on its way end.
+
+use super::Op;
+use super::approve;
+use super::needs;
+use super::runner::cancelled;
+use super::step::{Output, StepOutput};
+use crate::hooks;
+use crate::live::LiveOp;
+use crate::ports::{
+    Change, Clock, Code, ErrorKind, GrantAnswer, Granted, Nfvo, OpRecord, PortError, SecretJson,
+    Waited, wait,
+};
+use futures::future::{self, BoxFuture, Either};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use vnfm_types::{
+    ExtVirtualLinkData, Grant, GrantRequest, KeyValuePairs, LcmOperationType, VimConnectionInfo,
+};
+
+/// Where the request of an instantiation keeps, beside the standard's members, what was decided about its resources.
+pub(super) const GRANTED: &str = "vnfm/granted";
+/// What the journal keeps of a grant that is not decided: where to look for it.
+const PLACE: &str = "place";
+/// The usual pause between two looks.
+const USUAL: Duration = Duration::from_secs(4);
+
+/// What was approved, as far as it changes what the operation does.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Approved {
+    /// The grant; `None` where a local policy approved.
+    pub grant_id: Option<String>,
+    /// Whether the VIM is another one than that of the request.
+    pub elsewhere: bool,
+    /// The VIM.
+    pub vim_connection_info: BTreeMap<String, VimConnectionInfo>,
+    /// External links, over those of the request.
+    pub ext_virtual_links: Vec<ExtVirtualLinkData>,
+    /// Parameters, over those of the request.
+    pub additional_params: KeyValuePairs,
+    /// What was decided about resources.
+    pub granted: Granted,
+}
+
+impl StepOutput for Approved {
+    const STEP: &'static str = "grant";
+}
+
+impl Approved {
+    /// Brings it into the request of the operation; twice is once.
+    pub(super) fn put_into(self, record: &mut OpRecord) {
+        record.op.grant_id = self.grant_id;
+        let Some(request) = record.request.0.as_object_mut() else { return };
+        if !self.additional_params.is_empty() {
+            let params = request.entry("additionalParams").or_insert_with(|| json!({}));
+            if let Some(params) = params.as_object_mut() {
+                hooks::override_with(params, &self.additional_params);
+            }
+        }
+        if record.op.operation != LcmOperationType::Instantiate {
+            return;
+        }
+        if !self.vim_connection_info.is_empty() {
+            request.insert("vimConnectionInfo".to_owned(), json!(self.vim_connection_info));
+        }
+        if !self.ext_virtual_links.is_empty() {
+            let old = request.get("extVirtualLinks").cloned().unwrap_or_default();
+            let old: Vec<ExtVirtualLinkData> = serde_json::from_value(old).unwrap_or_default();
+            let links = over(old, self.ext_virtual_links);
+            request.insert("extVirtualLinks".to_owned(), json!(links));
+        }
+        if !self.granted.is_empty() {
+            request.insert(GRANTED.to_owned(), json!(self.granted));
+        }
+    }
+}
+
+/// External links with what `new` says of the same links and of the same CPs instead of what `old` says.
+fn over(mut old: Vec<ExtVirtualLinkData>, new: Vec<ExtVirtualLinkData>) -> Vec<ExtVirtualLinkData> {
+    old.retain(|link| new.iter().all(|other| other.id != link.id));
+    for link in &mut old {
+        let is_bound_anew =
+            |cpd: &str| new.iter().flat_map(|other| &other.ext_cps).any(|data| data.cpd_id == cpd);
+        link.ext_cps.retain(|data| !is_bound_anew(&data.cpd_id));
+    }
+    old.retain(|link| !link.ext_cps.is_empty());
+    old.extend(new);
+    old
+}
+
+/// Asks until it is decided.
+pub(crate) async fn ask(op: &Op) -> Output<Approved> {
+    let Some(nfvo) = op.engine.parts.nfvo.clone() else { return Ok(Approved::default()) };
+    let request = needs::request(op)?;
+    let asking = Asking { op, nfvo: &*nfvo, request: &request, place: Mutex::new(kept(op).await?) };
+    let limits = &op.engine.parts.limits;
+    let until = op.deadline - limits.grant_call - limits.grant_call;
+    let clock = Cut { clock: op.engine.parts.clock.clone(), live: op.live.clone() };
+    let last = Mutex::new(String::new());
+    let seen = |reason: &str| {
+        reason.clone_into(&mut last.lock().unwrap_or_else(PoisonError::into_inner));
+        op.watcher().waiting(reason);
+    };
+    let looked = wait(&clock, until, USUAL, seen, || asking.once()).await?;
+    let Some(grant) = looked else {
+        let doing = format!("get a grant for {}", op.record.op.operation);
+        let why = last.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let what = format!("not within {} s; the last was: {why}", limits.grant.as_secs());
+        return Err(PortError::new(&LATE, doing, what));
+    };
+    let approved = approve::Reading { op, request: &request, grant: &grant }.approved().await?;
+    op.watcher().log("info", "grant", &format!("the NFVO granted it: grant `{}`", grant.id));
+    Ok(approved)
+}
+
+/// Where an earlier process was told to look.
+async fn kept(op: &Op) -> Result<Option<String>, PortError> {
+    let kept = op.engine.store().checkpoint(&op.fence.op_id, Approved::STEP, PLACE).await?;
+    Ok(kept.and_then(|kept| kept.0.as_str().map(ToOwned::to_owned)))
+}
+
+/// Time whose pauses end early where the operation is to be cancelled.
+struct Cut {
+    clock: Arc<dyn Clock>,
+    live: Arc<LiveOp>,
+}
+
+impl Clock for Cut {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        let (sleep, live) = (self.clock.sleep(duration), self.live.clone());
+        Box::pin(async move {
+            let told = Box::pin(live.told_to_stop());
+            future::select(sleep, told).await;
+        })
+    }
+}
+
+/// A request, and where its answer is to be found once there was a 202.
+struct Asking<'a> {
+    op: &'a Op,
+    nfvo: &'a dyn Nfvo,
+    request: &'a GrantRequest,
+    place: Mutex<Option<String>>,
+}
+
+impl Asking<'_> {
+    /// One call.
+    async fn once(&self) -> Result<Waited<Grant>, PortError> {
+        if self.op.live.cancel_mode().is_some() {
+            return Err(cancelled(self.op));
+        }
+        match self.answer().await {
+            Ok(GrantAnswer::Granted(grant)) => Ok(Waited::Done(*grant)),
+            Ok(GrantAnswer::Later(place)) => {
+                self.keep(Some(place)).await?;
+                Ok(Waited::NotYet("the NFVO to decide about the grant".to_owned()))
+            }
+            Ok(GrantAnswer::Forgotten) => {
+                self.keep(None).await?;
+                Ok(Waited::NotYet("the NFVO, which forgot the request: asking again".to_owned()))
+            }
+            Err(error) if error.is_unavailable() => {
+                self.op.watcher().log("warn", "grant", &error.to_string());
+                Ok(Waited::NotYet(format!("the NFVO: {error}")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn answer(&self) -> Result<GrantAnswer, PortError> {
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let call = match &place {
+            Some(place) => self.nfvo.look(place),
+            None => self.nfvo.ask(self.request),
+        };
+        let limit = self.op.engine.parts.limits.grant_call;
+        match future::select(call, self.op.clock().sleep(limit)).await {
+            Either::Left((answer, _)) => answer,
+            Either::Right(_) => {
+                let what = format!("no answer within {} s", limit.as_secs());
+                Err(PortError::new(&SILENT, "ask the NFVO for a grant", what))
+            }
+        }
+    }
+
+    /// Keeps where to look, also for a process that takes over.
+    async fn keep(&self, place: Option<String>) -> Result<(), PortError> {
+        let known = self.place.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if known == place {
+            return Ok(());
+        }
+        let kept = Change::Checkpoint {
+            op_id: self.op.fence.op_id.clone(),
+            step: Approved::STEP.to_owned(),
+            key: PLACE.to_owned(),
+            value: SecretJson(json!(place)),
+        };
+        self.op.engine.store().write(Some(&self.op.fence), vec![kept]).await?;
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        Ok(())
+    }
+}
+
+/// The NFVO did not decide in time.
+const LATE: Code = Code {
+    name: "grant.late",
+    kind: ErrorKind::Unavailable,
+    means: "the NFVO did not decide about a grant within `nfvo.grant_seconds`; nothing was made",
+    next: "see why the NFVO does not decide, then ask for the operation again",
+};
+/// One call was not answered in time.
+const SILENT: Code = Code {
+    name: "grant.silent",
+    kind: ErrorKind::Unavailable,
+    means: "the NFVO did not answer a request in time",
+    next: "check that the NFVO runs and can be reached from here",
+};
+pub(super) const CODES: [&Code; 2] = [&LATE, &SILENT];
+
+#[cfg(test)]
+mod tests {
+    use super::over;
+    use serde_json::json;
+    use vnfm_types::ExtVirtualLinkData;
+
+    fn links(links: &[(&str, &str, &[&str])]) -> Vec<ExtVirtualLinkData> {
+        let link = |(id, network, cps): &(&str, &str, &[&str])| {
+            let cps: Vec<_> = cps.iter().map(|cp| json!({"cpdId": cp})).collect();
+            serde_json::from_value(json!({"id": id, "resourceId": network, "extCps": cps})).unwrap()
+        };
+        links.iter().map(link).collect()
+    }
+
+    #[test]
+    fn a_link_of_the_grant_stands_for_the_same_one_and_the_same_cps_of_the_request() {
+        let old =
+            links(&[("a", "net-a", &["x"]), ("b", "net-b", &["y", "z"]), ("c", "net-c", &["v"])]);
+        let new = links(&[("a", "net-1", &["x"]), ("d", "net-2", &["y", "v"])]);
+        let wanted =
+            links(&[("b", "net-b", &["z"]), ("a", "net-1", &["x"]), ("d", "net-2", &["y", "v"])]);
+        assert_eq!(over(old, new.clone()), wanted);
+        assert_eq!(over(wanted.clone(), new), wanted, "twice is once");
+    }
+}

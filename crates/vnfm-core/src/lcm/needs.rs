@@ -1,0 +1,224 @@
+//! What an operation needs, as a request for a grant says it (SOL003 9.5.2.2).
+//!
+//! | operation | adds | removes |
+//! |---|---|---|
+//! | instantiate | each VNFC with its volumes, internal links, ports on external links | – |
+//! | heal | the successors of the VNFCs meant, with their volumes where those are replaced too | these themselves |
+//! | terminate | – | everything |
+//!
+//! A definition has the same id in every request for the same operation, also by another process.
+
+use super::Op;
+use super::changes::inventory;
+use super::heal;
+use super::op::PACKAGE;
+use crate::ports::{Inventory, PortError, compute_id, link_id, port_id, storage_id};
+use std::collections::BTreeMap;
+use vnfm_descriptor::{AffinityRule, ConnectivityKind, CpKind, Flavour};
+use vnfm_types::{
+    AffinityKind, ConstraintIdType, ConstraintResourceRef, GrantRequest, HealVnfRequest,
+    LcmOperationType, PlacementConstraint, ResourceDefinition, ResourceHandle, ResourceType,
+    VnfcResourceInfo,
+};
+
+/// The request for a grant for `op`.
+pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
+    let record = &op.record.op;
+    let first = op.instantiation()?;
+    let mut request = GrantRequest {
+        vnf_instance_id: record.vnf_instance_id.clone(),
+        vnf_lcm_op_occ_id: record.id.clone(),
+        vnfd_id: op.instance.vnf.vnfd_id.clone(),
+        flavour_id: Some(first.flavour_id.clone()),
+        operation: record.operation,
+        is_automatic_invocation: record.is_automatic_invocation,
+        instantiation_level_id: None,
+        add_resources: Vec::new(),
+        remove_resources: Vec::new(),
+        update_resources: Vec::new(),
+        placement_constraints: Vec::new(),
+        links: None,
+    };
+    match record.operation {
+        LcmOperationType::Instantiate => {
+            let flavour = op.flavour()?;
+            let level = first.instantiation_level_id.or_else(|| flavour.default_level.clone());
+            request.add_resources = of_flavour(flavour, level.as_deref())?;
+            request.instantiation_level_id = level;
+            let refs = references(&request.add_resources);
+            request.placement_constraints = constraints(flavour, &refs);
+        }
+        LcmOperationType::Heal => healed(op, &mut request)?,
+        _ => request.remove_resources = removed(&inventory(&op.instance)),
+    }
+    Ok(request)
+}
+
+/// Everything that the flavour is made of at a level.
+fn of_flavour(
+    flavour: &Flavour,
+    level: Option<&str>,
+) -> Result<Vec<ResourceDefinition>, PortError> {
+    let count = |vdu: &str| {
+        flavour.instances_of(vdu, level).map_err(|error| {
+            PortError::new(&PACKAGE, "tell what a grant is needed for", error.to_string())
+        })
+    };
+    let mut all = Vec::new();
+    for vdu in flavour.vdus.values() {
+        for index in 0..count(&vdu.name)? {
+            let id = compute_id(&vdu.name, index);
+            all.push(definition(id, ResourceType::Compute, (Some(&vdu.name), &vdu.name)));
+            for storage in &vdu.storages {
+                let id = storage_id(storage, &vdu.name, index);
+                all.push(definition(id, ResourceType::Storage, (Some(&vdu.name), storage)));
+            }
+        }
+    }
+    let links = flavour.virtual_links.values();
+    for link in links.filter(|link| link.externally_managed != ConnectivityKind::Required) {
+        all.push(definition(link_id(&link.name), ResourceType::Vl, (None, &link.name)));
+    }
+    for cp in &flavour.external_cps {
+        let known = flavour.cps.get(&cp.cpd_id);
+        let vdu = known.filter(|cp| cp.kind == CpKind::VduCp).and_then(|cp| cp.vdu.as_ref());
+        // A service of containers is no port on a link.
+        if known.is_some_and(|cp| cp.kind == CpKind::VirtualCp) {
+            continue;
+        }
+        for index in 0..vdu.map_or(Ok(1), |vdu| count(vdu))? {
+            let of = (vdu.map(String::as_str), cp.cpd_id.as_str());
+            all.push(definition(port_id(&cp.cpd_id, index), ResourceType::Linkport, of));
+        }
+    }
+    Ok(all)
+}
+
+fn definition(
+    id: String,
+    type_: ResourceType,
+    (vdu, template): (Option<&str>, &str),
+) -> ResourceDefinition {
+    ResourceDefinition {
+        id,
+        type_,
+        vdu_id: vdu.map(ToOwned::to_owned),
+        resource_template_id: template.to_owned(),
+        resource: None,
+    }
+}
+
+fn existing(
+    id: String,
+    type_: ResourceType,
+    of: (Option<&str>, &str),
+    resource: &ResourceHandle,
+) -> ResourceDefinition {
+    ResourceDefinition { resource: Some(resource.clone()), ..definition(id, type_, of) }
+}
+
+/// What goes and comes with a heal.
+fn healed(op: &Op, request: &mut GrantRequest) -> Result<(), PortError> {
+    let heal: HealVnfRequest = op.request()?;
+    let there = inventory(&op.instance);
+    let meant = heal::meant(op, &heal);
+    for vnfc in &meant {
+        request.remove_resources.push(compute(vnfc));
+        let storages = there.virtual_storage_resource_info.iter();
+        let own = storages.filter(|one| vnfc.storage_resource_ids.contains(&one.id));
+        for storage in own.filter(|_| heal::with_storage(&heal)) {
+            let id = format!("storage/{}", storage.id);
+            let of = (Some(vnfc.vdu_id.as_str()), storage.virtual_storage_desc_id.as_str());
+            let old = existing(id, ResourceType::Storage, of, &storage.storage_resource);
+            request.remove_resources.push(old);
+        }
+    }
+    let successor = |old: &ResourceDefinition| ResourceDefinition {
+        id: format!("{}/successor", old.id),
+        resource: None,
+        ..old.clone()
+    };
+    request.add_resources = request.remove_resources.iter().map(successor).collect();
+    let Ok(flavour) = op.flavour() else { return Ok(()) };
+    let mut refs = references(&request.add_resources);
+    for vnfc in there.vnfc_resource_info.iter().filter(|vnfc| !meant.contains(vnfc)) {
+        refs.entry(vnfc.vdu_id.clone()).or_default().push(ConstraintResourceRef {
+            id_type: ConstraintIdType::ResMgmt,
+            resource_id: vnfc.compute_resource.resource_id.clone(),
+            vim_connection_id: vnfc.compute_resource.vim_connection_id.clone(),
+        });
+    }
+    request.placement_constraints = constraints(flavour, &refs);
+    let concerns_new = |constraint: &PlacementConstraint| {
+        constraint.resource.iter().any(|one| one.id_type == ConstraintIdType::Grant)
+    };
+    request.placement_constraints.retain(concerns_new);
+    Ok(())
+}
+
+/// Everything that an instance is made of.
+fn removed(there: &Inventory) -> Vec<ResourceDefinition> {
+    let mut all: Vec<_> = there.vnfc_resource_info.iter().map(compute).collect();
+    for storage in &there.virtual_storage_resource_info {
+        let of = (None, storage.virtual_storage_desc_id.as_str());
+        let id = format!("storage/{}", storage.id);
+        all.push(existing(id, ResourceType::Storage, of, &storage.storage_resource));
+    }
+    for link in &there.vnf_virtual_link_resource_info {
+        let of = (None, link.vnf_virtual_link_desc_id.as_str());
+        let id = format!("vl/{}", link.id);
+        all.push(existing(id, ResourceType::Vl, of, &link.network_resource));
+    }
+    let cpd = |cp: &Option<String>| {
+        let mut cps = there.ext_cp_info.iter();
+        cps.find(|known| Some(&known.id) == cp.as_ref()).map(|known| known.cpd_id.as_str())
+    };
+    for port in there.ext_virtual_link_info.iter().flat_map(|link| &link.ext_link_ports) {
+        // One that no external CP is on says nothing of what describes it.
+        let Some(cpd) = cpd(&port.cp_instance_id) else { continue };
+        let id = format!("linkport/{}", port.id);
+        all.push(existing(id, ResourceType::Linkport, (None, cpd), &port.resource_handle));
+    }
+    all
+}
+
+fn compute(vnfc: &VnfcResourceInfo) -> ResourceDefinition {
+    let of = (Some(vnfc.vdu_id.as_str()), vnfc.vdu_id.as_str());
+    existing(format!("compute/{}", vnfc.id), ResourceType::Compute, of, &vnfc.compute_resource)
+}
+
+/// What is to be made, by the node that rules about placement name.
+fn references(added: &[ResourceDefinition]) -> BTreeMap<String, Vec<ConstraintResourceRef>> {
+    let mut all: BTreeMap<String, Vec<ConstraintResourceRef>> = BTreeMap::new();
+    let placed =
+        |one: &&ResourceDefinition| matches!(one.type_, ResourceType::Compute | ResourceType::Vl);
+    for one in added.iter().filter(placed) {
+        all.entry(one.resource_template_id.clone()).or_default().push(ConstraintResourceRef {
+            id_type: ConstraintIdType::Grant,
+            resource_id: one.id.clone(),
+            vim_connection_id: None,
+        });
+    }
+    all
+}
+
+/// The VNFD's rules about these resources; a rule about one alone says nothing.
+fn constraints(
+    flavour: &Flavour,
+    refs: &BTreeMap<String, Vec<ConstraintResourceRef>>,
+) -> Vec<PlacementConstraint> {
+    let constraint = |rule: &AffinityRule| {
+        let targets = rule.targets.iter().filter_map(|target| refs.get(target));
+        let resource: Vec<_> = targets.flatten().cloned().collect();
+        let kind = if rule.anti { AffinityKind::AntiAffinity } else { AffinityKind::Affinity };
+        (resource.len() > 1).then(|| PlacementConstraint {
+            affinity_or_anti_affinity: kind,
+            scope: rule.scope.to_uppercase(),
+            resource,
+        })
+    };
+    let known = |one: &PlacementConstraint| {
+        ["NFVI_POP", "ZONE", "ZONE_GROUP", "NFVI_NODE"].contains(&one.scope.as_str())
+    };
+    flavour.affinity_rules.iter().filter_map(constraint).filter(known).collect()
+}

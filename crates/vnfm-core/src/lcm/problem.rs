@@ -1,0 +1,29 @@
+//! `VnfLcmOpOcc.error`: what a neighbour answered is shown as it is, with our words beside it.
+
+use super::Op;
+use crate::ports::{ErrorKind, PortError};
+use vnfm_types::ProblemDetails;
+
+/// What went wrong, for `VnfLcmOpOcc.error`.
+pub(super) fn problem(op: &Op, step: &str, error: &PortError) -> ProblemDetails {
+    let status = match error.kind() {
+        ErrorKind::Unavailable => 503,
+        ErrorKind::Refused => 422,
+        ErrorKind::Broken => 500,
+    };
+    let theirs = error.problem().cloned().unwrap_or_default();
+    let uri = || format!("https://vnfm.dev/errors#{}", error.name());
+    ProblemDetails {
+        type_uri: Some(theirs.type_uri.unwrap_or_else(uri)),
+        title: Some(theirs.title.unwrap_or_else(|| error.code().means.to_owned())),
+        status: if theirs.status == 0 { status } else { theirs.status },
+        detail: op.live.clean(&format!("{step}: {error}; next: {}", error.next())),
+        instance: theirs.instance,
+        code: Some(error.name().to_owned()),
+        step: Some(step.to_owned()),
+        resource: error.resource().map(ToOwned::to_owned),
+        request_id: error.request_id().map(ToOwned::to_owned),
+        retryable: Some(error.is_unavailable()),
+        blocked_by: Vec::new(),
+    }
+}

@@ -1,0 +1,304 @@
+//! Requests for grants (SOL003 9.4): POST, and GET of what was not decided at once.
+//!
+//! | answer | means |
+//! |---|---|
+//! | 201, 200 to a GET | granted |
+//! | 202 | not yet; `Location` says where to look, and is at the NFVO itself |
+//! | 403 | rejected, with the NFVO's ProblemDetails |
+//! | 404 to a GET | forgotten: asked for anew |
+//! | 408, 425, 429, 5xx, no answer | tried again later |
+//! | anything else | not what the standard says; nothing is tried again |
+//!
+//! The NFVO's address comes from the configuration, so it may lie anywhere; but no redirect is followed, and no
+//! `Location` leads to another server.
+
+use crate::login::{Login, Logins};
+use crate::outside::{Outside, Tls, shown, words};
+use async_trait::async_trait;
+use reqwest::header::LOCATION;
+use reqwest::{Client, Response, StatusCode, Url};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
+use vnfm_core::ports::{Clock, Code, ErrorKind, GrantAnswer, Nfvo, PortError};
+use vnfm_types::{Grant, GrantRequest, GrantRequestLinks, Link, ProblemDetails};
+
+/// The version of the API (SOL003 V3.7.1).
+const VERSION: &str = "1.7.0";
+/// The largest answer that is read.
+const LARGEST: usize = 4 << 20;
+/// How much of the NFVO's words is repeated.
+const LONGEST_WORDS: usize = 2000;
+
+const fn code(
+    name: &'static str,
+    kind: ErrorKind,
+    means: &'static str,
+    next: &'static str,
+) -> Code {
+    Code { name, kind, means, next }
+}
+
+/// The configuration is wrong.
+const CONFIGURATION: Code = code(
+    "nfvo.configuration",
+    Refused,
+    "the NFVO cannot be called as it is configured",
+    "correct `nfvo` in the configuration",
+);
+/// Nobody answers.
+const UNREACHABLE: Code = code(
+    "nfvo.unreachable",
+    Unavailable,
+    "the NFVO does not answer",
+    "check that the NFVO runs and can be reached from here",
+);
+/// It answers that it cannot now.
+const FAILING: Code = code(
+    "nfvo.failing",
+    Unavailable,
+    "the NFVO answers that it cannot now",
+    "look into the log of the NFVO",
+);
+/// It rejects the operation.
+const REJECTED: Code = code(
+    "nfvo.grant-rejected",
+    Refused,
+    "the NFVO does not grant the operation; nothing was made",
+    "ask whoever runs the NFVO; its reason is in `detail`",
+);
+/// It does not take the request.
+const REFUSES: Code = code(
+    "nfvo.refuses",
+    Refused,
+    "the NFVO does not take the request for a grant; nothing was made",
+    "check address and login in `nfvo` of the configuration; its reason is in `detail`",
+);
+/// Its answer is not what the standard says.
+const MALFORMED: Code = code(
+    "nfvo.malformed",
+    Refused,
+    "the NFVO's answer is not what SOL003 says; nothing was made",
+    "report it to whoever runs the NFVO",
+);
+
+/// All of them, for `docs/errors.md`.
+pub(crate) const CODES: &[&Code] =
+    &[&CONFIGURATION, &UNREACHABLE, &FAILING, &REJECTED, &REFUSES, &MALFORMED];
+
+/// Where the NFVO is, and who we are there.
+#[derive(Debug, Clone)]
+pub struct NfvoAddress {
+    /// What stands before `/grant/v1`.
+    pub endpoint: String,
+    /// How we log in.
+    pub login: Login,
+    /// How TLS is spoken.
+    pub tls: Tls,
+    /// Where this server is for the NFVO: how links begin.
+    pub root: String,
+    /// How long a call may take.
+    pub time: Duration,
+}
+
+/// An NFVO behind HTTP.
+pub struct Grants {
+    client: Client,
+    logins: Logins,
+    login: Login,
+    resource: Url,
+    root: String,
+}
+
+impl Grants {
+    /// The NFVO at `address`; nothing is called yet.
+    ///
+    /// # Errors
+    ///
+    /// Where the address is no URL, or certificates cannot be read.
+    pub fn new(address: NfvoAddress, clock: Arc<dyn Clock>) -> Result<Self, PortError> {
+        let wrong = |why: String| {
+            let doing = format!("use the NFVO at `{}`", shown(&address.endpoint));
+            PortError::new(&CONFIGURATION, doing, why)
+        };
+        let grants = format!("{}/grant/v1/grants", address.endpoint.trim_end_matches('/'));
+        let grants = Outside(None).allowed(&grants).map_err(wrong)?;
+        if let Login::Oauth2(credentials) = &address.login {
+            Outside(None).allowed(&credentials.token_endpoint).map_err(wrong)?;
+        }
+        Ok(Self {
+            client: Outside(None).client(address.time, &address.tls).map_err(wrong)?,
+            logins: Logins::new(clock, None),
+            login: address.login,
+            resource: grants,
+            root: address.root.trim_end_matches('/').to_owned(),
+        })
+    }
+
+    async fn call(&self, url: &Url, body: Option<&GrantRequest>) -> Result<Answer, PortError> {
+        let request = || match body {
+            Some(body) => self.client.post(url.clone()).json(body),
+            None => self.client.get(url.clone()),
+        };
+        let request = || request().header("version", VERSION).header("accept", "application/json");
+        let sent = self.logins.send(&self.client, &self.login, request).await?;
+        let doing = if body.is_some() { "ask the NFVO for a grant" } else { "look for a grant" };
+        let lost = |error: &reqwest::Error| PortError::new(&UNREACHABLE, doing, words(error));
+        let mut response = sent.map_err(|error| lost(&error))?;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| lost(&error))? {
+            if bytes.len() + chunk.len() > LARGEST {
+                let what = format!("the answer is larger than {LARGEST} bytes");
+                return Err(PortError::new(&MALFORMED, doing, what));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(Answer { doing, status: response.status(), place: place(&response), bytes })
+    }
+
+    /// A place to look at, which has to be at the NFVO itself.
+    fn at_nfvo(&self, answer: &Answer) -> Result<GrantAnswer, PortError> {
+        let malformed = |what: String| PortError::new(&MALFORMED, answer.doing, what);
+        let Some(place) = &answer.place else {
+            return Err(malformed("202 without `Location`".to_owned()));
+        };
+        let url = self.resource.join(place);
+        let url = url.map_err(|_| malformed("202 with a `Location` that is no URL".to_owned()))?;
+        if url.origin() != self.resource.origin() {
+            let what = format!("`Location` leads away from the NFVO, to `{}`", shown(url.as_str()));
+            return Err(malformed(what));
+        }
+        Ok(GrantAnswer::Later(url.to_string()))
+    }
+}
+
+#[async_trait]
+impl Nfvo for Grants {
+    async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
+        let link = |path: &str, id: &str| Link { href: format!("{}{path}/{id}", self.root) };
+        let links = GrantRequestLinks {
+            vnf_lcm_op_occ: link("/vnflcm/v2/vnf_lcm_op_occs", &request.vnf_lcm_op_occ_id),
+            vnf_instance: link("/vnflcm/v2/vnf_instances", &request.vnf_instance_id),
+        };
+        let request = GrantRequest { links: Some(links), ..request.clone() };
+        let answer = self.call(&self.resource, Some(&request)).await?;
+        match answer.status {
+            StatusCode::CREATED => answer.grant(),
+            StatusCode::ACCEPTED => self.at_nfvo(&answer),
+            _ => Err(answer.refusal()),
+        }
+    }
+
+    async fn look(&self, place: &str) -> Result<GrantAnswer, PortError> {
+        // The NFVO may be configured elsewhere by now: what was promised at another server is forgotten.
+        let Some(url) = Url::parse(place).ok().filter(|url| url.origin() == self.resource.origin())
+        else {
+            return Ok(GrantAnswer::Forgotten);
+        };
+        let answer = self.call(&url, None).await?;
+        match answer.status {
+            StatusCode::OK => answer.grant(),
+            StatusCode::ACCEPTED => Ok(GrantAnswer::Later(place.to_owned())),
+            StatusCode::NOT_FOUND => Ok(GrantAnswer::Forgotten),
+            _ => Err(answer.refusal()),
+        }
+    }
+}
+
+fn place(response: &Response) -> Option<String> {
+    let place = response.headers().get(LOCATION)?;
+    place.to_str().ok().map(ToOwned::to_owned)
+}
+
+/// An answer, read to its end.
+struct Answer {
+    doing: &'static str,
+    status: StatusCode,
+    place: Option<String>,
+    bytes: Vec<u8>,
+}
+
+impl Answer {
+    fn grant(&self) -> Result<GrantAnswer, PortError> {
+        let grant: Grant = read(&self.bytes).map_err(|place| {
+            let what = format!("the answer {} is no Grant: `{place}`", self.status);
+            PortError::new(&MALFORMED, self.doing, what)
+        })?;
+        Ok(GrantAnswer::Granted(Box::new(grant)))
+    }
+
+    fn refusal(&self) -> PortError {
+        let status = self.status;
+        let later = status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429);
+        let code = match status {
+            StatusCode::FORBIDDEN => &REJECTED,
+            _ if later => &FAILING,
+            _ if status.is_client_error() => &REFUSES,
+            _ => &MALFORMED,
+        };
+        let problem = self.problem();
+        let words = if problem.detail.is_empty() {
+            "it gives no reason".to_owned()
+        } else {
+            problem.detail.clone()
+        };
+        let error = PortError::new(code, self.doing, format!("the NFVO answers {status}: {words}"));
+        if status.is_client_error() { error.told(problem) } else { error }
+    }
+
+    /// The NFVO's ProblemDetails, as far as it has brought any.
+    fn problem(&self) -> ProblemDetails {
+        let body: Value = serde_json::from_slice(&self.bytes).unwrap_or_default();
+        let text = |name: &str| {
+            let text = body.get(name)?.as_str()?;
+            Some(text.chars().take(LONGEST_WORDS).collect::<String>())
+        };
+        let detail = text("detail").or_else(|| text("title")).unwrap_or_default();
+        ProblemDetails {
+            type_uri: text("type"),
+            title: text("title"),
+            instance: text("instance"),
+            ..ProblemDetails::new(self.status.as_u16(), detail)
+        }
+    }
+}
+
+/// A body, or the place where it is not as it should be. What stands there is not told: it may be a secret.
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let missing = error.inner().to_string();
+        let missing =
+            missing.strip_prefix("missing field ").and_then(|rest| rest.split('`').nth(1));
+        match (error.path().to_string().as_str(), missing) {
+            (".", Some(name)) => name.to_owned(),
+            (path, Some(name)) => format!("{path}.{name}"),
+            (".", None) => "the whole body".to_owned(),
+            (path, None) => path.to_owned(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+    use vnfm_types::Grant;
+
+    #[test]
+    fn what_is_wrong_with_a_grant_is_told_by_its_place_alone() {
+        for (body, place) in [
+            (r#"{"id": "g", "vnfInstanceId": "i"}"#, "vnfLcmOpOccId"),
+            (r#"{"id": {"password": "hunter2"}}"#, "id"),
+            (
+                r#"{"id": "g", "vnfInstanceId": "i", "vnfLcmOpOccId": "o", "zones": [{"id": "z"}]}"#,
+                "zones[0].zoneId",
+            ),
+            ("hunter2", "the whole body"),
+            ("", "the whole body"),
+        ] {
+            assert_eq!(read::<Grant>(body.as_bytes()).unwrap_err(), place, "{body}");
+        }
+    }
+}

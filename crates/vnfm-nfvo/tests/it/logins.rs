@@ -1,0 +1,126 @@
+//! Every way to log in, at an NFVO and at a subscriber.
+
+use crate::{Still, basic, credentials, grants, request, world};
+use serde_json::{Value, json};
+use std::time::Duration;
+use vnfm_core::ports::{GrantAnswer, Nfvo as _, Subscribers as _};
+use vnfm_nfvo::{Callbacks, Login, Networks, Tls};
+use vnfm_sim::World;
+use vnfm_sim::faults::{Fault, Rule};
+use vnfm_sim::nfvo::{CLIENT, PASSWORD, Wanted};
+use vnfm_types::SubscriptionAuthentication;
+
+fn given(world: &World) -> Value {
+    world.nfvo().page()["tokensGiven"].clone()
+}
+
+/// Our papers for the world's NFVO.
+fn papers(world: &World, certificate: bool) -> Tls {
+    let certificate = certificate.then(|| world.nfvo().certificate().as_bytes().to_vec());
+    Tls { authorities: world.nfvo().authority().as_bytes().to_vec(), certificate }
+}
+
+#[tokio::test]
+async fn a_token_is_kept_renewed_before_it_ends_and_once_after_a_401() {
+    let (world, clock) = (world(Wanted::Oauth2).await, Still::new());
+    let login = Login::Oauth2(credentials(&world, PASSWORD));
+    let nfvo = grants(world.nfvo().url(), login, Tls::default(), &clock);
+    for _ in 0..3 {
+        assert!(matches!(nfvo.ask(&request()).await.unwrap(), GrantAnswer::Granted(_)));
+    }
+    assert_eq!(given(&world), 1, "it is kept");
+    clock.pass(89);
+    nfvo.ask(&request()).await.unwrap();
+    assert_eq!(given(&world), 1, "it has a tenth of its life left");
+    clock.pass(2);
+    nfvo.ask(&request()).await.unwrap();
+    assert_eq!(given(&world), 2, "it is renewed before it ends");
+    world.nfvo().revoke_tokens();
+    nfvo.ask(&request()).await.unwrap();
+    assert_eq!(given(&world), 3, "it is renewed after a 401");
+    world.faults().arm(Rule { times: 9, ..Rule::new("nfvo.grant", Fault::Status { status: 401 }) });
+    let error = nfvo.ask(&request()).await.unwrap_err();
+    assert_eq!((error.name(), given(&world)), ("nfvo.refuses", json!(4)), "once");
+}
+
+#[tokio::test]
+async fn no_token_is_told_without_a_secret() {
+    let (world, clock) = (world(Wanted::Oauth2).await, Still::new());
+    let login = Login::Oauth2(credentials(&world, "planted-wrong-password"));
+    let nfvo = grants(world.nfvo().url(), login.clone(), Tls::default(), &clock);
+    let error = nfvo.ask(&request()).await.unwrap_err();
+    assert_eq!(error.name(), "nfvo.no-token");
+    assert!(error.to_string().contains("401"), "{error}");
+    assert!(!format!("{error:?} {login:?}").contains("planted"), "{error:?} {login:?}");
+    world.faults().arm(Rule::new("nfvo.token", Fault::Status { status: 503 }));
+    let error = nfvo.ask(&request()).await.unwrap_err();
+    assert!(error.is_unavailable(), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_password_goes_with_every_request_and_nothing_else_is_taken_for_it() {
+    let (world, clock) = (world(Wanted::Basic).await, Still::new());
+    let nfvo = grants(world.nfvo().url(), basic(), Tls::default(), &clock);
+    nfvo.ask(&request()).await.unwrap();
+    let nobody = grants(world.nfvo().url(), Login::None, Tls::default(), &clock);
+    let error = nobody.ask(&request()).await.unwrap_err();
+    assert_eq!((error.name(), error.problem().map(|it| it.status)), ("nfvo.refuses", Some(401)));
+}
+
+#[tokio::test]
+async fn a_certificate_opens_what_is_closed_without_one() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let (world, clock) = (world(Wanted::None).await, Still::new());
+    let url = world.nfvo().secure_url();
+    let nfvo = grants(url, Login::None, papers(&world, true), &clock);
+    assert!(matches!(nfvo.ask(&request()).await.unwrap(), GrantAnswer::Granted(_)));
+    let without = grants(url, Login::None, papers(&world, false), &clock);
+    assert_eq!(without.ask(&request()).await.unwrap_err().name(), "nfvo.unreachable");
+    let strangers = Tls { authorities: Vec::new(), ..papers(&world, true) };
+    let stranger = grants(url, Login::None, strangers, &clock);
+    assert_eq!(stranger.ask(&request()).await.unwrap_err().name(), "nfvo.unreachable");
+}
+
+fn subscriber(authentication: Value) -> SubscriptionAuthentication {
+    serde_json::from_value(authentication).unwrap()
+}
+
+#[tokio::test]
+async fn subscribers_are_told_with_a_token_and_with_a_certificate() {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let (world, clock) = (world(Wanted::Oauth2).await, Still::new());
+    let networks = Networks::parse(&["127.0.0.0/8".to_owned()]).unwrap();
+    let time = Duration::from_mins(1);
+    let callbacks = Callbacks::new(networks, time, &papers(&world, true), clock.clone()).unwrap();
+    assert!(callbacks.has_certificate());
+    let token = json!({"clientId": CLIENT, "clientPassword": PASSWORD,
+        "tokenEndpoint": format!("{}/token", world.nfvo().url())});
+    let plain = format!("{}/notifications", world.nfvo().url());
+    let both = subscriber(json!({"authType": ["BASIC", "OAUTH2_CLIENT_CREDENTIALS"],
+        "paramsBasic": {"userName": "u", "password": "p"}, "paramsOauth2ClientCredentials": token}));
+    callbacks.test(&plain, Some(&both)).await.unwrap();
+    callbacks.tell(&plain, Some(&both), &json!({"n": 1})).await.unwrap();
+    assert_eq!(given(&world), 1, "rather a token than a password, and it is kept");
+    let secure = format!("{}/notifications", world.nfvo().secure_url());
+    let certified = subscriber(json!({"authType": ["TLS_CERT", "OAUTH2_CLIENT_CREDENTIALS"],
+        "paramsOauth2ClientCredentials": token}));
+    callbacks.tell(&secure, Some(&certified), &json!({"n": 2})).await.unwrap();
+    let error = callbacks.tell(&secure, Some(&both), &json!({"n": 3})).await.unwrap_err();
+    assert_eq!(error.name(), "nfvo.callback-unreachable", "only who wants it gets our certificate");
+    assert_eq!(world.nfvo().page()["notifications"], json!([{"n": 1}, {"n": 2}]));
+}
+
+#[tokio::test]
+async fn a_subscribers_token_endpoint_lies_where_callbacks_may() {
+    let (world, clock) = (world(Wanted::Oauth2).await, Still::new());
+    let networks = Networks::parse(&["192.0.2.0/24".to_owned()]).unwrap();
+    let callbacks =
+        Callbacks::new(networks, Duration::from_mins(1), &Tls::default(), clock).unwrap();
+    let token = json!({"clientId": CLIENT, "clientPassword": PASSWORD,
+        "tokenEndpoint": format!("{}/token", world.nfvo().url())});
+    let login = subscriber(json!({"authType": ["OAUTH2_CLIENT_CREDENTIALS"],
+        "paramsOauth2ClientCredentials": token}));
+    let error = callbacks.test("http://192.0.2.1/callback", Some(&login)).await.unwrap_err();
+    assert!(error.to_string().contains("127.0.0.1 is not allowed"), "{error}");
+    assert_eq!(given(&world), 0);
+}

@@ -1,0 +1,79 @@
+//! The client of the NFVO and of subscribers, against the simulated NFVO and against canned answers.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod answers;
+mod logins;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::time::Duration;
+use vnfm_core::ports::Clock;
+use vnfm_nfvo::{ClientCredentials, Grants, Login, NfvoAddress, Tls};
+use vnfm_sim::nfvo::{CLIENT, PASSWORD, Policy, Wanted};
+use vnfm_sim::{Options, World};
+use vnfm_types::{GrantRequest, Secret};
+
+/// Time that only a test lets pass.
+pub(crate) struct Still(AtomicI64);
+
+impl Still {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(Timestamp::now().as_second())))
+    }
+
+    pub(crate) fn pass(&self, seconds: i64) {
+        self.0.fetch_add(seconds, SeqCst);
+    }
+}
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.0.load(SeqCst)).unwrap()
+    }
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// A world whose NFVO wants this.
+pub(crate) async fn world(login: Wanted) -> World {
+    let world = World::start(Options::default()).await.unwrap();
+    world.nfvo().set_policy(Policy { login, token_life: 100, ..Policy::default() });
+    world
+}
+
+/// The client credentials that the world's NFVO takes.
+pub(crate) fn credentials(world: &World, password: &str) -> ClientCredentials {
+    ClientCredentials {
+        token_endpoint: format!("{}/token", world.nfvo().url()),
+        client_id: CLIENT.to_owned(),
+        client_password: Secret::new(password),
+    }
+}
+
+/// A client at `endpoint`.
+pub(crate) fn grants(endpoint: &str, login: Login, tls: Tls, clock: &Arc<Still>) -> Grants {
+    let address = NfvoAddress {
+        endpoint: endpoint.to_owned(),
+        login,
+        tls,
+        root: "http://vnfm.example.com/".to_owned(),
+        time: Duration::from_mins(1),
+    };
+    Grants::new(address, clock.clone()).unwrap()
+}
+
+pub(crate) fn basic() -> Login {
+    Login::Basic { user: CLIENT.to_owned(), password: Secret::new(PASSWORD) }
+}
+
+/// A request for a grant.
+pub(crate) fn request() -> GrantRequest {
+    let request = json!({"vnfInstanceId": "i1", "vnfLcmOpOccId": "o1", "vnfdId": "d1",
+        "operation": "INSTANTIATE", "isAutomaticInvocation": false, "instantiationLevelId": "l1"});
+    serde_json::from_value(request).unwrap()
+}

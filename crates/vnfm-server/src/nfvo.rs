@@ -1,0 +1,175 @@
+//! The NFVO that grants operations: where it is, who we are there, how long it may take. Secrets come from files.
+
+use crate::config::Tls as Pair;
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm_core::ports::Clock;
+use vnfm_nfvo::{ClientCredentials, Grants, Login, NfvoAddress, Tls};
+use vnfm_types::Secret;
+
+/// How long the NFVO may take to answer a request where nothing else is configured.
+const ANSWER: u64 = 30;
+
+/// `nfvo` of the configuration.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nfvo {
+    /// What stands before `/grant/v1`.
+    pub endpoint: String,
+    /// User and password with every request.
+    pub basic: Option<Basic>,
+    /// A token of a token endpoint.
+    pub oauth2: Option<Oauth2>,
+    /// Our certificate, for an NFVO that wants one.
+    pub certificate: Option<Pair>,
+    /// PEM file of the authorities that its certificate may be of; those of the machine where absent.
+    pub authorities_file: Option<PathBuf>,
+    /// Seconds for a grant, from the first request to the decision; 600 where absent.
+    pub grant_seconds: Option<u64>,
+    /// Seconds for an answer; 30 where absent.
+    pub answer_seconds: Option<u64>,
+}
+
+/// User and password.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Basic {
+    /// The user.
+    pub user: String,
+    /// File that holds the password.
+    pub password_file: PathBuf,
+}
+
+/// OAuth 2.0 client credentials.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Oauth2 {
+    /// Who gives tokens.
+    pub token_endpoint: String,
+    /// The client.
+    pub client_id: String,
+    /// File that holds its password.
+    pub client_password_file: PathBuf,
+}
+
+impl Nfvo {
+    /// How long an answer may take.
+    pub fn answer(&self) -> Duration {
+        Duration::from_secs(self.answer_seconds.unwrap_or(ANSWER))
+    }
+
+    /// What stands before every path there.
+    pub fn root(&self) -> String {
+        self.endpoint.trim_end_matches('/').to_owned()
+    }
+
+    /// The NFVO, for a server that is at `root` for it; nothing is called yet.
+    ///
+    /// # Errors
+    ///
+    /// Where a file cannot be read, or what is configured contradicts itself.
+    pub fn connect(&self, root: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Grants> {
+        let login = match (&self.basic, &self.oauth2) {
+            (Some(_), Some(_)) => bail!("nfvo.basic and nfvo.oauth2 exclude each other"),
+            (Some(Basic { user, password_file }), None) => {
+                Login::Basic { user: user.clone(), password: secret(password_file)? }
+            }
+            (None, Some(oauth2)) => Login::Oauth2(ClientCredentials {
+                token_endpoint: oauth2.token_endpoint.clone(),
+                client_id: oauth2.client_id.clone(),
+                client_password: secret(&oauth2.client_password_file)?,
+            }),
+            (None, None) => Login::None,
+        };
+        let address = NfvoAddress {
+            endpoint: self.endpoint.clone(),
+            login,
+            tls: tls(self.authorities_file.as_deref(), self.certificate.as_ref())?,
+            root: root.to_owned(),
+            time: self.answer(),
+        };
+        Grants::new(address, clock).map_err(|error| anyhow::anyhow!("{error}; {}", error.next()))
+    }
+}
+
+/// How TLS is spoken with a neighbour.
+///
+/// # Errors
+///
+/// Where a file cannot be read.
+pub fn tls(authorities: Option<&Path>, certificate: Option<&Pair>) -> anyhow::Result<Tls> {
+    let bytes = |path: &Path| {
+        std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))
+    };
+    let pair = |pair: &Pair| {
+        let mut pem = bytes(&pair.cert)?;
+        pem.push(b'\n');
+        pem.extend(bytes(&pair.key)?);
+        anyhow::Ok(pem)
+    };
+    Ok(Tls {
+        authorities: authorities.map(bytes).transpose()?.unwrap_or_default(),
+        certificate: certificate.map(pair).transpose()?,
+    })
+}
+
+fn secret(path: &Path) -> anyhow::Result<Secret> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the password file `{}`", path.display()))?;
+    let text = text.trim_end_matches(['\r', '\n']);
+    if text.is_empty() {
+        bail!("the password file `{}` is empty", path.display());
+    }
+    Ok(Secret::new(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Nfvo;
+    use std::sync::Arc;
+    use vnfm::SystemClock;
+
+    fn connect(yaml: &str) -> Result<(), String> {
+        let nfvo: Nfvo = serde_yaml::from_str(yaml).map_err(|error| error.to_string())?;
+        let made = nfvo.connect("http://vnfm.example.com", Arc::new(SystemClock));
+        made.map(drop).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn what_is_wrong_with_it_is_said_at_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let (password, empty) = (file("password", "hunter2\n"), file("empty", "\n"));
+        let basic = |file: &str| format!("basic: {{user: u, password_file: {file}}}");
+        let token = format!(
+            "oauth2: {{token_endpoint: 'http://a/token', client_id: c, client_password_file: {password}}}"
+        );
+        let endpoint = "endpoint: http://nfvo.example.com/\n";
+        for well in [String::new(), basic(&password), token.clone()] {
+            connect(&format!("{endpoint}{well}")).unwrap();
+        }
+        for (yaml, says) in [
+            ("endpoint: nfvo.example.com".to_owned(), "no URL"),
+            ("endpoint: ftp://nfvo.example.com".to_owned(), "neither http nor https"),
+            ("endpoint: http://u:hunter2@nfvo.example.com".to_owned(), "does not belong into"),
+            (basic(&password), "endpoint"),
+            (format!("{endpoint}password: x"), "password"),
+            (format!("{endpoint}{}\n{token}", basic(&password)), "exclude each other"),
+            (format!("{endpoint}{}", basic(&empty)), "is empty"),
+            (format!("{endpoint}{}", basic("/nowhere")), "/nowhere"),
+            (format!("{endpoint}authorities_file: {password}"), "no PEM"),
+            (format!("{endpoint}certificate: {{cert: {password}, key: {password}}}"), "no PEM"),
+        ] {
+            let error = connect(&yaml).unwrap_err();
+            assert!(error.contains(says), "{yaml}: {error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+    }
+}

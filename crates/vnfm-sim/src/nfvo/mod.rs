@@ -1,0 +1,319 @@
+//! The NFVO: grants (SOL003 9) by script, a sink for notifications, and a token endpoint.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `POST /grant/v1/grants` | as [`Policy`] says: 201, 202 with `Location`, 403 |
+//! | `GET /grant/v1/grants/{id}` | 202 until it is decided, then 200 or 403 |
+//! | `GET`, `POST /notifications` | 204; what comes is kept |
+//! | `POST /token` | OAuth 2.0 client credentials (RFC 6749 4.4) |
+//!
+//! It is served twice: in plain HTTP, and with TLS for whoever has a certificate of its authority. 503, silence and
+//! cuts are the script of faults' (`nfvo.grant`, `nfvo.grant_look`, `nfvo.token`, `nfvo.callback_test`, `nfvo.notify`).
+//! A request that breaks a rule of the standard is a violation.
+
+mod decide;
+mod tls;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use uuid::Uuid;
+
+use crate::books::Books;
+use crate::faults::Faults;
+use crate::http::{Desk, Listening, Neighbour, Reply, Request, Route, serve};
+
+/// Who may log in.
+pub const CLIENT: &str = "vnfm";
+/// That one's password.
+pub const PASSWORD: &str = "planted-nfvo-password-2c77";
+
+/// How it decides, from now on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Policy {
+    /// Rejects everything, for this reason.
+    pub deny: Option<String>,
+    /// Decides at this look; 0: at once.
+    pub polls: u32,
+    /// Forgets undecided requests: a look finds nothing.
+    pub forgets: bool,
+    /// The zone of every VNFC that is made.
+    pub zone: Option<String>,
+    /// Merged into every grant (RFC 7396).
+    pub grant: Value,
+    /// What a caller has to bring.
+    pub login: Wanted,
+    /// Seconds that a token lives; 3600 where 0.
+    pub token_life: i64,
+}
+
+/// What a caller has to bring.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wanted {
+    /// Nothing.
+    #[default]
+    None,
+    /// User and password.
+    Basic,
+    /// A token that was given here.
+    Oauth2,
+}
+
+/// A request, and what became of it.
+#[derive(Debug, Clone)]
+struct Case {
+    request: Value,
+    looks_left: u32,
+    status: u16,
+    answer: Value,
+}
+
+#[derive(Default)]
+struct State {
+    policy: Policy,
+    cases: BTreeMap<String, Case>,
+    /// Ids of the cases, in their order.
+    order: Vec<String>,
+    notifications: Vec<Value>,
+    tokens: BTreeMap<String, jiff::Timestamp>,
+    tokens_given: usize,
+}
+
+/// The NFVO.
+pub struct Nfvo {
+    state: Mutex<State>,
+    books: Arc<Books>,
+    url: String,
+    secure_url: String,
+    papers: tls::Papers,
+    listening: Mutex<Vec<Listening>>,
+}
+
+impl Nfvo {
+    /// Starts it, on free ports.
+    pub(crate) async fn open(books: Arc<Books>, faults: Arc<Faults>) -> anyhow::Result<Arc<Self>> {
+        let plain = TcpListener::bind("127.0.0.1:0").await?;
+        let secure = TcpListener::bind("127.0.0.1:0").await?;
+        let (papers, acceptor) = tls::papers()?;
+        let nfvo = Arc::new(Self {
+            state: Mutex::default(),
+            books: books.clone(),
+            url: format!("http://{}", plain.local_addr()?),
+            secure_url: format!("https://{}", secure.local_addr()?),
+            papers,
+            listening: Mutex::default(),
+        });
+        let desk = || {
+            let neighbour: Arc<dyn Neighbour> = Arc::new(Desked(nfvo.clone()));
+            Desk { neighbour, books: books.clone(), faults: faults.clone() }
+        };
+        let both = vec![serve(plain, None, desk()), serve(secure, Some(acceptor), desk())];
+        *nfvo.listening.lock().unwrap_or_else(PoisonError::into_inner) = both;
+        Ok(nfvo)
+    }
+
+    /// Where it is, in plain HTTP.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Where it is, for those with a certificate.
+    pub fn secure_url(&self) -> &str {
+        &self.secure_url
+    }
+
+    /// Certificate of its authority, PEM.
+    pub fn authority(&self) -> &str {
+        &self.papers.authority
+    }
+
+    /// A certificate that it takes, and its key, PEM.
+    pub fn certificate(&self) -> &str {
+        &self.papers.client
+    }
+
+    /// Decides like this from now on; what is undecided stays as it is.
+    pub fn set_policy(&self, policy: Policy) {
+        self.state().policy = policy;
+    }
+
+    /// Ends every token.
+    pub fn revoke_tokens(&self) {
+        self.state().tokens.clear();
+    }
+
+    /// What it was asked and what it answered, what it was told, and how many tokens it gave.
+    pub fn page(&self) -> Value {
+        let state = self.state();
+        let case = |id: &String| {
+            let case = &state.cases[id];
+            json!({ "id": id, "request": case.request, "status": case.status, "answer": case.answer })
+        };
+        json!({
+            "grants": state.order.iter().map(case).collect::<Vec<_>>(),
+            "notifications": state.notifications,
+            "tokensGiven": state.tokens_given,
+        })
+    }
+
+    pub(crate) fn stop(&self) {
+        self.listening.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whoever does not bring what is wanted is refused.
+    fn enter(&self, request: &Request) -> Result<(), Reply> {
+        let state = self.state();
+        let brought = request.header("authorization");
+        let may = match state.policy.login {
+            Wanted::None => true,
+            Wanted::Basic => brought == basic(),
+            Wanted::Oauth2 => {
+                let token = brought.strip_prefix("Bearer ").unwrap_or_default();
+                state.tokens.get(token).is_some_and(|ends| *ends > jiff::Timestamp::now())
+            }
+        };
+        if may {
+            Ok(())
+        } else {
+            Err(problem(401, "log in first").with("www-authenticate", "Bearer"))
+        }
+    }
+
+    fn ask(&self, request: &Request) -> Result<Reply, Reply> {
+        self.enter(request)?;
+        let asked = request.json();
+        let wrong = decide::wrong_with(&asked);
+        if !wrong.is_empty() {
+            let what = format!("nfvo: a request for a grant that is none: {}", wrong.join("; "));
+            self.books.violation(what.clone());
+            return Err(problem(400, &what));
+        }
+        let id = Uuid::new_v4().to_string();
+        let mut state = self.state();
+        let (status, answer) = decide::answer(&state.policy, &asked, (&id, &self.url));
+        let looks_left = state.policy.polls;
+        let case = Case { request: asked, looks_left, status, answer };
+        let reply = if looks_left > 0 {
+            Reply::empty(202).with("location", place(&id))
+        } else {
+            Reply::json(status, &case.answer).with("location", place(&id))
+        };
+        state.cases.insert(id.clone(), case);
+        state.order.push(id);
+        Ok(reply)
+    }
+
+    fn look(&self, request: &Request, id: &str) -> Result<Reply, Reply> {
+        self.enter(request)?;
+        let mut state = self.state();
+        let forgets = state.policy.forgets;
+        let case = state.cases.get_mut(id).filter(|case| !(forgets && case.looks_left > 0));
+        let Some(case) = case else { return Err(problem(404, "there is no such grant")) };
+        case.looks_left = case.looks_left.saturating_sub(1);
+        if case.looks_left > 0 {
+            return Ok(Reply::empty(202));
+        }
+        let status = if case.status == 201 { 200 } else { case.status };
+        Ok(Reply::json(status, &case.answer))
+    }
+
+    fn give_token(&self, request: &Request) -> Reply {
+        let form: BTreeSet<(String, String)> =
+            form_urlencoded::parse(&request.body).into_owned().collect();
+        if !form.contains(&("grant_type".to_owned(), "client_credentials".to_owned())) {
+            return Reply::json(400, &json!({ "error": "unsupported_grant_type" }));
+        }
+        if request.header("authorization") != basic() {
+            return Reply::json(401, &json!({ "error": "invalid_client" }));
+        }
+        let token = format!("planted-token-{}", Uuid::new_v4());
+        let mut state = self.state();
+        let life = if state.policy.token_life == 0 { 3600 } else { state.policy.token_life };
+        let ends = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(life);
+        state.tokens.insert(token.clone(), ends);
+        state.tokens_given += 1;
+        let body = json!({ "access_token": token, "token_type": "Bearer", "expires_in": life });
+        Reply::json(200, &body)
+    }
+}
+
+/// Where a grant is; relative, which RFC 9110 10.2.2 allows, and the same for both ways in.
+fn place(id: &str) -> String {
+    format!("/grant/v1/grants/{id}")
+}
+
+/// What [`CLIENT`] brings as user.
+fn basic() -> String {
+    format!("Basic {}", STANDARD.encode(format!("{CLIENT}:{PASSWORD}")))
+}
+
+fn problem(status: u16, detail: &str) -> Reply {
+    let body = json!({ "status": status, "detail": detail });
+    Reply::json(status, &body).remark(detail)
+}
+
+/// An NFVO at its desk.
+struct Desked(Arc<Nfvo>);
+
+impl Neighbour for Desked {
+    fn name(&self) -> &'static str {
+        "nfvo"
+    }
+
+    fn failure(&self, status: u16) -> Reply {
+        problem(status, "the NFVO cannot now")
+    }
+
+    fn route<'a>(&'a self, request: &'a Request) -> Option<Route<'a>> {
+        let path = request.segments();
+        let segments: Vec<&str> = path.iter().map(String::as_str).collect();
+        let nfvo = &self.0;
+        Some(match (&request.method, segments.as_slice()) {
+            (&Method::POST, ["grant", "v1", "grants"]) => {
+                let subject = subject(&request.json());
+                Route::new("nfvo.grant", subject, || nfvo.ask(request))
+            }
+            (&Method::GET, ["grant", "v1", "grants", id]) => {
+                let id = (*id).to_owned();
+                let known = nfvo.state().cases.get(&id).map(|case| subject(&case.request));
+                let subject = known.unwrap_or_default();
+                Route::new("nfvo.grant_look", subject, move || nfvo.look(request, &id))
+            }
+            (&Method::POST, ["token"]) => {
+                Route::new("nfvo.token", "", || Ok(nfvo.give_token(request)))
+            }
+            (&Method::GET, ["notifications"]) => Route::new("nfvo.callback_test", "", || {
+                nfvo.enter(request)?;
+                Ok(Reply::empty(204))
+            }),
+            (&Method::POST, ["notifications"]) => {
+                let told = request.json();
+                let subject = told["vnfInstanceId"].as_str().unwrap_or_default().to_owned();
+                Route::new("nfvo.notify", subject, move || {
+                    nfvo.enter(request)?;
+                    nfvo.state().notifications.push(told);
+                    Ok(Reply::empty(204))
+                })
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// What a request for a grant is about.
+fn subject(request: &Value) -> String {
+    let word = |name: &str| request[name].as_str().unwrap_or_default();
+    format!("{} {}", word("operation"), word("vnfInstanceId"))
+}

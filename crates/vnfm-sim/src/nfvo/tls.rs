@@ -1,0 +1,59 @@
+//! The NFVO's authority, its server certificate, and the one certificate that it takes from clients.
+
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair,
+};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::TlsAcceptor;
+
+/// What a client needs.
+pub(super) struct Papers {
+    /// Certificate of the authority, PEM.
+    pub(super) authority: String,
+    /// Certificate and key of a client, PEM.
+    pub(super) client: String,
+}
+
+/// A new authority with a server that only its clients may talk to.
+pub(super) fn papers() -> anyhow::Result<(Papers, TlsAcceptor)> {
+    let mut ca = named("nfvo", Vec::new())?;
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca_key = KeyPair::generate()?;
+    let ca_certificate = ca.self_signed(&ca_key)?;
+    let issuer = Issuer::new(ca, ca_key);
+    let mut client = named("vnfm", Vec::new())?;
+    client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let client_key = KeyPair::generate()?;
+    let client = client.signed_by(&client_key, &issuer)?;
+    let server_key = KeyPair::generate()?;
+    let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+    let server = named("nfvo", names)?.signed_by(&server_key, &issuer)?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(ca_certificate.der().clone())?;
+    let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
+    let private = PrivateKeyDer::try_from(server_key.serialize_der())
+        .map_err(|why| anyhow!("cannot read the key just made: {why}"))?;
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(clients.build()?)
+        .with_single_cert(vec![server.der().clone()], private)?;
+    let papers = Papers {
+        authority: ca_certificate.pem(),
+        client: format!("{}{}", client.pem(), client_key.serialize_pem()),
+    };
+    Ok((papers, TlsAcceptor::from(Arc::new(config))))
+}
+
+fn named(name: &str, alternatives: Vec<String>) -> anyhow::Result<CertificateParams> {
+    let mut certificate = CertificateParams::new(alternatives)?;
+    certificate.distinguished_name = DistinguishedName::new();
+    certificate.distinguished_name.push(DnType::CommonName, name);
+    Ok(certificate)
+}

@@ -1,0 +1,522 @@
+//! Grants: what is asked for, every way in which an NFVO answers, and what becomes of the answer.
+
+use super::bench::*;
+use super::faults::{begin, ready_in, taken_over};
+use super::stopping::Stopping;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::time::Duration;
+use vnfm_core::ports::*;
+use vnfm_core::{Engine, Limits};
+use vnfm_types::LcmOperationState::{Completed, RolledBack, Starting};
+use vnfm_types::LcmOperationType::{Heal, Instantiate, ModifyInfo, Terminate};
+use vnfm_types::*;
+
+const BUSY: Code =
+    Code { name: "test.busy", kind: ErrorKind::Unavailable, means: "it is busy", next: "wait" };
+const NO: Code =
+    Code { name: "test.no", kind: ErrorKind::Refused, means: "it says no", next: "ask" };
+
+/// Time passes as soon as somebody waits for it, and only then.
+struct Quick(AtomicI64);
+
+impl Clock for Quick {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.0.load(SeqCst)).unwrap()
+    }
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        if duration > Duration::from_mins(2) {
+            return Box::pin(std::future::pending());
+        }
+        self.0.fetch_add(i64::try_from(duration.as_millis()).unwrap(), SeqCst);
+        Box::pin(tokio::task::yield_now())
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "an answer among others")]
+fn later() -> Result<GrantAnswer, PortError> {
+    Ok(GrantAnswer::Later("place".into()))
+}
+
+fn busy() -> Result<GrantAnswer, PortError> {
+    Err(PortError::new(&BUSY, "ask the NFVO", "503"))
+}
+
+fn answers(world: &World, all: impl IntoIterator<Item = Result<GrantAnswer, PortError>>) {
+    *world.answers.lock().unwrap() = all.into_iter().collect();
+}
+
+async fn record(engine: &Engine, op: &str) -> VnfLcmOpOcc {
+    engine.store().op(TENANT, op).await.unwrap().op
+}
+
+/// The calls on the NFVO.
+fn grant_calls(world: &World) -> Vec<String> {
+    let mut calls = world.calls();
+    calls.retain(|call| call == "grant" || call == "look");
+    calls
+}
+
+/// An instantiation that the NFVO answers with a grant that was changed.
+async fn granted_as(change: impl FnOnce(&mut Grant)) -> (Arc<World>, Engine, String, String) {
+    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
+    let op = begin(&engine, Instantiate, &id).await;
+    let probe = engine.store().op(TENANT, &op).await.unwrap();
+    let mut grant = Grant {
+        id: "g1".into(),
+        vnf_instance_id: id.clone(),
+        vnf_lcm_op_occ_id: probe.op.id,
+        add_resources: wanted(),
+        ..Grant::default()
+    };
+    change(&mut grant);
+    answers(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
+    engine.drive(&op).await.unwrap();
+    (world, engine, id, op)
+}
+
+/// What the bench's VNF is made of: a master, a worker, a link inside, their ports outside.
+fn wanted() -> Vec<GrantInfo> {
+    let ids = [
+        "compute/masterNode/0",
+        "compute/workerNode/0",
+        "vl/internalVL",
+        "linkport/masterNodeExternalCP/0",
+        "linkport/workerNodeExternalCP/0",
+    ];
+    let info = |id: &str| GrantInfo { resource_definition_id: id.into(), ..GrantInfo::default() };
+    ids.into_iter().map(info).collect()
+}
+
+#[tokio::test]
+async fn each_operation_asks_for_what_it_really_needs() {
+    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
+    for kind in [Instantiate, Heal, ModifyInfo, Terminate] {
+        let op = begin(&engine, kind, &id).await;
+        engine.drive(&op).await.unwrap();
+        let record = record(&engine, &op).await;
+        assert_eq!(record.operation_state, Completed, "{kind}: {:?}", record.error);
+        let grant = (kind != ModifyInfo).then(|| format!("grant-of-{op}"));
+        assert_eq!(record.grant_id, grant, "{kind}");
+    }
+    let asked = world.asked.lock().unwrap().clone();
+    let kinds: Vec<_> = asked.iter().map(|request| request.operation).collect();
+    assert_eq!(kinds, [Instantiate, Heal, Terminate], "no grant for MODIFY_INFO");
+    let ids = |all: &[ResourceDefinition]| all.iter().map(|one| one.id.clone()).collect::<Vec<_>>();
+    let all: Vec<_> = wanted().into_iter().map(|info| info.resource_definition_id).collect();
+    assert_eq!(ids(&asked[0].add_resources), all);
+    assert_eq!(asked[0].flavour_id.as_deref(), Some("cluster_install"));
+    let compute = &asked[0].add_resources[1];
+    assert_eq!(compute.vdu_id.as_deref(), Some("workerNode"));
+    assert_eq!(compute.resource_template_id, "workerNode");
+    let old = ["compute/c1", "compute/c2"];
+    assert_eq!(ids(&asked[1].remove_resources), old);
+    assert_eq!(ids(&asked[1].add_resources), old.map(|id| format!("{id}/successor")));
+    assert!(asked[1].add_resources.iter().all(|one| one.resource.is_none()));
+    assert!(asked[1].remove_resources.iter().all(|one| one.resource.is_some()));
+    assert_eq!(ids(&asked[2].remove_resources), ["compute/c1+", "compute/c2+"]);
+    assert!(asked[2].add_resources.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_not_decided_is_looked_at_and_what_fails_for_now_is_asked_again() {
+    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
+    answers(&world, [busy(), later(), later(), busy(), later()]);
+    let op = begin(&engine, Instantiate, &id).await;
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+    assert_eq!(grant_calls(&world), ["grant", "grant", "look", "look", "look", "look"]);
+    let forgotten = [later(), Ok(GrantAnswer::Forgotten)];
+    answers(&world, forgotten);
+    world.calls.lock().unwrap().clear();
+    let op = begin(&engine, Terminate, &id).await;
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+    assert_eq!(grant_calls(&world), ["grant", "look", "grant"]);
+    let asked = world.asked.lock().unwrap();
+    assert!(asked[2..].iter().all(|request| request.vnf_lcm_op_occ_id == op), "the same operation");
+}
+
+#[tokio::test]
+async fn a_rejection_ends_each_operation_with_the_words_of_the_nfvo() {
+    for kind in [Instantiate, Heal, Terminate] {
+        let (world, engine, id, _) = ready_in(World::with_nfvo(), kind).await;
+        let before = engine.store().instance(TENANT, &id).await.unwrap().vnf;
+        let problem = ProblemDetails {
+            type_uri: Some("https://nfvo.example.com/no-room".into()),
+            title: Some("Grant rejected".into()),
+            ..ProblemDetails::new(403, "no room at all")
+        };
+        let error = PortError::new(&NO, "ask", "the NFVO answers 403: no room at all");
+        answers(&world, [later(), Err(error.told(problem))]);
+        let op = begin(&engine, kind, &id).await;
+        engine.drive(&op).await.unwrap();
+        let record = record(&engine, &op).await;
+        assert_eq!(record.operation_state, RolledBack, "{kind}");
+        let error = record.error.unwrap();
+        assert_eq!((error.status, error.step.as_deref()), (403, Some("grant")));
+        assert_eq!(error.type_uri.as_deref(), Some("https://nfvo.example.com/no-room"));
+        assert_eq!(error.title.as_deref(), Some("Grant rejected"));
+        assert!(error.detail.contains("no room at all"), "{error:?}");
+        assert_eq!(world.calls(), ["grant", "look"], "{kind}: nothing else was called");
+        let after = engine.store().instance(TENANT, &id).await.unwrap();
+        assert_eq!((after.vnf, after.active_op), (before, None), "{kind}");
+        agrees(&engine, &world, kind.as_str()).await;
+        // The way is free: the VIMs that a terminate takes away are no longer marked as going.
+        let op = begin(&engine, kind, &id).await;
+        engine.drive(&op).await.unwrap();
+        assert_eq!(state(&engine, &op).await, Completed, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn an_nfvo_that_never_decides_is_given_up() {
+    for (answer, says) in [(later as fn() -> _, "to decide"), (busy, "503")] {
+        let world = World::with_nfvo();
+        let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
+        let limits = Limits { lease: Duration::from_hours(1), ..Limits::default() };
+        let engine = engine_at(store().await, &world, limits, clock.clone());
+        let id = instance(&engine).await;
+        answers(&world, std::iter::repeat_with(answer).take(1000));
+        let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+        let begun = clock.now();
+        engine.drive(&op).await.unwrap();
+        let error = record(&engine, &op).await.error.unwrap();
+        assert_eq!(error.code.as_deref(), Some("grant.late"), "{error:?}");
+        assert!(error.detail.contains("600 s") && error.detail.contains(says), "{error:?}");
+        assert_eq!(state(&engine, &op).await, RolledBack);
+        let took = clock.now().duration_since(begun).as_secs();
+        assert!((600..720).contains(&took), "{took} s");
+        let calls = grant_calls(&world).len();
+        assert!((10..200).contains(&calls), "{calls} calls: pauses grow, and not too much");
+    }
+}
+
+#[tokio::test]
+async fn silence_is_an_answer_too() {
+    let world = World::with_nfvo();
+    *world.hangs_at.lock().unwrap() = Some("grant");
+    let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
+    let limits = Limits { lease: Duration::from_hours(1), ..Limits::default() };
+    let engine = engine_at(store().await, &world, limits, clock);
+    let id = instance(&engine).await;
+    let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    let error = record(&engine, &op).await.error.unwrap();
+    assert_eq!(error.code.as_deref(), Some("grant.late"), "{error:?}");
+    assert!(error.detail.contains("no answer within 30 s"), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_cancel_of_either_kind_ends_the_wait_and_the_reason_is_told_meanwhile() {
+    for mode in [CancelMode::Graceful, CancelMode::Forceful] {
+        let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
+        answers(&world, std::iter::repeat_with(later).take(10_000));
+        let op = begin(&engine, Instantiate, &id).await;
+        let cancels = async {
+            let told = loop {
+                let progress = engine.progress(TENANT, &op).await.unwrap();
+                if let Some(waiting) = progress.waiting {
+                    assert_eq!(progress.step.as_deref(), Some("grant"));
+                    assert_eq!(progress.operation_state, Starting);
+                    break waiting.for_what;
+                }
+                engine.changed(&op).await;
+            };
+            assert!(told.contains("NFVO to decide"), "{told}");
+            engine.cancel(TENANT, &op, mode).await.unwrap();
+        };
+        let (driven, ()) = futures::future::join(engine.drive(&op), cancels).await;
+        driven.unwrap();
+        assert_eq!(state(&engine, &op).await, RolledBack);
+        let error = record(&engine, &op).await.error.unwrap();
+        assert_eq!(error.code.as_deref(), Some("op.cancelled"), "{error:?}");
+        assert!(!world.calls().contains(&"check".to_owned()), "nothing else was called");
+        agrees(&engine, &world, "cancelled").await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_dies_while_it_waits_is_followed_by_one_that_looks_where_it_was_told_to() {
+    let (world, engine, id, store) = ready_in(World::with_nfvo(), Instantiate).await;
+    let op = begin(&engine, Instantiate, &id).await;
+    answers(&world, [later()]);
+    *world.hangs_at.lock().unwrap() = Some("look");
+    let limits = Limits { lease: Duration::from_millis(50), ..Limits::default() };
+    let first = engine_with(store.clone(), &world, limits);
+    tokio::select! {
+        () = world.hung.notified() => {}
+        ended = first.drive(&op) => panic!("{ended:?}"),
+    }
+    *world.hangs_at.lock().unwrap() = None;
+    taken_over(&engine, &op).await;
+    assert_eq!(state(&engine, &op).await, Completed);
+    assert_eq!(grant_calls(&world), ["grant", "look", "look"], "it is not asked for twice");
+}
+
+#[tokio::test]
+async fn a_request_in_doubt_is_made_again_for_the_same_operation() {
+    let mut doubtful = 0;
+    for number in 1.. {
+        let (world, engine, id, store) = ready_in(World::with_nfvo(), Instantiate).await;
+        let op = begin(&engine, Instantiate, &id).await;
+        let stopping = Arc::new(Stopping::new(store.clone(), number, false));
+        let limits = Limits { lease: Duration::from_millis(50), ..Limits::default() };
+        let first = engine_with(stopping.clone(), &world, limits);
+        tokio::select! {
+            biased;
+            () = stopping.stopped() => {}
+            ended = first.drive(&op) => {
+                ended.unwrap();
+                break;
+            }
+        }
+        taken_over(&engine, &op).await;
+        assert_eq!(state(&engine, &op).await, Completed, "write {number}");
+        let asked = world.asked.lock().unwrap();
+        assert!(asked.iter().all(|request| request.vnf_lcm_op_occ_id == op), "write {number}");
+        assert!(asked.iter().all(|request| request == &asked[0]), "write {number}");
+        doubtful += usize::from(asked.len() > 1);
+    }
+    assert!(doubtful > 0, "no request was ever in doubt");
+}
+
+#[tokio::test]
+async fn what_is_granted_is_what_the_vnf_is_made_of() {
+    let (world, engine, id, op) = granted_as(|grant| {
+        grant.zones =
+            vec![ZoneInfo { id: "z".into(), zone_id: "edge".into(), ..ZoneInfo::default() }];
+        grant.add_resources[1].zone_id = Some("z".into());
+        grant.additional_params = json!({"from": "nfvo"}).as_object().unwrap().clone();
+        grant.vim_assets = Some(VimAssets {
+            compute_resource_flavours: vec![VimComputeResourceFlavour {
+                vnfd_virtual_compute_desc_id: "workerNode".into(),
+                vim_flavour_id: "f1".into(),
+                ..VimComputeResourceFlavour::default()
+            }],
+            software_images: vec![VimSoftwareImage {
+                vnfd_software_image_id: "workerNode".into(),
+                vim_software_image_id: "i1".into(),
+                ..VimSoftwareImage::default()
+            }],
+        });
+        grant.ext_managed_virtual_links = vec![ExtManagedVirtualLinkData {
+            vnf_virtual_link_desc_id: "internalVL".into(),
+            resource_id: "n1".into(),
+            ..ExtManagedVirtualLinkData::default()
+        }];
+        grant.ext_virtual_links =
+            vec![serde_json::from_value(json!({"id": "l", "resourceId": "n2"})).unwrap()];
+    })
+    .await;
+    assert_eq!(state(&engine, &op).await, Completed, "{:?}", record(&engine, &op).await.error);
+    let (request, granted) = world.allocated.lock().unwrap().clone().unwrap();
+    assert_eq!(granted.zone_of("workerNode", 0), Some("edge"));
+    assert_eq!(granted.zone_of("masterNode", 0), None);
+    assert_eq!(
+        (granted.flavours["workerNode"].as_str(), granted.images["workerNode"].as_str()),
+        ("f1", "i1")
+    );
+    assert_eq!(granted.managed_links["internalVL"], "n1");
+    assert_eq!(request.ext_virtual_links[0].resource_id, "n2");
+    let told = world.told.lock().unwrap().clone();
+    assert!(told.iter().all(|(_, params)| params["from"] == "nfvo"), "{told:?}");
+    // It holds for the life of the VNF: a later process, and a later operation, see it too.
+    let kept = engine.store().instance(TENANT, &id).await.unwrap().request.0;
+    assert_eq!(kept["additionalParams"]["from"], "nfvo");
+    assert_eq!(kept["vnfm/granted"]["flavours"]["workerNode"], "f1");
+    let heal = begin(&engine, Heal, &id).await;
+    engine.drive(&heal).await.unwrap();
+    assert_eq!(state(&engine, &heal).await, Completed);
+}
+
+#[tokio::test]
+async fn the_nfvo_may_choose_the_vim() {
+    let world = World::with_nfvo();
+    let engine = engine(store().await, &world);
+    let id = instance(&engine).await;
+    let request = InstantiateVnfRequest {
+        flavour_id: "cluster_install".into(),
+        ..InstantiateVnfRequest::default()
+    };
+    let op = engine.instantiate(TENANT, &id, request.clone()).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    let error = record(&engine, &op).await.error.unwrap();
+    assert!(error.detail.contains("neither the request nor the grant names a VIM"), "{error:?}");
+    let op = engine.instantiate(TENANT, &id, request).await.unwrap();
+    let vim = VimConnectionInfo { vim_id: Some("cloud".into()), ..VimConnectionInfo::default() };
+    let grant = Grant {
+        id: "g".into(),
+        vnf_instance_id: id.clone(),
+        vnf_lcm_op_occ_id: op.clone(),
+        vim_connection_info: [("theirs".to_owned(), vim)].into_iter().collect(),
+        add_resources: wanted(),
+        ..Grant::default()
+    };
+    answers(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed, "{:?}", record(&engine, &op).await.error);
+    let vnf = engine.store().instance(TENANT, &id).await.unwrap().vnf;
+    assert_eq!(vnf.vim_connection_info["theirs"].vim_id.as_deref(), Some(CLOUD));
+    let refusal = engine.delete_vim(TENANT, "cloud", None).await.unwrap_err();
+    assert!(refusal.blocked_by.iter().any(|one| one.contains(&id)), "{refusal:?}");
+    let op = begin(&engine, Terminate, &id).await;
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+    engine.delete_vim(TENANT, "cloud", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_grant_that_contradicts_itself_or_cannot_be_done_is_refused_by_name() {
+    type Change = fn(&mut Grant);
+    let table: [(&str, &str, Change); 12] = [
+        ("grant.amiss", "vnfInstanceId is `x`", |grant| grant.vnf_instance_id = "x".into()),
+        ("grant.amiss", "vnfLcmOpOccId is `x`", |grant| grant.vnf_lcm_op_occ_id = "x".into()),
+        ("grant.amiss", "does not approve `compute/masterNode/0`", |grant| {
+            grant.add_resources.remove(0);
+        }),
+        ("grant.amiss", "nobody asked for: `y`", |grant| {
+            grant.add_resources[0].resource_definition_id = "y".into();
+            grant.add_resources.push(wanted().remove(0));
+        }),
+        ("grant.amiss", "zoneId `nowhere`", |grant| {
+            grant.add_resources[0].zone_id = Some("nowhere".into());
+        }),
+        ("grant.amiss", "vimConnectionId `v9`", |grant| {
+            grant.add_resources[0].vim_connection_id = Some("v9".into());
+        }),
+        ("grant.unusable", "several VIMs: `v1`, `v2`", |grant| {
+            for (info, vim) in grant.add_resources.iter_mut().zip(["v1", "v2"]) {
+                info.vim_connection_id = Some(vim.into());
+            }
+        }),
+        ("grant.unusable", "reservation `r1`", |grant| {
+            grant.add_resources[0].reservation_id = Some("r1".into());
+        }),
+        ("grant.unusable", "provider `p1`", |grant| {
+            grant.add_resources[0].resource_provider_id = Some("p1".into());
+        }),
+        ("grant.unusable", "`nobody` is not in the registry", |grant| {
+            let vim =
+                VimConnectionInfo { vim_id: Some("nobody".into()), ..VimConnectionInfo::default() };
+            grant.vim_connection_info = [("vim1".to_owned(), vim)].into_iter().collect();
+        }),
+        ("grant.amiss", "`gpu` is no VDU", |grant| {
+            let flavour = VimComputeResourceFlavour {
+                vnfd_virtual_compute_desc_id: "gpu".into(),
+                ..VimComputeResourceFlavour::default()
+            };
+            grant.vim_assets = Some(VimAssets {
+                compute_resource_flavours: vec![flavour],
+                ..VimAssets::default()
+            });
+        }),
+        ("grant.amiss", "`l9` is no internal link", |grant| {
+            grant.ext_managed_virtual_links = vec![ExtManagedVirtualLinkData {
+                vnf_virtual_link_desc_id: "l9".into(),
+                ..ExtManagedVirtualLinkData::default()
+            }];
+        }),
+    ];
+    for (code, says, change) in table {
+        let (world, engine, _, op) = granted_as(change).await;
+        let record = record(&engine, &op).await;
+        assert_eq!(record.operation_state, RolledBack, "{says}");
+        let error = record.error.unwrap();
+        assert!(error.detail.contains(says), "`{says}` is not in {error:?}");
+        assert_eq!(error.code.as_deref(), Some(code), "{says}");
+        assert_eq!(world.calls(), ["grant"], "{says}: nothing else was called");
+    }
+}
+
+#[tokio::test]
+async fn a_vnf_that_is_there_stays_where_it_is() {
+    type Change = fn(&mut Value);
+    let table: [(&str, Change); 3] = [
+        ("another VIM: `other`", |grant| {
+            grant["vimConnectionInfo"] = json!({"other": {"vimId": CLOUD}});
+        }),
+        ("zone `edge`", |grant| {
+            grant["zones"] = json!([{"id": "z", "zoneId": "edge"}]);
+            grant["addResources"][0]["zoneId"] = json!("z");
+        }),
+        ("another flavor: `f9`", |grant| {
+            grant["vimAssets"] = json!({"computeResourceFlavours":
+                [{"vnfdVirtualComputeDescId": "workerNode", "vimFlavourId": "f9"}]});
+        }),
+    ];
+    for (says, change) in table {
+        let (world, engine, id, _) = ready_in(World::with_nfvo(), Heal).await;
+        let op = begin(&engine, Heal, &id).await;
+        let infos = |suffix: &str| {
+            json!([{"resourceDefinitionId": format!("compute/c1{suffix}")},
+                {"resourceDefinitionId": format!("compute/c2{suffix}")}])
+        };
+        let mut grant = json!({"id": "g", "vnfInstanceId": id, "vnfLcmOpOccId": op,
+            "addResources": infos("/successor"), "removeResources": infos("")});
+        change(&mut grant);
+        let grant = serde_json::from_value(grant).unwrap();
+        answers(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
+        engine.drive(&op).await.unwrap();
+        let error = record(&engine, &op).await.error.unwrap();
+        assert_eq!(error.code.as_deref(), Some("grant.unusable"), "{error:?}");
+        assert!(error.detail.contains(says), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_an_nfvo_nothing_is_asked_written_or_told() {
+    let writes = |with: bool| async move {
+        let world = if with { World::with_nfvo() } else { Arc::default() };
+        let store = store().await;
+        let counting = Arc::new(Stopping::new(store, usize::MAX, false));
+        let engine = engine(counting.clone(), &world);
+        let id = instance(&engine).await;
+        let op = begin(&engine, Instantiate, &id).await;
+        engine.drive(&op).await.unwrap();
+        assert_eq!(state(&engine, &op).await, Completed);
+        assert_eq!(record(&engine, &op).await.grant_id.is_some(), with);
+        let steps = engine.progress(TENANT, &op).await.unwrap().steps;
+        assert_eq!(steps.iter().any(|step| step.name == "grant"), with);
+        let journal = engine.store().journal(&op).await.unwrap();
+        assert_eq!(journal.iter().any(|row| row.step == "grant"), with);
+        assert_eq!(grant_calls(&world).len(), usize::from(with));
+        counting.writes()
+    };
+    let (without, with) = (writes(false).await, writes(true).await);
+    assert!(without < with, "{without} writes without an NFVO, {with} with one");
+}
+
+/// What the journal keeps of a grant holds for a retry, and secrets of a grant are told nowhere.
+#[tokio::test]
+async fn a_retry_uses_the_same_grant_and_its_secrets_stay_secret() {
+    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
+    let op = begin(&engine, Instantiate, &id).await;
+    let vim = json!({"vimType": OPENSTACK, "accessInfo": {"password": "planted-grant-password"}});
+    let grant = Grant {
+        id: "g1".into(),
+        vnf_instance_id: id.clone(),
+        vnf_lcm_op_occ_id: op.clone(),
+        vim_connection_info: [("vim1".to_owned(), serde_json::from_value(vim).unwrap())].into(),
+        add_resources: wanted(),
+        ..Grant::default()
+    };
+    answers(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
+    world.fails_at.store(world.calls().len() + 5, SeqCst);
+    engine.drive(&op).await.unwrap();
+    let stopped = record(&engine, &op).await;
+    assert_eq!(stopped.operation_state, LcmOperationState::FailedTemp, "{stopped:?}");
+    engine.retry(TENANT, &op).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+    assert_eq!(grant_calls(&world), ["grant"]);
+    let shown = record(&engine, &op).await;
+    assert_eq!(shown.grant_id.as_deref(), Some("g1"));
+    let instance = engine.store().instance(TENANT, &id).await.unwrap();
+    let log = engine.log(TENANT, &op, 0).await.unwrap();
+    let told = format!("{} {} {log:?}", json!(shown), json!(instance.vnf));
+    assert!(!told.contains("planted-grant-password"), "{told}");
+}

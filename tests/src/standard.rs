@@ -1,0 +1,65 @@
+//! What bodies have to look like: the official schemas, all types of SOL003 V3.7.1 in one document, found by
+//! `VNFM_SOL_DATA`.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+
+use std::path::Path;
+
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+const BUNDLE: &str = "jsonschema/sol003-v3.7.1.patched.bundle.json";
+
+/// The schema of one type.
+#[derive(Debug)]
+pub struct Standard {
+    kind: &'static str,
+    validator: Validator,
+}
+
+impl Standard {
+    /// That of a type, from the official files; nothing, loudly, where they are not there.
+    pub fn of(kind: &'static str) -> Option<Self> {
+        crate::live::sol_data().map(|data| Self::from(&data, kind))
+    }
+
+    fn from(data: &Path, kind: &'static str) -> Self {
+        let text = std::fs::read_to_string(data.join(BUNDLE)).unwrap();
+        let bundle: Value = serde_json::from_str(&text).unwrap();
+        assert!(bundle["$defs"][kind].is_object(), "the standard has no {kind}");
+        let schema = json!({"$schema": bundle["$schema"], "$ref": format!("#/$defs/{kind}"),
+            "$defs": bundle["$defs"]});
+        Self { kind, validator: jsonschema::validator_for(&schema).unwrap() }
+    }
+
+    /// What is wrong with a body.
+    pub fn wrong_with(&self, body: &Value) -> Vec<String> {
+        let wrong = self.validator.iter_errors(body);
+        wrong.map(|error| format!("{}: {error}", error.instance_path())).collect()
+    }
+
+    /// Panics where a body is not of the type.
+    pub fn check(&self, body: &Value) {
+        let wrong = self.wrong_with(body);
+        assert!(wrong.is_empty(), "no {}:\n{}\nin {body:#}", self.kind, wrong.join("\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Standard;
+    use serde_json::json;
+
+    #[test]
+    fn what_the_standard_refuses_is_refused() {
+        let Some(standard) = Standard::of("GrantRequest") else { return };
+        let href = |id: &str| json!({"href": format!("http://vnfm.example.com/{id}")});
+        let mut request = json!({"vnfInstanceId": "i", "vnfLcmOpOccId": "o", "vnfdId": "d",
+            "operation": "INSTANTIATE", "isAutomaticInvocation": false, "instantiationLevelId": "l",
+            "_links": {"vnfLcmOpOcc": href("o"), "vnfInstance": href("i")}});
+        standard.check(&request);
+        request["operation"] = json!("MODIFY_INFO");
+        assert_eq!(standard.wrong_with(&request).len(), 1);
+    }
+}
