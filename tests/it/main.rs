@@ -8,6 +8,7 @@ mod engine;
 mod errors;
 mod faults;
 mod layering;
+mod lint;
 mod shape;
 mod story;
 mod style;

@@ -6,6 +6,7 @@
 //! | `cluster_heal` | VNF-A is healed under VNF-B |
 //! | `containers` | what keeps containers from running or from going |
 //! | `crashes` | `kill -9` of the server in the middle |
+//! | `fresh` | what `vnfmctl new vnfd` makes |
 //! | `grants` | an NFVO that grants, rejects, waits, fails and is silent |
 //! | `heal` | a VNF of containers healed; what its cluster refuses |
 //! | `heals` | servers of a VNF without hooks are replaced |
@@ -23,6 +24,7 @@ mod clients;
 mod cluster_heal;
 mod containers;
 mod crashes;
+mod fresh;
 mod grants;
 mod heal;
 mod heals;

@@ -1,5 +1,9 @@
 //! The command line.
 
+mod packages;
+
+pub use packages::{Kind, Lint, New, Package};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::path::PathBuf;
@@ -39,22 +43,32 @@ Exit codes:
   1  the operation did not end as COMPLETED, or something local failed
   2  the command line is wrong
   3  the server refused the request (4xx)
-  4  the server cannot be reached, or failed (5xx)";
+  4  the server cannot be reached, or failed (5xx)
+  5  lint has warnings and no errors
+  6  lint has errors: onboarding would refuse the package";
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people
+    #[value(alias = "text")]
     Table,
     /// As the server sent it
     Json,
     /// The same as YAML
     Yaml,
+    /// SARIF 2.1.0, for code scanners; `lint` alone writes it
+    Sarif,
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Say everything that is wrong or doubtful in packages; no server is asked
+    Lint(Lint),
+    /// Make what others begin with
+    #[command(subcommand)]
+    New(New),
     /// VNF packages
     #[command(subcommand)]
     Package(Package),
@@ -105,28 +119,6 @@ pub enum Command {
     Completion {
         /// Which shell
         shell: Shell,
-    },
-}
-
-/// VNF packages.
-#[derive(Debug, Subcommand)]
-pub enum Package {
-    /// Upload a folder or a .csar and wait until it was checked
-    Onboard {
-        /// Folder or archive
-        path: PathBuf,
-    },
-    /// All packages
-    List(Listing),
-    /// One package
-    Show {
-        /// Id, vnfdId or product name
-        package: String,
-    },
-    /// Delete a package that no instance was made from
-    Delete {
-        /// Id, vnfdId or product name
-        package: String,
     },
 }
 

@@ -22,6 +22,14 @@ pub enum Failure {
         /// What to do next.
         hint: String,
     },
+    /// What lint found.
+    #[error("{what}")]
+    Found {
+        /// How much it is.
+        what: String,
+        /// Whether an error is among it.
+        errors: bool,
+    },
     /// An operation that did not end as COMPLETED.
     #[error("{what}")]
     Operation {
@@ -62,6 +70,7 @@ impl Failure {
         match self {
             Self::Local(_) | Self::Hinted { .. } | Self::Operation { .. } => 1,
             Self::Refused(_) => 3,
+            Self::Found { errors, .. } => 5 + u8::from(*errors),
             Self::Server(_) | Self::Unreachable { .. } => 4,
         }
     }
@@ -77,6 +86,9 @@ impl Failure {
             ),
             Self::Hinted { hint, .. } => Some(hint.clone()),
             Self::Operation { hint, .. } => hint.clone(),
+            Self::Found { .. } => {
+                Some("`vnfmctl lint --explain CODE` tells more about a code".into())
+            }
             Self::Local(_) => None,
         }
     }

@@ -8,10 +8,13 @@
 //! | [`watch`] | live progress of an operation |
 //! | [`vimfile`] | clouds.yaml, kubeconfig and VIM files of Tacker, read into a connection |
 //! | [`output`] | tables, JSON, YAML |
+//! | [`excerpt`], [`sarif`] | what lint found, as people and as code scanners read it |
 
 pub mod args;
 pub mod client;
 pub mod commands;
+pub mod excerpt;
 pub mod output;
+pub mod sarif;
 pub mod vimfile;
 pub mod watch;

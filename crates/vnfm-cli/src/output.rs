@@ -89,7 +89,12 @@ impl Output {
         self.value(entry)
     }
 
-    fn value(self, value: &Value) -> Outcome<()> {
+    /// Prints a value as JSON or YAML.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written as YAML.
+    pub fn value(self, value: &Value) -> Outcome<()> {
         let text = match self.0 {
             Format::Yaml => serde_yaml::to_string(value).map_err(local)?,
             _ => serde_json::to_string_pretty(value).map_err(local)?,

@@ -181,6 +181,11 @@ impl Archive {
                     .hint("pack it again with an ordinary tool"),
             );
         }
+        if let Some(bytes) = behind_the_end(&source) {
+            let message = format!("{bytes} bytes follow the end of the archive");
+            let finding = Finding::new(codes::ZIP, None, message);
+            sink.add(finding.hint("pack it again: what follows may be another file in disguise"));
+        }
         let entries = names(&mut zip, limits, sink);
         (!sink.failed()).then_some(Archive { source, entries, sha256 })
     }
@@ -249,6 +254,10 @@ fn verify_one(
         if let Some(hash) = &mut hash {
             hash.update(&buffer[..count]);
         }
+    }
+    if total != file.size() {
+        let stated = file.size();
+        return Err(broken(format!("it has {total} bytes, and the archive says {stated}")));
     }
     match (expected, hash.map(Hash::finish)) {
         (Some(expected), Some(real)) if !expected.hash.eq_ignore_ascii_case(&real) => {
@@ -383,6 +392,43 @@ fn open_zip(source: &Source) -> Result<Zip, Finding> {
         )
         .hint("a package is a folder, or a zip file ending in .csar or .zip")
     })
+}
+
+/// Bytes behind the record that ends the archive and its comment; `None` where there are none.
+fn behind_the_end(source: &Source) -> Option<u64> {
+    const RECORD: usize = 22;
+    let tail = tail(source, RECORD as u64 + u64::from(u16::MAX)).ok()?;
+    let mut behind = None;
+    for at in (0..=tail.len().checked_sub(RECORD)?).rev() {
+        if !tail[at..].starts_with(b"PK\x05\x06") {
+            continue;
+        }
+        let comment = usize::from(u16::from_le_bytes([tail[at + 20], tail[at + 21]]));
+        match tail.len().checked_sub(at + RECORD + comment) {
+            Some(0) => return None,
+            Some(more) if behind.is_none() => behind = Some(more as u64),
+            _ => {}
+        }
+    }
+    behind
+}
+
+/// The last bytes of an archive.
+fn tail(source: &Source, most: u64) -> io::Result<Vec<u8>> {
+    match source {
+        Source::Bytes(bytes) => {
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            Ok(bytes[bytes.len().saturating_sub(most)..].to_vec())
+        }
+        Source::File(path) => {
+            let mut file = File::open(path)?;
+            let length = file.metadata()?.len();
+            file.seek(io::SeekFrom::Start(length.saturating_sub(most)))?;
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            Ok(bytes)
+        }
+    }
 }
 
 fn hash(source: &Source) -> Result<String, Finding> {

@@ -4,7 +4,8 @@
 //! Definitions/vnfd.yaml:41:5: error[E-NODE-UNKNOWN]: no node template `workerNod` (hint: did you mean `workerNode`?)
 //! ```
 //! All findings of a package are collected before it is refused; errors refuse it, warnings do
-//! not. Every code is in [`CODES`] with one sentence.
+//! not. Every code is in [`CODES`] with one sentence, and explained at length in `lint/explain`.
+//! What only follows from another finding is left out (`consequence.rs`).
 
 use serde::Serialize;
 use std::fmt;
@@ -186,10 +187,23 @@ impl Sink {
         self.findings.iter().any(|finding| finding.severity == Severity::Error)
     }
 
+    /// Whether there is a finding of one of these codes.
+    pub(crate) fn has(&self, codes: &[&str]) -> bool {
+        self.findings.iter().any(|finding| codes.contains(&finding.code))
+    }
+
+    /// Everything, in the order of the files, without what only follows from something else.
+    pub(crate) fn all(self) -> Vec<Finding> {
+        let mut findings = self.findings;
+        sort(&mut findings);
+        crate::consequence::drop_consequences(&mut findings);
+        findings
+    }
+
     /// The warnings if nothing refuses the package, else everything.
     pub(crate) fn finish(self) -> Result<Vec<Finding>, Findings> {
         let failed = self.failed();
-        let Findings(findings) = Findings::from(self.findings);
+        let findings = self.all();
         if failed { Err(Findings(findings)) } else { Ok(findings) }
     }
 }
@@ -241,6 +255,7 @@ codes! {
     IMPORT_CYCLE = "W-IMPORT-CYCLE", "Files import each other in a circle; each is read once.";
     TYPE_UNKNOWN = "E-TYPE-UNKNOWN", "A type is not declared in any imported file.";
     TYPE_CYCLE = "E-TYPE-CYCLE", "A type derives from itself.";
+    TYPE_BOMB = "E-TYPE-BOMB", "Data types contain each other so often that what they describe has no end.";
     TYPE_REDEFINED = "W-TYPE-REDEFINED", "The package declares a type that is built in; the built-in one is used.";
     SOL001_VERSION = "W-SOL001-VERSION", "The package names a version of SOL001 that is not known, or several.";
     SOL001_OTHER = "W-SOL001-OTHER", "A type, property, requirement or operation is one of another version of SOL001 than the package's.";
@@ -274,6 +289,78 @@ codes! {
     ASD_UNKNOWN = "W-ASD-UNKNOWN", "An application service descriptor has an attribute that no dialect knows; it is left out.";
     TYPES_INDENT = "W-TYPES-INDENT", "Definitions of types stand in the first column, beside their section instead of in it; they are read as if indented.";
     HOT_UNMAPPED = "W-HOT-UNMAPPED", "The Base HOT declares a parameter without default that nothing fills.";
+    YAML_DATE = "W-YAML-DATE", "An unquoted date is a point in time to readers of YAML 1.1, and text to the others.";
+    YAML_BOM = "W-YAML-BOM", "A file begins with a byte order mark.";
+    KEY_UNUSED = "W-KEY-UNUSED", "A key is not one that TOSCA has at this place; nothing reads it.";
+    CONSTRAINT = "W-CONSTRAINT", "Nothing can fulfil a constraint.";
+    REFERENCE = "W-REFERENCE", "A function names a node template that does not exist.";
+    INPUT_UNUSED = "W-INPUT-UNUSED", "An input is declared and nothing uses it.";
+    OCCURRENCES = "W-OCCURRENCES", "A requirement is assigned less or more often than its type allows.";
+    VNF_REQUIRED = "W-VNF-REQUIRED", "A property that SOL001 wants of every VNF is nowhere given.";
+    VNFM_INFO = "W-VNFM-INFO", "`vnfm_info` names a VNFM in a way that SOL001 does not have.";
+    VDU_INITIAL = "W-VDU-INITIAL", "A VDU has no initial delta, so its number of instances is a guess.";
+    VDU_IMAGE = "W-VDU-IMAGE", "A virtual machine has no image, and no Base HOT gives it one.";
+    VDU_COMPUTE = "W-VDU-COMPUTE", "A virtual machine says neither what CPUs and memory it needs nor a flavor, and no Base HOT does.";
+    ASPECT_DELTAS = "W-ASPECT-DELTAS", "A scaling aspect scales no VDU.";
+    ASPECT_STEPS = "W-ASPECT-STEPS", "The steps of a scaling aspect and its highest level do not go together.";
+    DELTA_UNUSED = "W-DELTA-UNUSED", "A delta is described that no step of its scaling aspect uses.";
+    DELTA_ZERO = "W-DELTA-ZERO", "A step of a scaling aspect adds nothing.";
+    SCALE_RANGE = "W-SCALE-RANGE", "At the highest scale level a VDU has more instances than its profile allows.";
+    LEVEL_DEFAULT = "W-LEVEL-DEFAULT", "There are several instantiation levels and none is the default.";
+    LEVEL_COUNT = "W-LEVEL-COUNT", "A policy counts the instances of a VDU at some instantiation levels and not at the others.";
+    CP_BINDING = "W-CP-BINDING", "A connection point is bound to no VDU.";
+    CP_LINK = "W-CP-LINK", "A connection point is on no link, and is not mapped to the outside either.";
+    CP_ORDER = "W-CP-ORDER", "Two connection points of a VDU have the same order.";
+    LINK_UNUSED = "W-LINK-UNUSED", "No connection point is on a virtual link.";
+    STORAGE_UNUSED = "W-STORAGE-UNUSED", "No VDU uses a storage.";
+    CONTAINER_UNUSED = "W-CONTAINER-UNUSED", "No deployable unit runs a container.";
+    ADDRESS = "W-ADDRESS", "An address, range or gateway is none, or lies outside of its subnet.";
+    PORT_RANGE = "W-PORT-RANGE", "A rule of a security group begins above its end.";
+    IMAGE_CHECKSUM = "W-IMAGE-CHECKSUM", "The package brings an image and does not state its checksum.";
+    IMAGE_HASH = "W-IMAGE-HASH", "An image's hash has not the length of its algorithm.";
+    IMAGE_FORMAT = "W-IMAGE-FORMAT", "An image is of a kind that what it is for cannot start.";
+    AFFINITY_ONE = "W-AFFINITY-ONE", "An affinity rule has one member, of which there is at most one.";
+    AFFINITY_BOTH = "W-AFFINITY-BOTH", "The same members are to be together and apart.";
+    POLICY_TARGETS = "W-POLICY-TARGETS", "A policy names nothing that it holds for.";
+    TIMEOUT = "W-TIMEOUT", "A time limit is not a time; it is not kept.";
+    ARTIFACT_RUNNER = "W-ARTIFACT-RUNNER", "A hook's artifact is of a type that no runner serves.";
+    ARTIFACT_UNUSED = "W-ARTIFACT-UNUSED", "An artifact for hooks is declared and no operation names it.";
+    ORDER_NONE = "W-ORDER-NONE", "Containers are described, and nothing says which manifests make them.";
+    WORKLOAD = "W-WORKLOAD", "No manifest makes the workload of a VDU.";
+    META_KEY = "W-META-KEY", "TOSCA.meta lacks a key that SOL004 wants, or has one that nobody knows.";
+    META_FILE = "W-META-FILE", "TOSCA.meta names a file that is not in the package.";
+    MANIFEST_METADATA = "W-MANIFEST-METADATA", "The manifest lacks metadata that SOL004 wants, or has some that nobody knows.";
+    MANIFEST_DATE = "W-MANIFEST-DATE", "The date of release is not written as RFC 3339 has it.";
+    MANIFEST_DIFFERS = "W-MANIFEST-DIFFERS", "The manifest says something else than the VNFD.";
+    MANIFEST_LINE = "W-MANIFEST-LINE", "A line of the manifest is not `Key: value`; it is not read.";
+    MANIFEST_TWICE = "W-MANIFEST-TWICE", "The manifest names a file twice.";
+    MANIFEST_HASHES = "W-MANIFEST-HASHES", "The manifest states the hashes of some files and not of the others.";
+    FILE_UNNAMED = "W-FILE-UNNAMED", "A file is in the package and the manifest does not name it.";
+    FILE_JUNK = "W-FILE-JUNK", "A file was left by an editor or an operating system.";
+    SECRET_KEY = "W-SECRET-KEY", "A private key lies in the package.";
+    SECRET_KUBECONFIG = "W-SECRET-KUBECONFIG", "A kubeconfig with its credentials lies in the package.";
+    SECRET_PASSWORD = "W-SECRET-PASSWORD", "A password stands in the package.";
+    SECRET_TOKEN = "W-SECRET-TOKEN", "A token that opens somebody's door stands in the package.";
+    HOT_KEY = "W-HOT-KEY", "A Heat template has a key that Heat does not know.";
+    HOT_FILE = "W-HOT-FILE", "A Heat template names a file that is not beside it.";
+    HOT_REFERENCE = "W-HOT-REFERENCE", "A Heat template refers to a resource or parameter that it does not have.";
+    HOT_UNUSED = "W-HOT-UNUSED", "A Heat template declares a parameter and does not use it.";
+    HOT_NESTED = "W-HOT-NESTED", "A nested Heat template needs a parameter that the one above does not give, or is given one that it does not have.";
+    HOT_FLAVOUR = "W-HOT-FLAVOUR", "A Base HOT lies in the folder of a flavour that does not exist.";
+    MANIFEST_YAML = "W-MANIFEST-YAML", "A manifest for Kubernetes is not YAML.";
+    MANIFEST_UNUSED = "W-MANIFEST-UNUSED", "A manifest for Kubernetes lies in the package and the order file does not name it.";
+    VARIABLE_UNUSED = "W-VARIABLE-UNUSED", "A variable is declared and no manifest uses it.";
+    VARIABLE_UNKNOWN = "W-VARIABLE-UNKNOWN", "What looks like a variable is not declared; it stays as it is written.";
+    K8S_OBJECT = "W-K8S-OBJECT", "A document of a manifest is no Kubernetes object.";
+    K8S_API = "W-K8S-API", "Kubernetes does not serve this `apiVersion`, or not this kind in it.";
+    K8S_KIND = "W-K8S-KIND", "Kubernetes has no such kind.";
+    K8S_FIELD = "W-K8S-FIELD", "Kubernetes knows no such field here.";
+    K8S_NAME = "W-K8S-NAME", "An object has no name, or one that Kubernetes refuses.";
+    K8S_SELECTOR = "W-K8S-SELECTOR", "A workload does not select its own pods.";
+    K8S_IMAGE = "W-K8S-IMAGE", "A container has no name or no image.";
+    ALLOW_REASON = "W-ALLOW-REASON", "An allow gives no reason; it is not followed.";
+    ALLOW_CODE = "W-ALLOW-CODE", "An allow names a code that does not exist, or that cannot be allowed.";
+    ALLOW_UNUSED = "W-ALLOW-UNUSED", "An allow allows nothing.";
 }
 
 #[cfg(test)]

@@ -12,12 +12,15 @@
 //! # Ok(()) }
 //! ```
 //! [`Package::open`] leads through everything: `archive` → `meta` → `tosca` → `order`, `hot`.
+//! [`lint()`] says what is doubtful, too, and shows the lines.
 //! What is not here: signatures, and the evaluation of what only a request or a VIM knows.
 
 mod archive;
+mod consequence;
 mod finding;
 mod hot;
 mod limits;
+mod lint;
 mod meta;
 mod model;
 mod order;
@@ -34,6 +37,7 @@ pub use archive::ReadError;
 pub use finding::{CODES, Code, Finding, Findings, Severity, Span, codes};
 pub use hot::{BaseHot, HotBinding, HotExpression, HotParameter, HotParameters, PARAMETERS_FILE};
 pub use limits::Limits;
+pub use lint::{Allowed, EXPLANATIONS, Explanation, Report, explain, lint};
 pub use meta::{Manifest, ManifestSource};
 pub use model::{
     AffinityRule, Artifact, Asd, AsdDialect, AsdExtCpd, ChangeSelector, Checksum,

@@ -6,14 +6,14 @@
 //! tosca     imports, types, VNFD     (tosca/)       refused: what the types do not allow
 //! files     order file, Base HOT     (order.rs, hot.rs)
 //! ```
-//! Each stage reports everything that it sees; a later stage runs only on what the earlier ones
-//! let through.
+//! Each stage reports everything that it sees, and the next one runs as far as it can all the
+//! same: all findings come at once ([`examine`]).
 
 use crate::archive::{Archive, ReadError};
 use crate::finding::{Finding, Findings, Sink, Span, codes};
 use crate::hot::{BaseHot, HotSource};
 use crate::limits::Limits;
-use crate::meta::{self, Manifest};
+use crate::meta::{self, Manifest, Meta};
 use crate::model::{Asd, Vnfd};
 use crate::order::{self, ORDER_FILE, OrderFile};
 use std::collections::BTreeMap;
@@ -128,44 +128,60 @@ impl Package {
         limits: &Limits,
     ) -> Result<Self, Findings> {
         let Some(archive) = archive else { return Err(refused(sink)) };
-        let Some((meta, expected)) = meta::read(&archive, limits.file_bytes, &mut sink) else {
-            return Err(refused(sink));
-        };
-        archive.verify(&expected, limits, &mut sink);
-        if sink.failed() {
-            return Err(refused(sink));
-        }
-        let compatible = meta
-            .manifest
-            .as_ref()
-            .and_then(|manifest| manifest.metadata.get("compatible_specification_versions"))
-            .map(String::as_str);
-        let Some((vnfd, asd)) =
-            crate::tosca::load(&archive, &meta.entry, compatible, limits, &mut sink)
-        else {
-            return Err(refused(sink));
-        };
-        let paths: Vec<String> = archive.paths().map(str::to_owned).collect();
-        let order = read_order(&archive, &paths, limits, &mut sink);
-        let source = HotSource {
-            text: &|path, sink| text(&archive, path, limits, sink),
-            paths: &paths,
-            limits,
-        };
-        let hot = source.read(&vnfd, &mut sink);
+        let read = examine(&archive, limits, &mut sink);
+        let (Some(meta), Some(vnfd)) = (read.meta, read.vnfd) else { return Err(refused(sink)) };
         let warnings = sink.finish()?;
         Ok(Package {
             archive,
             entry: meta.entry,
             vnfd,
-            asd,
-            order,
-            hot,
+            asd: read.asd,
+            order: read.order,
+            hot: read.hot,
             manifest: meta.manifest,
             warnings,
             limits: *limits,
         })
     }
+}
+
+/// What could be read of a package, whatever is wrong with it.
+#[derive(Default)]
+pub(crate) struct Read {
+    pub(crate) meta: Option<Meta>,
+    pub(crate) vnfd: Option<Vnfd>,
+    pub(crate) asd: Option<Asd>,
+    pub(crate) order: Option<OrderFile>,
+    pub(crate) hot: BTreeMap<String, BaseHot>,
+}
+
+/// Runs every stage as far as it can run: one mistake does not hide the next.
+///
+/// Where the bytes themselves mean harm or are damaged, nothing of them is used.
+pub(crate) fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Read {
+    let (meta, expected) = meta::read(archive, limits.file_bytes, sink).unzip();
+    archive.verify(&expected.unwrap_or_default(), limits, sink);
+    if sink.has(&[codes::ZIP, codes::ZIP_BOMB]) {
+        return Read::default();
+    }
+    let compatible = meta.as_ref().and_then(compatible);
+    let loaded = meta
+        .as_ref()
+        .and_then(|meta| crate::tosca::load(archive, &meta.entry, compatible, limits, sink));
+    let (vnfd, asd) = loaded.unzip();
+    let asd = asd.flatten();
+    let paths: Vec<String> = archive.paths().map(str::to_owned).collect();
+    let order = read_order(archive, &paths, limits, sink);
+    let source =
+        HotSource { text: &|path, sink| text(archive, path, limits, sink), paths: &paths, limits };
+    let hot = vnfd.as_ref().map(|vnfd| source.read(vnfd, sink)).unwrap_or_default();
+    Read { meta, vnfd, asd, order, hot }
+}
+
+/// What the manifest says about versions of the standard.
+pub(crate) fn compatible(meta: &Meta) -> Option<&str> {
+    let metadata = &meta.manifest.as_ref()?.metadata;
+    metadata.get("compatible_specification_versions").map(String::as_str)
 }
 
 /// A stage that gives nothing has said why.

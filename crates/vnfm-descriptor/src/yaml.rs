@@ -2,7 +2,7 @@
 //!
 //! The event stream of the parser becomes a tree of [`Node`]s: scalars keep their raw text, so
 //! that `version: 1.10` stays `1.10` where a string is declared; anchors are expanded within a
-//! budget; duplicate keys, excess depth and alias bombs are findings. What YAML 1.1 (PyYAML, so
+//! budget; duplicate keys (the first counts), excess depth and alias bombs are findings. What YAML 1.1 (PyYAML, so
 //! other VNFMs) reads differently is a warning, since the package would mean two things.
 
 use crate::finding::{Finding, Sink, Span, codes};
@@ -209,7 +209,6 @@ pub(crate) fn parse_all(
         anchors: HashMap::new(),
         documents: Vec::new(),
         nodes: 0,
-        broken: false,
     };
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
@@ -228,7 +227,7 @@ pub(crate) fn parse_all(
             }
         }
     }
-    (!builder.broken).then_some(builder.documents)
+    Some(builder.documents)
 }
 
 /// A collection that is being read.
@@ -256,7 +255,6 @@ struct Builder<'a> {
     anchors: HashMap<usize, (Node, (usize, usize))>,
     documents: Vec<Node>,
     nodes: usize,
-    broken: bool,
 }
 
 impl Builder<'_> {
@@ -318,7 +316,10 @@ impl Builder<'_> {
             Open::Sequence { span, anchor, items } => {
                 (Node { value: Value::Sequence(items), span }, anchor)
             }
-            Open::Mapping { span, anchor, entries, .. } => {
+            Open::Mapping { span, anchor, mut entries, seen, .. } => {
+                if seen.len() < entries.len() {
+                    first_of_each(&mut entries);
+                }
                 let entries = self.merged(entries);
                 (Node { value: Value::Mapping(entries), span }, anchor)
             }
@@ -347,7 +348,6 @@ impl Builder<'_> {
                     let name = name.unwrap_or_default();
                     let message = format!("key `{name}` occurs twice, first on line {first}");
                     self.sink.add(Finding::new(codes::YAML_DUPLICATE, node.span.clone(), message));
-                    self.broken = true;
                 }
                 *key = Some(node);
             }
@@ -411,6 +411,12 @@ impl Builder<'_> {
             self.sink.add(Finding::new(codes::YAML_11, node.span.clone(), message).hint(hint));
         }
     }
+}
+
+/// Of keys that occur twice the first counts, so that nothing is said of the second.
+fn first_of_each(entries: &mut Vec<(Node, Node)>) {
+    let mut seen = std::collections::HashSet::new();
+    entries.retain(|(key, _)| key.as_str().is_none_or(|name| seen.insert(name.to_owned())));
 }
 
 fn is_merge(key: &Node) -> bool {
@@ -515,15 +521,10 @@ mod tests {
     #[test]
     fn duplicate_keys_are_named_with_both_places() {
         let (node, findings) = read("a: 1\nb: 2\na: 3\n");
+        assert_eq!(node.unwrap().get("a").and_then(Node::as_i64), Some(1), "read on by the first");
         assert_eq!(
-            (node, findings),
-            (
-                None,
-                vec![
-                    "a.yaml:3:1: error[E-YAML-DUPLICATE]: key `a` occurs twice, first on line 1"
-                        .to_owned()
-                ]
-            )
+            findings,
+            ["a.yaml:3:1: error[E-YAML-DUPLICATE]: key `a` occurs twice, first on line 1"]
         );
     }
 

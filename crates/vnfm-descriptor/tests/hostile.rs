@@ -187,3 +187,107 @@ fn yaml_bombs_in_a_package_are_refused() {
     let deep = format!("{VNFD}dsl_definitions: {}", "[".repeat(200));
     refused_for(with(&[("vnfd.yaml", deep.as_bytes())]), codes::YAML_BOMB);
 }
+
+#[test]
+fn wrong_sizes_in_headers_are_refused() {
+    let bytes = with(&[("vnfd.yaml", VNFD.as_bytes())]);
+    for (signature, size) in [(b"PK\x01\x02", 24), (b"PK\x01\x02", 20)] {
+        for stated in [0_u32, 3, 1 << 30] {
+            let mut bytes = bytes.clone();
+            let at = bytes.windows(4).position(|window| window == signature).unwrap();
+            bytes[at + size..at + size + 4].copy_from_slice(&stated.to_le_bytes());
+            let found = refused(bytes, &Limits::default());
+            let named = [codes::ZIP, codes::ZIP_BOMB];
+            assert!(found.iter().any(|code| named.contains(code)), "{stated} at {size}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn data_behind_the_end_is_refused() {
+    let mut bytes = with(&[("vnfd.yaml", VNFD.as_bytes())]);
+    bytes.extend_from_slice(b"MZ, a program in disguise");
+    refused_for(bytes, codes::ZIP);
+    let commented = archive(|zip| {
+        zip.start_file("vnfd.yaml", options()).unwrap();
+        zip.write_all(VNFD.as_bytes()).unwrap();
+        zip.set_comment("a comment is no disguise").unwrap();
+    });
+    assert!(!refused(commented, &Limits::default()).contains(&codes::ZIP));
+}
+
+#[test]
+fn an_archive_in_an_archive_is_a_file() {
+    let inner = with(&[("../../etc/passwd.yaml", b"harm")]);
+    let found = refused(
+        with(&[("vnfd.yaml", VNFD.as_bytes()), ("inner.csar", &inner)]),
+        &Limits::default(),
+    );
+    assert!(!found.iter().any(|code| code.starts_with("E-ZIP")), "nothing unpacks it: {found:?}");
+}
+
+#[test]
+fn large_documents_are_refused_unread() {
+    let mut limits = Limits::default();
+    limits.ratio = u64::MAX;
+    let large = format!("{VNFD}description: {}\n", "x".repeat(100 << 20));
+    assert_eq!(refused(with(&[("vnfd.yaml", large.as_bytes())]), &limits), [codes::YAML]);
+}
+
+#[test]
+fn ten_thousand_imports_are_refused() {
+    let mut entry = format!("{VNFD}imports:\n");
+    let mut files = Vec::new();
+    for number in 0..9_000 {
+        let line = format!("  - t{number}.yaml\n");
+        entry.push_str(&line);
+        files.push(format!("t{number}.yaml"));
+    }
+    let mut entries: Vec<(&str, &[u8])> =
+        files.iter().map(|name| (name.as_str(), VNFD.as_bytes())).collect();
+    let meta = b"Entry-Definitions: vnfd.yaml\n";
+    entries.extend([("vnfd.yaml", entry.as_bytes()), ("TOSCA-Metadata/TOSCA.meta", meta)]);
+    refused_for(with(&entries), codes::IMPORT);
+}
+
+/// A descriptor whose parameters are of the type `A`, with these data types.
+fn described_by(types: &str) -> String {
+    format!(
+        "{VNFD}imports: [etsi_nfv_sol001_vnfd_types.yaml]
+data_types:
+  Parameters: {{derived_from: tosca.datatypes.nfv.VnfOperationAdditionalParameters, properties: {{a: {{type: A, required: false}}}}}}
+{types}
+interface_types:
+  Vnflcm: {{derived_from: tosca.interfaces.nfv.Vnflcm, operations: {{instantiate: {{inputs: {{additional_parameters: {{type: Parameters}}}}}}}}}}
+node_types:
+  Vnf:
+    derived_from: tosca.nodes.nfv.VNF
+    properties:
+      descriptor_id: {{type: string, default: a}}
+      descriptor_version: {{type: string, default: a}}
+      provider: {{type: string, default: a}}
+      product_name: {{type: string, default: a}}
+      software_version: {{type: string, default: a}}
+      flavour_id: {{type: string, default: a}}
+    interfaces: {{Vnflcm: {{type: Vnflcm}}}}
+topology_template:
+  node_templates: {{VNF: {{type: Vnf}}}}
+"
+    )
+}
+
+#[test]
+fn types_that_contain_each_other_without_end_are_refused() {
+    let wide: Vec<String> =
+        (0..10).map(|number| format!("p{number}: {{type: A, required: false}}")).collect();
+    let exploding = described_by(&format!("  A: {{properties: {{{}}}}}", wide.join(", ")));
+    assert_eq!(
+        refused(with(&[("vnfd.yaml", exploding.as_bytes())]), &Limits::default()),
+        [codes::TYPE_BOMB]
+    );
+    let list = described_by("  A: {properties: {next: {type: A, required: false}}}");
+    let package = Package::from_bytes(with(&[("vnfd.yaml", list.as_bytes())]), &Limits::default());
+    assert!(
+        package.unwrap().vnfd().flavours["a"].additional_params_schema("instantiate").is_some()
+    );
+}

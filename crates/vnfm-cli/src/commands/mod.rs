@@ -1,5 +1,9 @@
 //! What each command does; one file per noun.
 
+mod described;
+mod graph;
+mod lint;
+mod new;
 mod op;
 mod package;
 mod plugin;
@@ -8,7 +12,9 @@ mod upkeep;
 mod vim;
 mod vnf;
 
-use crate::args::{Cli, Command, Secrets};
+pub use lint::{Linted, place};
+
+use crate::args::{Cli, Command, Format, Secrets};
 use crate::client::{Client, Outcome, local, segment};
 use crate::output::{Output, cell, print, tell};
 use clap::CommandFactory as _;
@@ -24,7 +30,12 @@ use std::io::Read as _;
 pub async fn run(cli: Cli) -> Outcome<()> {
     let client = Client::new(&cli)?;
     let output = Output(cli.output);
+    if cli.output == Format::Sarif && !matches!(cli.command, Command::Lint(_)) {
+        return Err(local("only `vnfmctl lint` writes SARIF"));
+    }
     match cli.command {
+        Command::Lint(wanted) => lint::run(output, &wanted),
+        Command::New(wanted) => new::run(output, &wanted),
         Command::Package(command) => package::run(&client, output, command).await,
         Command::Vim(command) => vim::run(&client, output, command).await,
         Command::Vnf(command) => vnf::run(&client, output, command).await,

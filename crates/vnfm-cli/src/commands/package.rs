@@ -1,7 +1,7 @@
 //! `vnfmctl package …`
 
 use crate::args::Package;
-use crate::client::{Client, Outcome, local};
+use crate::client::{Client, Failure, Outcome, local};
 use crate::output::{Column, Output, tell};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
@@ -39,6 +39,10 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
             let all = client.listing(PACKAGES, &wanted, "").await?;
             output.chosen(&all, COLUMNS, wanted.fields.as_deref())
         }
+        Package::Show { package } if is_path(&package) => {
+            super::described::show(output, &opened(Path::new(&package))?)
+        }
+        Package::Graph { path } => super::graph::draw(output, &opened(&path)?),
         Package::Show { package } => output.one(&find(client, &package).await?, DETAILS),
         Package::Delete { package } => {
             let found = find(client, &package).await?;
@@ -47,6 +51,18 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
             output.done(&format!("deleted package {id}"), &found)
         }
     }
+}
+
+/// Whether this names a package here; an id or a product of the server has no `/`, and is no file.
+fn is_path(name: &str) -> bool {
+    name.contains('/') || Path::new(name).exists()
+}
+
+fn opened(path: &Path) -> Outcome<vnfm_descriptor::Package> {
+    vnfm_descriptor::Package::open(path, &Limits::default()).map_err(|findings| Failure::Hinted {
+        what: format!("`{}` cannot be used:\n{findings}", path.display()),
+        hint: format!("`vnfmctl lint {}` shows the places", path.display()),
+    })
 }
 
 pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {
@@ -68,7 +84,10 @@ async fn onboard(client: &Client, output: Output, path: &Path) -> Outcome<()> {
     if shown["onboardingState"] != "ONBOARDED" {
         let why = shown["onboardingFailureDetails"]["detail"].as_str().unwrap_or("no reason given");
         client.send(client.request(Method::DELETE, &uri)).await?;
-        return Err(local(format!("`{}` was not onboarded:\n{why}", path.display())));
+        return Err(Failure::Hinted {
+            what: format!("`{}` was not onboarded:\n{why}", path.display()),
+            hint: format!("`vnfmctl lint {}` shows the places, without a server", path.display()),
+        });
     }
     for warning in shown["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         tell(warning);

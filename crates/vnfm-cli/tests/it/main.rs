@@ -3,5 +3,6 @@
 
 mod codes;
 mod golden;
+mod lint;
 mod plugins;
 mod stub;

@@ -7,6 +7,7 @@
 //! topologies node templates, functions evaluated, filters resolved        topology.rs, functions.rs, filter.rs
 //! checks     templates against their types, values against constraints    template.rs, check.rs, constraints.rs
 //! model      VNFD ← flavours ← resources, policies, hooks                 vnfd.rs, resources.rs, …
+//! rules      what is doubtful all the same, for lint alone                rules/
 //! ```
 //! A file whose node template is an ASD is read by asd.rs instead.
 //! An import brings types. The topology of an imported file is never merged: one that has
@@ -25,6 +26,7 @@ mod hooks;
 mod lifecycle;
 mod policies;
 mod resources;
+mod rules;
 mod scalars;
 mod schema;
 mod template;
@@ -36,8 +38,10 @@ mod units;
 mod version;
 mod vnfd;
 
+pub(crate) use rules::rules;
+
 use crate::archive::Archive;
-use crate::finding::Sink;
+use crate::finding::{Finding, Sink, Span, codes};
 use crate::limits::Limits;
 use crate::model::{Asd, Vnfd};
 
@@ -65,7 +69,15 @@ pub(crate) fn load(
     for topology in &topologies {
         template::check(topology, &types, sink);
     }
-    let mut vnfd = vnfd::build(&topologies, &types, archive, sink)?;
+    let vnfd = vnfd::build(&topologies, &types, archive, sink);
+    if types.explode() {
+        let message = "the data types describe values that nobody could write down";
+        let finding = Finding::new(codes::TYPE_BOMB, Span::file(&entry.path), message);
+        sink.add(
+            finding.hint("a type that contains others several times, on many levels, multiplies"),
+        );
+    }
+    let mut vnfd = vnfd?;
     vnfd.sol001_version = version.map(|version| version.name().to_owned());
     Some((vnfd, None))
 }

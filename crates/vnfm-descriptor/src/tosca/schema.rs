@@ -133,7 +133,7 @@ fn value(types: &Types<'_>, schema: &Schema<'_>, depth: usize) -> Value {
     let entry = || {
         schema.entry.map_or_else(|| json!({}), |entry| value(types, &Schema::of(entry), depth + 1))
     };
-    if depth > DEPTH {
+    if depth > DEPTH || !types.describe_one() {
         return json!({});
     }
     let mut out = match schema.kind {

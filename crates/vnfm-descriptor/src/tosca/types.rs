@@ -10,7 +10,7 @@ use super::documents::Document;
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::yaml::Node;
 use regex::Regex;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 /// What a type is a type of.
@@ -132,7 +132,11 @@ pub(super) struct Types<'a> {
     version: Option<Version>,
     /// Compiled patterns; `None` for one that cannot be used.
     patterns: RefCell<BTreeMap<String, Option<Regex>>>,
+    described: Cell<usize>,
 }
+
+/// Parts of values that are described; types that contain each other would multiply without end.
+const MOST_DESCRIBED: usize = 50_000;
 
 impl<'a> Types<'a> {
     /// Collects the built-in types and those of the documents, and checks how they hang together.
@@ -141,7 +145,12 @@ impl<'a> Types<'a> {
         version: Option<Version>,
         sink: &mut Sink,
     ) -> Self {
-        let mut types = Types { all: BTreeMap::new(), version, patterns: RefCell::default() };
+        let mut types = Types {
+            all: BTreeMap::new(),
+            version,
+            patterns: RefCell::default(),
+            described: Cell::new(0),
+        };
         for root in builtin::types(version.unwrap_or(Version::NEWEST)) {
             types.add(root, sink);
         }
@@ -311,6 +320,17 @@ impl<'a> Types<'a> {
             return None;
         }
         patterns.entry(pattern.to_owned()).or_insert(constraints::compiled(pattern)).clone()
+    }
+
+    /// Counts a part of a value that is described; false where there were too many.
+    pub(super) fn describe_one(&self) -> bool {
+        self.described.set(self.described.get().saturating_add(1));
+        !self.explode()
+    }
+
+    /// Whether there was more to describe than anybody could fill in.
+    pub(super) fn explode(&self) -> bool {
+        self.described.get() > MOST_DESCRIBED
     }
 
     /// A type's declaration.

@@ -1,0 +1,107 @@
+//! Findings as a compiler shows its own: the line, a caret, what was expected, what to do.
+//!
+//! ```text
+//! warning[W-LINK-UNUSED]: no connection point is on link `net`
+//!   --> vnf/Definitions/vnfd.yaml:41:5
+//!    |
+//! 41 |     net:
+//!    |     ^^^
+//!    |
+//!    = expected: A connection point is on each link.
+//!    = clause: SOL001 6.8 (node types)
+//! ```
+//! What was expected is said once for each code, where it occurs first.
+
+use crate::commands::place;
+use annotate_snippets::{AnnotationKind, Element, Level, Origin, Renderer, Snippet};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+use std::path::Path;
+use vnfm_descriptor::{Finding, Report, Severity};
+
+/// Everything that a report says.
+pub fn text(path: &Path, report: &Report) -> String {
+    let renderer =
+        if std::io::stdout().is_terminal() { Renderer::styled() } else { Renderer::plain() };
+    let mut seen = BTreeSet::new();
+    let mut all = String::new();
+    for finding in &report.findings {
+        let first = seen.insert(finding.code);
+        // Writing into a String cannot fail.
+        let _ = writeln!(all, "{}\n", one(path, report, finding, (&renderer, first)));
+    }
+    all
+}
+
+fn one(
+    path: &Path,
+    report: &Report,
+    finding: &Finding,
+    (renderer, first): (&Renderer, bool),
+) -> String {
+    let level = if finding.severity == Severity::Error { Level::ERROR } else { Level::WARNING };
+    let span = finding.span.as_ref();
+    let file = span.map_or_else(|| path.display().to_string(), |span| place(path, &span.file));
+    let line = span.and_then(|span| report.line(span));
+    let mut elements: Vec<Element<'_>> = Vec::new();
+    match (span, line) {
+        (Some(span), Some(line)) => {
+            let mark = AnnotationKind::Primary.span(marked(line, span.column));
+            let snippet = Snippet::source(line).line_start(span.line).path(file.as_str());
+            elements.push(snippet.annotation(mark).into());
+        }
+        (Some(span), None) if span.line > 0 => {
+            let origin = Origin::path(file.as_str()).line(span.line).char_column(span.column);
+            elements.push(origin.into());
+        }
+        _ => elements.push(Origin::path(file.as_str()).into()),
+    }
+    let explanation = vnfm_descriptor::explain(finding.code).filter(|_| first);
+    if let Some(explanation) = explanation {
+        let expected = Level::NOTE.with_name("expected").message(explanation.expected);
+        elements.push(expected.into());
+    }
+    if let Some(hint) = &finding.hint {
+        elements.push(Level::HELP.with_name("hint").message(hint.as_str()).into());
+    }
+    if let Some(explanation) = explanation {
+        elements.push(Level::NOTE.with_name("clause").message(explanation.clause).into());
+    }
+    let title = level.primary_title(finding.message.as_str()).id(finding.code);
+    renderer.render(&[title.elements(elements)])
+}
+
+/// The bytes of the word that begins at a column, which counts characters from 1.
+fn marked(line: &str, column: usize) -> std::ops::Range<usize> {
+    let start = line.char_indices().nth(column.saturating_sub(1)).map_or(line.len(), |(at, _)| at);
+    let rest = &line[start..];
+    let quote = rest.chars().next().filter(|first| ['\'', '"'].contains(first));
+    let end = match quote {
+        Some(quote) => rest[1..].find(quote).map(|at| at + 2),
+        None => rest.find(|c: char| c.is_whitespace() || ",]}".contains(c)),
+    };
+    let word = &rest[..end.unwrap_or(rest.len())];
+    let word = word.strip_suffix(':').unwrap_or(word);
+    let least = rest.chars().next().map_or(0, char::len_utf8);
+    start..start + word.len().max(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_marked_whole() {
+        for (line, column, word) in [
+            ("    net: {a: b}", 5, "net"),
+            ("a: [ipv4, ipv6]", 5, "ipv4"),
+            ("a: 'x y', b", 4, "'x y'"),
+            ("ü: wörd", 4, "wörd"),
+            ("a: {b: c}", 4, "{b"),
+            ("a", 9, ""),
+        ] {
+            assert_eq!(&line[marked(line, column)], word, "{line}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! SARIF 2.1.0: what lint found, as code scanners read it.
+//!
+//! A folder's files are artifacts of their own. What lies in an archive is a logical location in
+//! the artifact that the archive is. What is allowed is a result that is suppressed in the source.
+
+use crate::commands::{Linted, place};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde_json::{Value, json};
+use std::path::Path;
+use vnfm_descriptor::{CODES, Finding, Report, Severity};
+
+/// Where SARIF's own schema is.
+const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
+/// What a path in a URI may not hold as it is.
+const PATH: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`');
+
+/// The log of one run over some packages.
+pub fn log(all: &[Linted]) -> Value {
+    let mut results = Vec::new();
+    for (path, report) in all {
+        for finding in &report.findings {
+            results.push(result(path, report, finding));
+        }
+        for allowed in &report.allowed {
+            let mut result = result(path, report, &allowed.finding);
+            result["suppressions"] = json!([{"kind": "inSource", "justification": allowed.reason}]);
+            results.push(result);
+        }
+    }
+    json!({
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "vnfmctl lint",
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": CODES.iter().map(|code| rule(code.code, code.meaning)).collect::<Value>(),
+            }},
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+        }],
+    })
+}
+
+fn rule(code: &str, meaning: &str) -> Value {
+    let mut rule = json!({
+        "id": code,
+        "shortDescription": {"text": meaning},
+        "defaultConfiguration": {"level": level(code.starts_with("E-"))},
+    });
+    if let Some(known) = vnfm_descriptor::explain(code) {
+        rule["fullDescription"] = json!({"text": known.expected});
+        let text =
+            format!("Wrong:\n{}\n\nRight:\n{}\n\nBy: {}", known.wrong, known.right, known.clause);
+        rule["help"] = json!({"text": text});
+    }
+    rule
+}
+
+fn level(error: bool) -> &'static str {
+    if error { "error" } else { "warning" }
+}
+
+fn result(path: &Path, report: &Report, finding: &Finding) -> Value {
+    let text = match &finding.hint {
+        Some(hint) => format!("{} ({hint})", finding.message),
+        None => finding.message.clone(),
+    };
+    json!({
+        "ruleId": finding.code,
+        "ruleIndex": CODES.iter().position(|code| code.code == finding.code),
+        "level": level(finding.severity == Severity::Error),
+        "message": {"text": text},
+        "locations": [location(path, report, finding)],
+    })
+}
+
+fn location(path: &Path, report: &Report, finding: &Finding) -> Value {
+    let uri = |text: &str| {
+        let text = text.replace('\\', "/");
+        json!({"uri": utf8_percent_encode(text.trim_start_matches("./"), PATH).to_string()})
+    };
+    let Some(span) = &finding.span else {
+        return json!({"physicalLocation": {"artifactLocation": uri(&path.display().to_string())}});
+    };
+    let packed = path.is_file() && path.file_name().is_some_and(|name| name != &*span.file);
+    let file = if packed { path.display().to_string() } else { place(path, &span.file) };
+    let mut physical = json!({"artifactLocation": uri(&file)});
+    if span.line > 0 && !packed {
+        physical["region"] = json!({"startLine": span.line, "startColumn": span.column});
+        if let Some(line) = report.line(span) {
+            physical["region"]["snippet"] = json!({"text": line});
+        }
+    }
+    let mut location = json!({"physicalLocation": physical});
+    if packed {
+        let name = span.to_string();
+        location["logicalLocations"] = json!([{"fullyQualifiedName": name, "kind": "resource"}]);
+    }
+    location
+}

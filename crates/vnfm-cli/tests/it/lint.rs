@@ -1,0 +1,246 @@
+//! `vnfmctl lint`, `new vnfd`, `package show` and `graph`: what they print and end with, without a server.
+
+use crate::stub::{Ended, run};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+fn sample(name: &str) -> String {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
+    samples.join(name).canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+async fn lint(words: &[&str]) -> Ended {
+    run(&[&["lint"][..], words].concat(), "").await
+}
+
+async fn json(words: &[&str]) -> Value {
+    serde_json::from_str(&lint(words).await.data).unwrap()
+}
+
+#[tokio::test]
+async fn a_finding_is_shown_with_its_line_and_what_was_expected() {
+    let path = sample("broken/unused-link");
+    let ended = lint(&[&path]).await;
+    let wanted = format!(
+        "\
+warning[W-LINK-UNUSED]: no connection point is on link `net`
+  --> {path}/vnfd.yaml:41:5
+   |
+41 |     net:
+   |     ^^^
+   |
+   = expected: A connection point is on each link.
+   = clause: SOL001 6.8 (node types)
+"
+    );
+    assert_eq!(ended.data, wanted);
+    let said = format!(
+        "{path}: 1 allowed by comments; -o json shows them\nerror: lint has 1 warning\n\
+         hint: `vnfmctl lint --explain CODE` tells more about a code\n"
+    );
+    assert_eq!((ended.code, ended.said), (5, said));
+}
+
+#[tokio::test]
+async fn the_gravest_finding_is_the_exit_code() {
+    let (clean, doubtful, wrong) =
+        (sample("vnf-b-cnf"), sample("broken/no-manifest"), sample("broken/unknown-node"));
+    let ended = lint(&[&clean]).await;
+    assert_eq!((ended.code, ended.data.as_str(), ended.said.as_str()), (0, "", ""));
+    assert_eq!(lint(&[&clean, &doubtful]).await.code, 5);
+    let ended = lint(&[&doubtful, &clean, &wrong]).await;
+    assert_eq!(ended.code, 6);
+    assert!(ended.said.contains("1 error and 1 warning"), "{ended:?}");
+    assert_eq!(lint(&["no/such/package.csar"]).await.code, 6);
+}
+
+#[tokio::test]
+async fn json_has_everything_that_is_known() {
+    let all = json(&["-o", "json", &sample("broken/unknown-node")]).await;
+    let finding = &all[0]["findings"][0];
+    assert_eq!(finding["code"], "E-NODE-UNKNOWN");
+    assert_eq!((&finding["file"], &finding["line"]), (&"vnfd.yaml".into(), &40.into()));
+    assert_eq!(finding["source"], "        - virtual_binding: nod");
+    assert_eq!(finding["hint"], "did you mean `node`?");
+    for member in ["severity", "column", "message", "expected", "clause"] {
+        assert!(!finding[member].is_null(), "{member}: {finding:#}");
+    }
+    assert_eq!(all[0]["allowed"][0]["reason"], "the sample shows another mistake");
+}
+
+/// A place in the log, and whether what is there is what has to be.
+type Fact = (&'static str, fn(&Value) -> bool);
+
+/// What SARIF 2.1.0 demands of the parts that are written.
+const SARIF: &[Fact] = &[
+    ("/version", |value| value == "2.1.0"),
+    ("/$schema", Value::is_string),
+    ("/runs/0/tool/driver/name", Value::is_string),
+    ("/runs/0/tool/driver/rules", Value::is_array),
+    ("/runs/0/results", Value::is_array),
+    ("/runs/0/columnKind", |value| value == "unicodeCodePoints" || value == "utf16CodeUnits"),
+];
+
+/// The same for each result and each rule.
+fn is_result(result: &Value, rules: &[Value]) {
+    let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
+    assert_eq!(rules[index]["id"], result["ruleId"]);
+    assert!(["none", "note", "warning", "error"].contains(&result["level"].as_str().unwrap()));
+    assert!(result["message"]["text"].is_string());
+    for location in result["locations"].as_array().unwrap() {
+        let place = &location["physicalLocation"];
+        let uri = place["artifactLocation"]["uri"].as_str().unwrap();
+        assert!(!uri.contains([' ', '\\', '#']), "{uri}");
+        if let Some(region) = place.get("region") {
+            assert!(region["startLine"].as_u64().unwrap() >= 1, "{region}");
+            assert!(region["startColumn"].as_u64().unwrap() >= 1, "{region}");
+        }
+    }
+    for suppression in result["suppressions"].as_array().into_iter().flatten() {
+        assert!(["inSource", "external"].contains(&suppression["kind"].as_str().unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn sarif_is_what_its_standard_demands() {
+    let folder = tempfile::tempdir().unwrap();
+    let packed = folder.path().join("my package.csar");
+    let bytes = vnfm_descriptor::pack(
+        sample("broken/unknown-node").as_ref(),
+        &vnfm_descriptor::Limits::default(),
+    );
+    std::fs::write(&packed, bytes.unwrap()).unwrap();
+    let words = [
+        "-o",
+        "sarif",
+        &sample("broken/unused-link"),
+        packed.to_str().unwrap(),
+        &sample("vnf-a-seed"),
+    ];
+    let log = json(&words).await;
+    for (place, holds) in SARIF {
+        assert!(log.pointer(place).is_some_and(holds), "{place}");
+    }
+    let rules = log["runs"][0]["tool"]["driver"]["rules"].as_array().unwrap();
+    for rule in rules {
+        assert!(rule["id"].is_string() && rule["shortDescription"]["text"].is_string(), "{rule}");
+        assert!(rule["help"]["text"].is_string(), "{rule}");
+    }
+    let results = log["runs"][0]["results"].as_array().unwrap();
+    for result in results {
+        is_result(result, rules);
+    }
+    let suppressed = results.iter().filter(|result| result.get("suppressions").is_some()).count();
+    assert!(suppressed > 0 && suppressed < results.len(), "{suppressed} of {}", results.len());
+    let inside = results.iter().find(|result| result["ruleId"] == "E-NODE-UNKNOWN").unwrap();
+    let location = &inside["locations"][0];
+    let name = location["logicalLocations"][0]["fullyQualifiedName"].as_str().unwrap();
+    assert!(name.starts_with("vnfd.yaml:40:"), "{name}");
+    assert!(
+        location["physicalLocation"]["artifactLocation"]["uri"]
+            .as_str()
+            .unwrap()
+            .ends_with("my%20package.csar")
+    );
+}
+
+#[tokio::test]
+async fn sarif_is_of_lint_alone() {
+    let ended = run(&["-o", "sarif", "completion", "bash"], "").await;
+    assert_eq!((ended.code, ended.said.as_str()), (1, "error: only `vnfmctl lint` writes SARIF\n"));
+}
+
+#[tokio::test]
+async fn a_code_is_explained() {
+    let ended = lint(&["--explain", "w-cp-link"]).await;
+    for part in ["W-CP-LINK", "Expected:", "Wrong:", "Right:", "SOL001"] {
+        assert!(ended.data.contains(part), "{ended:?}");
+    }
+    let ended = lint(&["--explain", "W-NOTHING"]).await;
+    assert_eq!(ended.code, 1);
+    assert!(ended.said.contains("is no code"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn secrets_are_found_and_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vnfd.yaml");
+    // `run` looks for this word in everything that is printed.
+    let vnfd = "tosca_definitions_version: tosca_simple_yaml_1_3\n\
+                dsl_definitions: {password: 'planted', version: 1.10}\n";
+    std::fs::write(&file, vnfd).unwrap();
+    for format in ["text", "json", "sarif"] {
+        let ended = lint(&["-o", format, folder.path().to_str().unwrap()]).await;
+        assert!(ended.data.contains("W-SECRET-PASSWORD"), "{ended:?}");
+        assert!(ended.data.contains("W-YAML-NUMBER"), "on the same line: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_file_is_looked_at_alone_or_with_its_package() {
+    let vnfd = PathBuf::from(sample("vnf-b-cnf")).join("Definitions/vnf-b.yaml");
+    assert_eq!(lint(&[vnfd.to_str().unwrap()]).await.code, 0, "its package has the rest");
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let manifest = write("pod.yaml", "apiVersion: v1\nkind: Pd\nmetadata: {name: a}\n");
+    let ended = lint(&[&manifest]).await;
+    assert!(ended.code == 5 && ended.data.contains("W-K8S-KIND"), "{ended:?}");
+    let hot = write("hot.yaml", "heat_template_version: 2018-08-31\nresource: {}\n");
+    let ended = lint(&[&hot]).await;
+    assert!(ended.code == 5 && ended.data.contains("W-HOT-KEY"), "{ended:?}");
+    let types = "tosca_definitions_version: tosca_simple_yaml_1_3\nimports: [more.yaml]\n\
+                 node_types:\n  A: {derived_from: B, versoin: 1}\n";
+    let more = "tosca_definitions_version: tosca_simple_yaml_1_3\n\
+                node_types: {B: {derived_from: tosca.nodes.Root}}\n";
+    write("more.yaml", more);
+    let ended = lint(&[&write("types.yaml", types)]).await;
+    assert!(ended.code == 5 && ended.data.contains("W-KEY-UNUSED"), "{ended:?}");
+    assert_eq!(ended.data.matches("warning[").count(), 1, "{ended:?}");
+}
+
+#[tokio::test]
+async fn what_is_new_is_clean_and_can_be_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    for kind in ["vm", "cnf"] {
+        let path = folder.path().join(kind);
+        let path = path.to_str().unwrap();
+        let words = ["new", "vnfd", "web-server", "--kind", kind, "--dir", path];
+        let made = run(&words, "").await;
+        assert_eq!(made.code, 0, "{made:?}");
+        let ended = lint(&[path]).await;
+        assert_eq!((ended.code, ended.data.as_str(), ended.said.as_str()), (0, "", ""), "{kind}");
+        let again = run(&words, "").await;
+        assert!(again.code == 1 && again.said.contains("already there"), "{again:?}");
+        let shown = run(&["package", "show", path], "").await;
+        assert!(shown.data.contains("DEPLOYMENT FLAVOUR simple"), "{shown:?}");
+        let drawn = run(&["package", "graph", path], "").await;
+        assert!(drawn.data.starts_with("flowchart LR\n"), "{drawn:?}");
+    }
+    let ended = run(&["new", "vnfd", "Web_Server"], "").await;
+    assert!(ended.code == 1 && ended.said.contains("hint: lower case"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_package_is_shown_with_what_a_person_wants_to_know() {
+    let shown = run(&["package", "show", &sample("vnf-a-k8s-cluster")], "").await;
+    for part in [
+        "product       Kubernetes cluster",
+        "small  yes      masterNode 1, workerNode 2  workers 0     Two workers",
+        "masterNode  VM    1 to 1     1     512 MiB  1 GiB          nfv-image",
+        "instantiate_end  kubernetes-cluster  plugin kubernetes-cluster  1800 s",
+        "k8s_cluster_installation_param.master_node.password",
+        "string, secret",
+    ] {
+        assert!(shown.data.contains(part), "no `{part}` in\n{}", shown.data);
+    }
+    let drawn = run(&["package", "graph", &sample("vnf-a-k8s-cluster")], "").await;
+    for part in ["f0_v1[\"workerNode ×1…6\"]", "f0_c3 --- f0_l0", "f0_c2 --- outside"] {
+        assert!(drawn.data.contains(part), "no `{part}` in\n{}", drawn.data);
+    }
+    let refused = run(&["package", "show", &sample("broken/unknown-node")], "").await;
+    assert!(refused.code == 1 && refused.said.contains("E-NODE-UNKNOWN"), "{refused:?}");
+}

@@ -1,0 +1,162 @@
+//! One YAML file alone: a descriptor with the files that it imports, a Heat template, a manifest.
+//!
+//! A file that lies in a package (a folder above it has `TOSCA-Metadata`) is looked at with the
+//! whole package, and only what is said of it is kept. Elsewhere nothing is known of the package
+//! that it will go into, so what a package alone can tell is not asked.
+
+use super::{Report, Source, heat, kubernetes, package, report, secrets};
+use crate::archive::{Archive, cannot_read};
+use crate::finding::{Finding, Findings, Sink, Span, codes};
+use crate::limits::Limits;
+use crate::path::{folder, normalise, resolve};
+use crate::yaml::{Node, parse_all};
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+use zip::write::SimpleFileOptions;
+
+/// How far up a package's root is looked for.
+const ABOVE: usize = 5;
+
+/// What only a package can tell.
+const OF_PACKAGES: &[&str] = &[
+    codes::MANIFEST_NONE,
+    codes::META_KEY,
+    codes::ARTIFACT_MISSING,
+    codes::ARTIFACT_ABSENT,
+    codes::IMPLEMENTATION_UNKNOWN,
+    codes::ORDER_NONE,
+    codes::VDU_IMAGE,
+    codes::VDU_COMPUTE,
+    codes::HOT_FILE,
+];
+
+/// What a file of types does not have.
+const OF_TOPOLOGIES: &[&str] =
+    &[codes::VNF_MISSING, codes::VNF_PROPERTY, codes::VNF_REQUIRED, codes::FLAVOUR];
+
+/// Looks at one file.
+pub(super) fn lint(path: &Path, limits: &Limits) -> Report {
+    if let Some(report) = in_package(path, limits) {
+        return report;
+    }
+    let one = |finding| Report { findings: vec![finding], ..Report::default() };
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let text = match text_of(path, limits) {
+        Ok(text) => text,
+        Err(finding) => return one(finding),
+    };
+    let mut sink = Sink::default();
+    let Some(nodes) = parse_all(&text, name, limits, &mut sink) else {
+        return Report { findings: sink.all(), ..Report::default() };
+    };
+    let mut files = BTreeMap::from([(name.to_owned(), text)]);
+    let tosca = nodes.first().is_some_and(|node| node.get("tosca_definitions_version").is_some());
+    let topology = nodes.first().is_some_and(|node| node.get("topology_template").is_some());
+    if tosca {
+        imports(path.parent().unwrap_or(Path::new(".")), name, limits, &mut files);
+        let meta = format!("TOSCA-Meta-File-Version: 1.0\nEntry-Definitions: {name}\n");
+        files.insert("TOSCA-Metadata/TOSCA.meta".to_owned(), meta);
+    }
+    let archive = zipped(&files).and_then(|bytes| {
+        let mut sink = Sink::default();
+        Archive::bytes(bytes.into(), limits, &mut sink).ok_or_else(|| sink.all())
+    });
+    let archive = match archive {
+        Ok(archive) => archive,
+        Err(findings) => return Report { findings, ..Report::default() },
+    };
+    if tosca {
+        let mut report = package(&archive, limits, Sink::default());
+        report.findings.retain(|finding| {
+            let here = finding.span.as_ref().is_some_and(|span| &*span.file == name);
+            here && !OF_PACKAGES.contains(&finding.code)
+                && (topology || !OF_TOPOLOGIES.contains(&finding.code))
+        });
+        return report;
+    }
+    let source = Source::new(&archive, limits);
+    secrets::check(&source, &mut sink);
+    let mut own = Sink::default();
+    for node in &nodes {
+        if node.get("heat_template_version").is_some() {
+            heat::template(&source, name, node, &mut own);
+        } else if node.get("apiVersion").is_some() || node.get("kind").is_some() {
+            kubernetes::object(node, &mut own);
+        }
+    }
+    for finding in own.all().into_iter().filter(|finding| !OF_PACKAGES.contains(&finding.code)) {
+        sink.add(finding);
+    }
+    report(&source, Some(name), sink)
+}
+
+/// The findings of a file, where a folder above it is a package.
+fn in_package(path: &Path, limits: &Limits) -> Option<Report> {
+    let full = path.canonicalize().ok()?;
+    let root =
+        full.ancestors().skip(1).take(ABOVE).find(|up| up.join("TOSCA-Metadata").is_dir())?;
+    let name = full.strip_prefix(root).ok()?.to_str()?.to_owned();
+    let mut report = super::lint(root, limits);
+    let here = |finding: &Finding| finding.span.as_ref().is_some_and(|span| *span.file == name);
+    report.findings.retain(here);
+    report.allowed.retain(|allowed| here(&allowed.finding));
+    Some(report)
+}
+
+fn text_of(path: &Path, limits: &Limits) -> Result<String, Finding> {
+    let mut bytes = Vec::new();
+    let limit = limits.yaml_bytes as u64 + 1;
+    let read = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    read.map_err(|error| cannot_read(path, &error))?;
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    String::from_utf8(bytes)
+        .map_err(|_| Finding::new(codes::YAML, Span::file(name), "the file is not UTF-8"))
+}
+
+/// The files that a descriptor imports, as far as they lie beside it or below.
+fn imports(root: &Path, entry: &str, limits: &Limits, files: &mut BTreeMap<String, String>) {
+    let mut waiting = vec![entry.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let Some(text) = files.get(&path) else { continue };
+        let nodes = parse_all(text, &path, limits, &mut Sink::default()).unwrap_or_default();
+        let listed = nodes.first().and_then(|node| node.get("imports")).map(Node::items);
+        for import in listed.unwrap_or_default() {
+            let named = import.as_str().or_else(|| import.get("file").and_then(Node::as_str));
+            let Some(found) = named.and_then(|name| resolve(folder(&path), name).ok()) else {
+                continue;
+            };
+            let inside = normalise(&found).is_ok() && files.len() < limits.imports;
+            if files.contains_key(&found) || !inside {
+                continue;
+            }
+            if let Ok(text) = text_of(&root.join(&found), limits) {
+                files.insert(found.clone(), text);
+                waiting.push(found);
+            }
+        }
+    }
+}
+
+fn zipped(files: &BTreeMap<String, String>) -> Result<Vec<u8>, Vec<Finding>> {
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let mut add = || -> Result<(), String> {
+        for (name, text) in files {
+            let options = SimpleFileOptions::default();
+            zip.start_file(name, options).map_err(|error| error.to_string())?;
+            zip.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    };
+    let failed = |reason: String| {
+        Findings::one(Finding::new(
+            codes::IO,
+            None,
+            format!("cannot put the files together: {reason}"),
+        ))
+        .as_slice()
+        .to_vec()
+    };
+    add().map_err(failed)?;
+    Ok(zip.finish().map_err(|error| failed(error.to_string()))?.into_inner())
+}

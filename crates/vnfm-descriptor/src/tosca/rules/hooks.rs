@@ -1,0 +1,131 @@
+//! Hooks and their artifacts, and what SOL001 wants of a VNF.
+
+use super::super::template::VNF;
+use super::super::topology::{Template, Topology};
+use super::super::types::{Kind, Types, operations_in};
+use super::super::units;
+use super::Rules;
+use crate::finding::{Finding, Sink, Span, codes};
+use crate::yaml::{Node, float};
+use std::collections::BTreeSet;
+
+/// The types of artifacts that a runner serves.
+const SERVED: &[&str] = &[
+    "tosca.artifacts.Implementation.SharedLibrary",
+    "tosca.artifacts.Implementation.Bash",
+    "tosca.artifacts.Implementation.Python",
+    "tosca.artifacts.Implementation.Ansible",
+];
+const IMPLEMENTATION: &str = "tosca.artifacts.Implementation";
+
+impl<'a> Rules<'a, '_> {
+    pub(super) fn hooks(&mut self) {
+        for vnf in self.of("VNF") {
+            let mut named = BTreeSet::new();
+            let interfaces = vnf.node.get("interfaces").into_iter().flat_map(Node::named);
+            for operation in interfaces.flat_map(|(_, interface)| operations_in(interface)) {
+                self.operation(operation, &mut named);
+            }
+            for (key, artifact) in vnf.node.get("artifacts").map(Node::entries).unwrap_or_default()
+            {
+                self.artifact(vnf, (key, artifact), &named);
+            }
+        }
+    }
+
+    fn operation(
+        &mut self,
+        (operation, assigned): (&str, &'a Node),
+        named: &mut BTreeSet<&'a str>,
+    ) {
+        let implementation = assigned.get("implementation").unwrap_or(assigned);
+        let primary = implementation.get("primary").unwrap_or(implementation);
+        named.extend(primary.as_str());
+        named.extend(
+            implementation
+                .get("dependencies")
+                .map(Node::items)
+                .unwrap_or_default()
+                .iter()
+                .filter_map(Node::as_str),
+        );
+        let Some(timeout) = implementation.get("timeout") else { return };
+        let text = timeout.as_str().unwrap_or("~");
+        let seconds = units::seconds(text).or_else(|| float(text));
+        if seconds.is_none_or(|seconds| seconds <= 0.0) {
+            let message = format!("`{text}`, the time limit of `{operation}`, is not a time");
+            let finding = Finding::new(codes::TIMEOUT, timeout.span.clone(), message);
+            self.sink.add(finding.hint("write seconds, `600`, or a time with its unit, `10 m`"));
+        }
+    }
+
+    fn artifact(
+        &mut self,
+        vnf: &Template,
+        (key, artifact): (&Node, &Node),
+        named: &BTreeSet<&str>,
+    ) {
+        let Some(kind) = artifact.get("type") else { return };
+        let (name, text) = (key.as_str().unwrap_or("~"), kind.as_str().unwrap_or_default());
+        let is = |other: &str| self.types.is_a(Kind::Artifact, text, other);
+        let served = SERVED.iter().any(|known| is(known));
+        if named.contains(name) && !served && self.types.get(Kind::Artifact, text).is_some() {
+            let message = format!("no runner serves a `{text}`");
+            let finding = Finding::new(codes::ARTIFACT_RUNNER, kind.span.clone(), message);
+            self.sink.add(finding.hint(format!("runners serve {}", SERVED.join(", "))));
+        }
+        if !named.contains(name) && is(IMPLEMENTATION) {
+            let message = format!("`{name}` of `{}` is named by no operation", vnf.name);
+            self.sink.add(Finding::new(codes::ARTIFACT_UNUSED, key.span.clone(), message));
+        }
+    }
+}
+
+/// What SOL001 wants of every VNF, wherever the descriptor gives it.
+pub(super) fn required(topologies: &[Topology<'_>], types: &Types<'_>, sink: &mut Sink) {
+    let is_vnf = |template: &&Template| types.is_a(Kind::Node, &template.kind, VNF);
+    let vnfs: Vec<&Template> =
+        topologies.iter().flat_map(|topology| &topology.templates).filter(is_vnf).collect();
+    let Some(first) = vnfs.first() else { return };
+    for name in ["vnfm_info", "flavour_description"] {
+        let given = vnfs.iter().any(|vnf| vnf.property(name).is_some());
+        let default = || vnfs.iter().any(|vnf| default_of(types, vnf, name).is_some());
+        if !given && !default() {
+            let message = format!("the VNF's `{name}` is nowhere given");
+            sink.add(Finding::new(codes::VNF_REQUIRED, first.span.clone(), message));
+        }
+    }
+    let mut seen: BTreeSet<Span> = BTreeSet::new();
+    for vnf in &vnfs {
+        let info = vnf.property("vnfm_info").or_else(|| default_of(types, vnf, "vnfm_info"));
+        let Some(info) = info else { continue };
+        let items = if info.is_sequence() { info.items() } else { std::slice::from_ref(info) };
+        for item in items.iter().filter(|item| item.as_str().is_some_and(|text| !is_vnfm(text))) {
+            if seen.insert(item.span.clone()) {
+                let text = item.as_str().unwrap_or_default();
+                let message = format!("`{text}` is not how SOL001 names a VNFM");
+                let finding = Finding::new(codes::VNFM_INFO, item.span.clone(), message);
+                sink.add(finding.hint("write `etsivnfm:v3.3.1`, or `<enterprise number>:<name>`"));
+            }
+        }
+    }
+}
+
+fn default_of<'a>(types: &Types<'a>, vnf: &Template, name: &str) -> Option<&'a Node> {
+    types.properties(Kind::Node, &vnf.kind).remove(name)?.default.filter(|node| !node.is_null())
+}
+
+/// `etsivnfm:v3.3.1` or `<IANA enterprise number>:<name>`.
+fn is_vnfm(text: &str) -> bool {
+    let digits = |part: &str, most: usize| {
+        (1..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if let Some(version) = text.strip_prefix("etsivnfm:v") {
+        let parts: Vec<&str> = version.split('.').collect();
+        return parts.len() == 3 && parts.iter().all(|part| digits(part, 2));
+    }
+    text.split_once(':').is_some_and(|(number, name)| {
+        let word = |b: u8| b.is_ascii_alphanumeric() || b".-".contains(&b);
+        digits(number, usize::MAX) && !name.is_empty() && name.bytes().all(word)
+    })
+}

@@ -1,0 +1,116 @@
+//! What a virtual machine is made of: image, checksum, CPUs and memory.
+
+use super::super::topology::Template;
+use super::super::types::Kind;
+use super::Rules;
+use crate::finding::{Finding, codes};
+use crate::path::{folder, resolve};
+use crate::yaml::Node;
+
+const SW_IMAGE: &str = "tosca.artifacts.nfv.SwImage";
+
+/// Hexadecimal digits of each algorithm's hash.
+const LENGTHS: &[(&str, usize)] =
+    &[("sha-224", 56), ("sha-256", 64), ("sha-384", 96), ("sha-512", 128)];
+
+impl<'a> Rules<'a, '_> {
+    pub(super) fn images(&mut self) {
+        let base_hot = self.has_base_hot();
+        for vdu in self.of("Vdu.Compute") {
+            if !base_hot {
+                self.needs(vdu);
+            }
+            self.format(vdu, |format| format == "docker", "a virtual machine boots no container");
+        }
+        for container in self.of("Vdu.OsContainer") {
+            let no_container = |format: &str| format != "docker";
+            self.format(container, no_container, "a container starts from `docker` images");
+        }
+        for template in &self.topology.templates {
+            self.checksum(template);
+        }
+    }
+
+    /// The descriptor alone says how to make the machine.
+    fn needs(&mut self, vdu: &'a Template) {
+        let storages = vdu.targets("virtual_storage").filter_map(Node::as_str);
+        let booted = storages
+            .filter_map(|name| self.topology.template(name))
+            .any(|storage| self.data(storage).next().is_some());
+        if self.data(vdu).next().is_none() && !booted {
+            let message = format!("nothing says which image `{}` starts from", vdu.name);
+            let finding = Finding::new(codes::VDU_IMAGE, vdu.span.clone(), message);
+            self.sink.add(finding.hint("an artifact `tosca.artifacts.nfv.SwImage` names it"));
+        }
+        let compute = vdu.node.at(&["capabilities", "virtual_compute", "properties"]);
+        let flavor = vdu.node.at(&["metadata", "flavor"]);
+        if compute.is_none() && flavor.is_none() {
+            let message = format!("nothing says what CPUs and memory `{}` needs", vdu.name);
+            let finding = Finding::new(codes::VDU_COMPUTE, vdu.span.clone(), message);
+            self.sink.add(finding.hint("the capability `virtual_compute` says so"));
+        }
+    }
+
+    /// The artifacts that are images.
+    fn artifacts(&self, template: &'a Template) -> impl Iterator<Item = (&'a Node, &'a Node)> {
+        let artifacts = template.node.get("artifacts").map(Node::entries).unwrap_or_default();
+        let types = self.types;
+        artifacts.iter().filter_map(move |(key, node)| {
+            let kind = node.get("type")?.as_str()?;
+            types.is_a(Kind::Artifact, kind, SW_IMAGE).then_some((key, node))
+        })
+    }
+
+    /// What describes the images of a template: `sw_image_data`, or an artifact's properties.
+    fn data(&self, template: &'a Template) -> impl Iterator<Item = &'a Node> {
+        let own = template.property("sw_image_data").into_iter();
+        own.chain(self.artifacts(template).map(|(_, node)| node.get("properties").unwrap_or(node)))
+    }
+
+    fn format(&mut self, template: &'a Template, wrong: impl Fn(&str) -> bool, why: &str) {
+        let formats: Vec<&Node> =
+            self.data(template).filter_map(|data| data.get("container_format")).collect();
+        for format in formats {
+            let text = format.as_str().unwrap_or_default();
+            if wrong(text) {
+                let message = format!("the image of `{}` is `{text}`: {why}", template.name);
+                self.say(codes::IMAGE_FORMAT, format, message);
+            }
+        }
+    }
+
+    fn checksum(&mut self, template: &'a Template) {
+        let data: Vec<&Node> = self.data(template).collect();
+        for checksum in data.iter().filter_map(|data| data.get("checksum")) {
+            let algorithm = checksum.get("algorithm").and_then(Node::as_str).unwrap_or_default();
+            let wanted = LENGTHS.iter().find(|(known, _)| *known == algorithm);
+            let (Some(hash), Some((_, length))) = (checksum.get("hash"), wanted) else { continue };
+            let text = hash.as_str().unwrap_or_default();
+            if text.len() != *length || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                let message = format!(
+                    "the hash of `{}` is not the {length} hexadecimal digits of {algorithm}",
+                    template.name
+                );
+                self.say(codes::IMAGE_HASH, hash, message);
+            }
+        }
+        let stated = data.iter().any(|data| data.get("checksum").is_some());
+        let brought: Vec<&Node> = self
+            .artifacts(template)
+            .filter_map(|(_, node)| node.get("file"))
+            .filter(|file| self.brings(file))
+            .collect();
+        for file in brought.into_iter().filter(|_| !stated) {
+            let name = file.as_str().unwrap_or("~");
+            let message = format!("the package brings `{name}` and states no checksum of it");
+            let finding = Finding::new(codes::IMAGE_CHECKSUM, file.span.clone(), message);
+            self.sink.add(finding.hint("`checksum: {algorithm: sha-256, hash: …}`"));
+        }
+    }
+
+    fn brings(&self, file: &Node) -> bool {
+        let Some(text) = file.as_str() else { return false };
+        let places = [resolve(folder(self.topology.path), text), resolve("", text)];
+        places.iter().flatten().any(|path| self.archive.has(path))
+    }
+}

@@ -1,0 +1,215 @@
+//! Names that nothing reads, defaults and constraints that do not fit, what nobody uses.
+
+use super::super::documents::Document;
+use super::super::types::{Kind, Types};
+use crate::finding::{Finding, Sink, codes};
+use crate::yaml::{Node, float};
+use std::collections::BTreeSet;
+
+const COMMON: &[&str] = &["derived_from", "version", "metadata", "description"];
+
+/// The sections of types with the keys of a declaration, beside those that all have.
+const TYPES: &[(&str, &[&str])] = &[
+    (
+        "node_types",
+        &["properties", "attributes", "requirements", "capabilities", "interfaces", "artifacts"],
+    ),
+    ("data_types", &["constraints", "properties", "key_schema", "entry_schema"]),
+    ("capability_types", &["properties", "attributes", "valid_source_types"]),
+    (
+        "relationship_types",
+        &["properties", "attributes", "interfaces", "valid_target_types", "valid_source_types"],
+    ),
+    ("policy_types", &["properties", "targets", "triggers"]),
+    (
+        "group_types",
+        &["properties", "attributes", "members", "capabilities", "requirements", "interfaces"],
+    ),
+    ("artifact_types", &["mime_type", "file_ext", "properties"]),
+];
+
+const PROPERTY: &[&str] = &[
+    "type",
+    "description",
+    "required",
+    "default",
+    "status",
+    "constraints",
+    "key_schema",
+    "entry_schema",
+    "external-schema",
+    "metadata",
+    "value",
+];
+const POLICY: &[&str] = &["type", "description", "metadata", "properties", "targets", "triggers"];
+const GROUP: &[&str] =
+    &["type", "description", "metadata", "properties", "attributes", "members", "interfaces"];
+const SUBSTITUTION: &[&str] = &[
+    "node_type",
+    "substitution_filter",
+    "properties",
+    "attributes",
+    "capabilities",
+    "requirements",
+    "interfaces",
+];
+const ARTIFACT: &[&str] = &[
+    "type",
+    "file",
+    "repository",
+    "description",
+    "metadata",
+    "deploy_path",
+    "version",
+    "artifact_version",
+    "checksum",
+    "checksum_algorithm",
+    "properties",
+];
+const REQUIREMENT: &[&str] = &[
+    "node",
+    "capability",
+    "relationship",
+    "node_filter",
+    "occurrences",
+    "description",
+    "metadata",
+];
+/// What functions call nodes that have no name of their own.
+const KEYWORDS: &[&str] = &["SELF", "HOST", "SOURCE", "TARGET", "R_SOURCE", "R_TARGET"];
+
+/// Looks at one file.
+pub(super) fn check<'a>(document: &'a Document, types: &'a Types<'a>, sink: &mut Sink) {
+    for (section, keys) in TYPES {
+        let known: Vec<&str> = COMMON.iter().chain(*keys).copied().collect();
+        for (key, declared) in document.root.get(section).map(Node::entries).unwrap_or_default() {
+            let Some(name) = key.as_str() else { continue };
+            unknown(declared, &known, &format!("`{name}`"), sink);
+            for (property, node) in declared.get("properties").into_iter().flat_map(Node::named) {
+                unknown(node, PROPERTY, &format!("property `{property}` of `{name}`"), sink);
+                constraints(node, sink);
+            }
+            constraints(declared, sink);
+        }
+    }
+    let Some(topology) = document.root.get("topology_template") else { return };
+    assignments(topology, sink);
+    inputs(topology, &document.root, types, sink);
+    references(topology, topology, sink);
+}
+
+fn unknown(node: &Node, known: &[&str], what: &str, sink: &mut Sink) {
+    for (key, _) in node.entries() {
+        let name = key.as_str().unwrap_or("~");
+        if !known.contains(&name) {
+            let message = format!("{what} has no key `{name}`; it is not read");
+            let finding = Finding::new(codes::KEY_UNUSED, key.span.clone(), message);
+            sink.add(finding.did_you_mean(name, known.iter().copied()));
+        }
+    }
+}
+
+/// What stands in a topology beside the keys that its reading checks.
+fn assignments(topology: &Node, sink: &mut Sink) {
+    for (name, input) in topology.get("inputs").into_iter().flat_map(Node::named) {
+        unknown(input, PROPERTY, &format!("input `{name}`"), sink);
+        constraints(input, sink);
+    }
+    for (key, policy) in super::topology::listed(topology.get("policies")) {
+        unknown(policy, POLICY, &format!("policy `{}`", key.as_str().unwrap_or("~")), sink);
+    }
+    for (name, group) in topology.get("groups").into_iter().flat_map(Node::named) {
+        unknown(group, GROUP, &format!("group `{name}`"), sink);
+    }
+    if let Some(mappings) = topology.get("substitution_mappings") {
+        unknown(mappings, SUBSTITUTION, "`substitution_mappings`", sink);
+    }
+    for (name, template) in topology.get("node_templates").into_iter().flat_map(Node::named) {
+        for (artifact, node) in template.get("artifacts").into_iter().flat_map(Node::named) {
+            unknown(node, ARTIFACT, &format!("artifact `{artifact}` of `{name}`"), sink);
+        }
+        let requirements = template.get("requirements").map(Node::items).unwrap_or_default();
+        for (requirement, node) in requirements.iter().flat_map(Node::named) {
+            unknown(node, REQUIREMENT, &format!("requirement `{requirement}` of `{name}`"), sink);
+        }
+    }
+}
+
+/// The constraints of a declaration, and of its entries.
+fn constraints(declared: &Node, sink: &mut Sink) {
+    for constraint in declared.get("constraints").map(Node::items).unwrap_or_default() {
+        for (key, bound) in constraint.entries() {
+            let name = key.as_str().unwrap_or("~");
+            let number = |node: &Node| node.as_str().and_then(float);
+            let never = match (name, bound.items()) {
+                ("valid_values", []) => bound.is_sequence(),
+                ("in_range", [low, high]) => {
+                    matches!((number(low), number(high)), (Some(low), Some(high)) if low > high)
+                }
+                ("in_range", _) => true,
+                _ => false,
+            };
+            if never {
+                let message = format!("nothing fulfils this `{name}`");
+                let finding = Finding::new(codes::CONSTRAINT, bound.span.clone(), message);
+                sink.add(
+                    finding.hint("`in_range` is `[lower, upper]`, `valid_values` is not empty"),
+                );
+            }
+        }
+    }
+    if let Some(entry) = declared.get("entry_schema") {
+        constraints(entry, sink);
+    }
+}
+
+fn inputs(topology: &Node, root: &Node, types: &Types<'_>, sink: &mut Sink) {
+    let mut used = BTreeSet::new();
+    // What is substituted fills the inputs that are named like its properties.
+    if let Some(node_type) = topology.at(&["substitution_mappings", "node_type"]) {
+        let declared = types.properties(Kind::Node, node_type.as_str().unwrap_or_default());
+        used.extend(declared.keys().map(|name| (*name).to_owned()));
+    }
+    calls(root, "get_input", &mut |argument| {
+        used.extend(argument.as_str().map(str::to_owned));
+    });
+    for (key, _) in topology.get("inputs").map(Node::entries).unwrap_or_default() {
+        let name = key.as_str().unwrap_or("~");
+        if !used.contains(name) {
+            let message = format!("input `{name}` is used by nothing");
+            let finding = Finding::new(codes::INPUT_UNUSED, key.span.clone(), message);
+            sink.add(finding.hint("`{get_input: …}` uses one"));
+        }
+    }
+}
+
+/// Calls `act` with the first argument of every call of a function.
+fn calls(node: &Node, function: &str, act: &mut dyn FnMut(&Node)) {
+    for (key, value) in node.entries() {
+        if key.as_str() == Some(function) {
+            act(value.items().first().unwrap_or(value));
+        }
+        calls(value, function, act);
+    }
+    for item in node.items() {
+        calls(item, function, act);
+    }
+}
+
+fn references(topology: &Node, node: &Node, sink: &mut Sink) {
+    let known = templates(topology);
+    for function in ["get_property", "get_attribute", "get_artifact"] {
+        calls(node, function, &mut |argument| {
+            let Some(text) = argument.as_str() else { return };
+            if !known.contains(&text) && !KEYWORDS.contains(&text) {
+                let message = format!("`{function}` names `{text}`, which is no node template");
+                let finding = Finding::new(codes::REFERENCE, argument.span.clone(), message);
+                sink.add(finding.did_you_mean(text, known.iter().copied()));
+            }
+        });
+    }
+}
+
+fn templates(topology: &Node) -> Vec<&str> {
+    topology.get("node_templates").into_iter().flat_map(Node::named).map(|(name, _)| name).collect()
+}
