@@ -65,8 +65,8 @@ struct Arguments {
     /// Of those only this piece, as a report numbers it
     #[arg(long, value_name = "N")]
     piece: Option<usize>,
-    /// How many worlds work side by side; a case mostly waits
-    #[arg(long, default_value_t = three_a_core())]
+    /// How many worlds work side by side
+    #[arg(long, default_value_t = 2)]
     workers: usize,
     /// Write `{"cases","seconds","failed"}` here
     #[arg(long, value_name = "FILE")]
@@ -74,10 +74,6 @@ struct Arguments {
     /// Drive one operation as standard input says, to be killed
     #[arg(long, hide = true)]
     drive: bool,
-}
-
-fn three_a_core() -> usize {
-    3 * std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }
 
 fn main() -> ExitCode {

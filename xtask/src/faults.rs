@@ -11,6 +11,9 @@ use crate::{places, process};
 /// Thousands of operations win back what it costs to optimise them a little.
 const PROFILE: &str = "faults";
 
+/// Worlds side by side for each core: a case waits more than it works.
+const WORKERS: usize = 3;
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// What decides where something is left to chance; a report names the one that it was made with.
@@ -51,6 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut machine =
         std::process::Command::new(places::target()?.join(PROFILE).join("vnfm-faults"));
     machine.args(["--seconds", &(arguments.minutes * 60).to_string()]);
+    machine.args(["--workers", &(WORKERS * cores()).to_string()]);
     if let Some(seed) = arguments.seed {
         machine.args(["--seed", &seed.to_string()]);
     }
@@ -73,4 +77,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     ensure!(process::foreground(&mut machine)?, "a case did not end well; it is named above");
     Ok(())
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }
