@@ -1,8 +1,7 @@
 //! Time that passes only when everybody waits for it.
 //!
-//! Half an hour of deadline costs a few milliseconds: whoever sleeps is put into a queue, and [`JumpingClock::jump`]
-//! goes to the moment at which the first of them wakes, or further. Who may call it, and when and how far, is the
-//! matter of [`crate::process`].
+//! Half an hour of deadline costs a millisecond: whoever sleeps is put into a queue, and [`JumpingClock::jump`] goes
+//! to the moment at which the first of them wakes. Who may call it, and when, is the matter of [`crate::process`].
 
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
@@ -49,12 +48,11 @@ impl JumpingClock {
         })))
     }
 
-    /// Goes to the moment at which the next sleeper wakes, and as far as `stride` at least; whether there is one.
-    pub(crate) fn jump(&self, stride: Duration) -> bool {
+    /// Goes to the moment at which the next sleeper wakes; whether there is one.
+    pub(crate) fn jump(&self) -> bool {
         let mut state = self.state();
         state.forget_the_gone();
-        let Some((&(first, _), _)) = state.sleepers.first_key_value() else { return false };
-        let at = first.max(state.elapsed.saturating_add(stride));
+        let Some((&(at, _), _)) = state.sleepers.first_key_value() else { return false };
         state.elapsed = at;
         let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
         *latest = (*latest).max(Some(state.true_now()));

@@ -152,11 +152,6 @@ impl Probe {
         self.inner().trouble.clone()
     }
 
-    /// How many calls have come by; where that stays the same, nothing but looks happens.
-    pub(crate) fn calls(&self) -> usize {
-        self.inner().met.len()
-    }
-
     /// How many calls are in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.inner().in_flight

@@ -35,9 +35,6 @@ const SHORT: u32 = 2;
 const LONG: u32 = 100;
 /// The same where a call is known to be in flight.
 const VERY_LONG: u32 = 2000;
-/// How far time jumps at most, where nothing has happened since the last jump but that somebody looked: many pauses of
-/// a second lie before a deadline of half an hour. Each jump is twice as far as the one before.
-const STRIDE: Duration = Duration::from_secs(20);
 /// How long a case may take in all.
 const STUCK: Duration = Duration::from_mins(1);
 
@@ -122,7 +119,6 @@ impl Process {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut wakes, mut idle) = (self.wakes.load(Ordering::Relaxed), 0);
-        let (mut calls, mut stride) = (self.probe.calls(), Duration::ZERO);
         loop {
             ticks.tick().await;
             let now = self.wakes.load(Ordering::Relaxed);
@@ -141,10 +137,7 @@ impl Process {
             }
             self.probe.look_at_the_wire();
             if idle >= self.patience() {
-                let seen = std::mem::replace(&mut calls, self.probe.calls());
-                let further = (2 * stride).clamp(Duration::from_secs(1), STRIDE);
-                stride = if seen == calls { further } else { Duration::ZERO };
-                self.clock.jump(stride);
+                self.clock.jump();
                 idle = 0;
             }
         }
