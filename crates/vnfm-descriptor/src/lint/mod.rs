@@ -10,7 +10,7 @@
 //! allows       what somebody allowed, with a reason                      allows.rs
 //! ```
 //! Only the first row has errors: what lint calls an error is what onboarding refuses, and the
-//! other way round. [`explain`] tells more about a code.
+//! other way round. [`explain()`] tells more about a code.
 
 mod allows;
 mod explain;
