@@ -5,16 +5,16 @@ use crate::catalog::{Catalog, Target};
 use crate::client::{Connection, Session, Trust};
 use crate::delete::{Handle, unmake};
 use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
-use crate::heal::heal;
-use crate::inventory::inventory;
+use crate::heal::{heal, wait_whole};
+use crate::inventory::{inventory, is_short};
 use crate::manifests::Plan;
 use crate::owned::owned;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use vnfm_core::ports::{
-    Allocated, Allocation, Granted, InfraDriver, OwnedResource, PortError, Release, Repair, Vim,
-    VimCall, VimReport,
+    Allocated, Allocation, Granted, InfraDriver, Inventory, OwnedResource, PortError, Release,
+    Repair, Vim, VimCall, VimReport,
 };
 use vnfm_types::{KeyValuePairs, VimConnectionInfo};
 
@@ -112,8 +112,7 @@ impl InfraDriver for KubernetesDriver {
         let stages = place(&plan, &catalog).await?;
         let how = How::default();
         let uids = apply::make(cx, &session, &plan.namespace, &stages, how).await?;
-        let flavour = what.package.vnfd().flavour(&what.request.flavour_id);
-        let inventory = inventory(cx, &session, &catalog, flavour, &namespaces(&stages)).await?;
+        let inventory = whole(cx, &session, &catalog, (what, &stages)).await?;
         let handle = Handle::of(&plan.namespace, &stages, &uids);
         let handle = serde_json::to_value(handle).map_err(|error| unwritable(&error))?;
         let mut metadata = KeyValuePairs::new();
@@ -152,8 +151,7 @@ impl InfraDriver for KubernetesDriver {
         let stages = place(&plan, &catalog).await?;
         let before = handle.unwrap_or_default();
         let uids = heal(cx, &session, (&plan.namespace, &stages), (&before, repair)).await?;
-        let flavour = what.package.vnfd().flavour(&what.request.flavour_id);
-        let inventory = inventory(cx, &session, &catalog, flavour, &namespaces(&stages)).await?;
+        let inventory = whole(cx, &session, &catalog, (what, &stages)).await?;
         let handle = Handle::of(&plan.namespace, &stages, &uids).with(before);
         let handle = serde_json::to_value(handle).map_err(|error| unwritable(&error))?;
         let mut metadata = KeyValuePairs::new();
@@ -210,6 +208,24 @@ async fn placed(session: &Session<'_>, plan: &Plan) -> Result<Vec<Vec<Placed>>, 
 /// The namespaces in which the VNF's objects are.
 fn namespaces(stages: &[Vec<Placed>]) -> BTreeSet<String> {
     stages.iter().flatten().filter_map(|placed| placed.target.namespace.clone()).collect()
+}
+
+/// What is there, once all of it is. A pod that somebody drains between the last look and the list is in neither: where
+/// the list is short of one, its successor is waited for.
+async fn whole(
+    cx: &VimCall<'_>,
+    session: &Session<'_>,
+    catalog: &Catalog<'_>,
+    (what, stages): (&Allocation, &[Vec<Placed>]),
+) -> Result<Inventory, PortError> {
+    let flavour = what.package.vnfd().flavour(&what.request.flavour_id);
+    let places = namespaces(stages);
+    let found = inventory(cx, session, catalog, flavour, &places).await?;
+    if !is_short(&found, flavour, stages) {
+        return Ok(found);
+    }
+    wait_whole(cx, session, stages, &[]).await?;
+    inventory(cx, session, catalog, flavour, &places).await
 }
 
 /// What a lost handle said: the package's objects, last stage first. A kind that is not served has no objects.

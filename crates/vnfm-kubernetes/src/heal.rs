@@ -41,7 +41,7 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// A pod that is to be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Meant {
+pub(crate) struct Meant {
     target: Target,
     uid: String,
 }
@@ -338,7 +338,7 @@ fn has_identity(pod: &Value) -> bool {
 }
 
 /// Waits until every workload has its pods: what it says of itself may be from before.
-async fn wait_whole(
+pub(crate) async fn wait_whole(
     cx: &VimCall<'_>,
     session: &Session<'_>,
     stages: &[Vec<Placed>],

@@ -6,6 +6,7 @@
 //! ```
 //! A pod's addresses are on the first connection point of its VDU. A pod whose workload is no VDU's is no VNFC.
 
+use crate::apply::Placed;
 use crate::catalog::{Catalog, Target, core};
 use crate::client::Session;
 use crate::labels;
@@ -61,6 +62,28 @@ pub(crate) async fn inventory(
     let behind = (&inventory, of_vdus.as_slice());
     inventory.ext_cp_info = external_cps(cx, session, flavour, namespaces, behind).await?;
     Ok(inventory)
+}
+
+/// Whether a VDU has fewer VNFCs than the replicas that its manifest states.
+pub(crate) fn is_short(
+    inventory: &Inventory,
+    flavour: Option<&Flavour>,
+    stages: &[Vec<Placed>],
+) -> bool {
+    let Some(flavour) = flavour else { return false };
+    stages.iter().flatten().any(|placed| {
+        let kind = placed.target.resource.kind.as_str();
+        let Some(vdu) = vdu_of(flavour, kind, &placed.target.name) else { return false };
+        let wanted = match kind {
+            "Deployment" | "StatefulSet" | "ReplicaSet" => {
+                let stated = placed.item.object.pointer("/spec/replicas");
+                stated.and_then(Value::as_u64).unwrap_or(1)
+            }
+            _ => 0,
+        };
+        let all = inventory.vnfc_resource_info.iter();
+        (all.filter(|vnfc| vnfc.vdu_id == vdu.name).count() as u64) < wanted
+    })
 }
 
 async fn pods(
