@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use vnfm_core::ports::{Code, ErrorKind};
-use vnfm_tests::sources::{files, root};
+use vnfm_tests::sources::{files, page_is_current};
 
 /// Every code of every crate, with the crate.
 fn all() -> Vec<(&'static str, &'static Code)> {
@@ -52,16 +52,7 @@ fn rendered() -> String {
 
 #[test]
 fn the_page_of_errors_is_current() {
-    let path = root().join("docs/errors.md");
-    let wanted = rendered();
-    if std::env::var_os("VNFM_UPDATE_GENERATED").is_some() {
-        std::fs::write(&path, &wanted).unwrap();
-    }
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        found == wanted,
-        "docs/errors.md is not current: run this test with VNFM_UPDATE_GENERATED=1"
-    );
+    page_is_current("docs/errors.md", &rendered());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use vnfm_descriptor::{CODES, EXPLANATIONS, Explanation};
-use vnfm_tests::sources::root;
+use vnfm_tests::sources::page_is_current;
 
 const HEAD: &str = "# Lint\n\n\
 <!-- Generated from the crates by `VNFM_UPDATE_GENERATED=1 cargo test -p vnfm-tests lint`. -->\n\n\
@@ -31,14 +31,5 @@ fn rendered() -> String {
 
 #[test]
 fn the_page_of_lint_is_current() {
-    let path = root().join("docs/lint.md");
-    let wanted = rendered();
-    if std::env::var_os("VNFM_UPDATE_GENERATED").is_some() {
-        std::fs::write(&path, &wanted).unwrap();
-    }
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        found == wanted,
-        "docs/lint.md is not current: run this test with VNFM_UPDATE_GENERATED=1"
-    );
+    page_is_current("docs/lint.md", &rendered());
 }

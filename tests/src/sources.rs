@@ -10,6 +10,20 @@ pub fn root() -> PathBuf {
     folder.parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
+/// A page that is made from the code says what it should; with `VNFM_UPDATE_GENERATED` it is written first.
+///
+/// # Panics
+/// Where it does not, or cannot be written.
+#[expect(clippy::expect_used, reason = "a test stops at the first surprise")]
+pub fn page_is_current(path: &str, wanted: &str) {
+    let file = root().join(path);
+    if std::env::var_os("VNFM_UPDATE_GENERATED").is_some() {
+        std::fs::write(&file, wanted).expect("the page can be written");
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(found == wanted, "{path} is not current: run this test with VNFM_UPDATE_GENERATED=1");
+}
+
 /// A file of the checkout.
 #[derive(Debug)]
 pub struct Source {

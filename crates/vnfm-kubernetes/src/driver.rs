@@ -221,7 +221,8 @@ async fn whole(
     let flavour = what.package.vnfd().flavour(&what.request.flavour_id);
     let places = namespaces(stages);
     let found = inventory(cx, session, catalog, flavour, &places).await?;
-    if !is_short(&found, flavour, stages) {
+    let objects = stages.iter().flatten().map(|placed| (&placed.target, &placed.item.object));
+    if !is_short(&found, flavour, objects) {
         return Ok(found);
     }
     wait_whole(cx, session, stages, &[]).await?;

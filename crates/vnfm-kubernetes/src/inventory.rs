@@ -6,7 +6,6 @@
 //! ```
 //! A pod's addresses are on the first connection point of its VDU. A pod whose workload is no VDU's is no VNFC.
 
-use crate::apply::Placed;
 use crate::catalog::{Catalog, Target, core};
 use crate::client::Session;
 use crate::labels;
@@ -65,19 +64,18 @@ pub(crate) async fn inventory(
 }
 
 /// Whether a VDU has fewer VNFCs than the replicas that its manifest states.
-pub(crate) fn is_short(
+pub(crate) fn is_short<'a>(
     inventory: &Inventory,
     flavour: Option<&Flavour>,
-    stages: &[Vec<Placed>],
+    mut objects: impl Iterator<Item = (&'a Target, &'a Value)>,
 ) -> bool {
     let Some(flavour) = flavour else { return false };
-    stages.iter().flatten().any(|placed| {
-        let kind = placed.target.resource.kind.as_str();
-        let Some(vdu) = vdu_of(flavour, kind, &placed.target.name) else { return false };
+    objects.any(|(target, object)| {
+        let kind = target.resource.kind.as_str();
+        let Some(vdu) = vdu_of(flavour, kind, &target.name) else { return false };
         let wanted = match kind {
             "Deployment" | "StatefulSet" | "ReplicaSet" => {
-                let stated = placed.item.object.pointer("/spec/replicas");
-                stated.and_then(Value::as_u64).unwrap_or(1)
+                object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1)
             }
             _ => 0,
         };
@@ -244,6 +242,44 @@ impl Owners<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_is_short_where_a_vdu_has_fewer_pods_than_replicas() {
+        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-b-cnf").as_ref();
+        let package = vnfm_descriptor::Package::open(sample, &vnfm_descriptor::Limits::default());
+        let package = package.unwrap();
+        let flavour = package.vnfd().flavours.values().next();
+        let vdu = flavour.unwrap().vdus.values().next().unwrap();
+        let resource = |kind: &str| core(kind, "any");
+        let target = |kind: &str, name: &str| Target {
+            resource: resource(kind),
+            namespace: None,
+            name: name.to_owned(),
+        };
+        let (two, one) = (json!({"spec": {"replicas": 2}}), json!({"spec": {}}));
+        let of = |pods: usize| Inventory {
+            vnfc_resource_info: vec![
+                VnfcResourceInfo {
+                    vdu_id: vdu.name.clone(),
+                    ..VnfcResourceInfo::default()
+                };
+                pods
+            ],
+            ..Inventory::default()
+        };
+        for (kind, name, object, pods, short) in [
+            ("Deployment", vdu.name.as_str(), &two, 1, true),
+            ("Deployment", vdu.name.as_str(), &two, 2, false),
+            ("Deployment", vdu.name.as_str(), &one, 0, true),
+            ("Deployment", vdu.name.as_str(), &one, 1, false),
+            ("ConfigMap", vdu.name.as_str(), &one, 0, false),
+            ("Deployment", "no-vdu", &two, 0, false),
+        ] {
+            let target = target(kind, name);
+            let found = is_short(&of(pods), flavour, std::iter::once((&target, object)));
+            assert_eq!(found, short, "{kind} {name} {object} with {pods}");
+        }
+    }
 
     #[test]
     fn addresses_are_sorted_by_their_kind() {

@@ -3,27 +3,18 @@
 
 use crate::login::{ClientCredentials, Login, Logins};
 use crate::networks::Networks;
-use crate::outside::{NOT_ALLOWED, Outside, Tls, shown, words};
+use crate::outside::{NOT_ALLOWED, Outside, Tls, code, shown, words};
 use async_trait::async_trait;
 use reqwest::{Client, Method, Response};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
-use vnfm_core::ports::{Clock, Code, ErrorKind, PortError, Subscribers};
+use vnfm_core::ports::{Clock, Code, PortError, Subscribers};
 use vnfm_types::{AuthType, SubscriptionAuthentication};
 
 /// The version of the API that notifications are of.
 const VERSION: &str = "2.3.0";
-/// One row of the table.
-const fn code(
-    name: &'static str,
-    kind: ErrorKind,
-    means: &'static str,
-    next: &'static str,
-) -> Code {
-    Code { name, kind, means, next }
-}
 
 /// A callback that is never called.
 const FORBIDDEN: Code = code(

@@ -13,7 +13,7 @@
 //! `Location` leads to another server.
 
 use crate::login::{Login, Logins};
-use crate::outside::{Outside, Tls, shown, words};
+use crate::outside::{Outside, Tls, code, shown, words};
 use async_trait::async_trait;
 use reqwest::header::LOCATION;
 use reqwest::{Client, Response, StatusCode, Url};
@@ -22,7 +22,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
-use vnfm_core::ports::{Clock, Code, ErrorKind, GrantAnswer, Nfvo, PortError};
+use vnfm_core::ports::{Clock, Code, GrantAnswer, Nfvo, PortError};
 use vnfm_types::{Grant, GrantRequest, GrantRequestLinks, Link, ProblemDetails};
 
 /// The version of the API (SOL003 V3.7.1).
@@ -31,15 +31,6 @@ const VERSION: &str = "1.7.0";
 const LARGEST: usize = 4 << 20;
 /// How much of the NFVO's words is repeated.
 const LONGEST_WORDS: usize = 2000;
-
-const fn code(
-    name: &'static str,
-    kind: ErrorKind,
-    means: &'static str,
-    next: &'static str,
-) -> Code {
-    Code { name, kind, means, next }
-}
 
 /// The configuration is wrong.
 const CONFIGURATION: Code = code(

@@ -7,11 +7,22 @@ use reqwest::{Certificate, Client, ClientBuilder, Identity, Url};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use vnfm_core::ports::{Code, ErrorKind};
 
 /// How long a connection may take to be there.
 const CONNECT: Duration = Duration::from_secs(5);
 /// What the error of a name says that leads only where we must not call.
 pub(crate) const NOT_ALLOWED: &str = "no address that it leads to is allowed";
+
+/// One row of a table of codes.
+pub(crate) const fn code(
+    name: &'static str,
+    kind: ErrorKind,
+    means: &'static str,
+    next: &'static str,
+) -> Code {
+    Code { name, kind, means, next }
+}
 
 /// How TLS is spoken.
 #[derive(Clone, Default)]
