@@ -7,7 +7,8 @@ use vnfm_core::ports::{
     Change, Claim, Code, CommandOutput, Declaration, Effects, ErrorKind, Fence, HookHost,
     HookRequest, HostServices, HttpRequest, HttpResponse, InstanceRecord, JournalRow, MgmtDriver,
     MgmtDrivers, News, OpRecord, OutboxRow, PackageRecord, PortError, RemoteFile, SecretJson,
-    SshCommand, SshTarget, StepStatus, Store, StoreError, SubscriptionRecord, Use, VimRecord,
+    SshCommand, SshTarget, StepStatus, Store, StoreError, SubscriptionRecord, Usage, Use,
+    VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_store::SqliteStore;
@@ -222,6 +223,14 @@ impl Store for WatchedStore {
     async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
         let _busy = self.probe.busy();
         self.inner.tombstones(tenant).await
+    }
+    async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.usage(tenant).await
+    }
+    async fn tenants(&self) -> Result<Vec<String>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.tenants().await
     }
     async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
         let _busy = self.probe.busy();

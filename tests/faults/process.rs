@@ -144,9 +144,13 @@ impl Process {
     }
 
     fn patience(&self) -> u32 {
-        if self.probe.in_flight() > 0 {
+        let in_flight = self.probe.in_flight();
+        if self.probe.waits_in_vain() && in_flight <= 1 {
+            // The one in flight may be the one without an answer: a command that asks a neighbour.
+            if in_flight == 0 { SHORT } else { LONG }
+        } else if in_flight > 0 {
             VERY_LONG
-        } else if self.clock.is_paused() || self.probe.waits_in_vain() {
+        } else if self.clock.is_paused() {
             SHORT
         } else {
             LONG
@@ -195,6 +199,7 @@ fn address(nfvo: &str) -> NfvoAddress {
         endpoint: nfvo.to_owned(),
         login: Login::None,
         tls: Tls::default(),
+        proxy: None,
         root: "http://vnfm.example.com".to_owned(),
         time: STUCK,
     }

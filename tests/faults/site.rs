@@ -131,7 +131,10 @@ fn furnish(world: &World, folder: &Path) -> Result<Facts> {
             let name = Some(name.to_owned());
             let connection = SecretConnection(connection);
             engine
-                .register_vim(TENANT, VimChange { id: None, name, connection, password: None })
+                .register_vim(
+                    TENANT,
+                    VimChange { id: None, name, connection, ..VimChange::default() },
+                )
                 .await
         };
         Ok((register("cloud", cloud).await?.id, register("standalone", cluster).await?.id))

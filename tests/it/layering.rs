@@ -15,6 +15,7 @@ use vnfm_tests::sources::{Source, files, root};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-types", &[]),
     ("vnfm-descriptor", &["vnfm-types"]),
+    ("vnfm-signature", &["vnfm-descriptor"]),
     ("vnfm-core", &["vnfm-types", "vnfm-descriptor"]),
     ("vnfm-store", INNER),
     ("vnfm-openstack", INNER),
@@ -25,7 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-plugin-sdk", &["vnfm-plugin-abi"]),
     ("vnfm-plugin-host", &["vnfm-types", "vnfm-descriptor", "vnfm-core", "vnfm-plugin-abi"]),
     ("vnfm-sim", &["vnfm-types"]),
-    ("vnfm-cli", &["vnfm-types", "vnfm-descriptor", "vnfm-plugin-host"]),
+    ("vnfm-cli", &["vnfm-types", "vnfm-descriptor", "vnfm-signature", "vnfm-plugin-host", "vnfm"]),
     ("vnfm-server", COMPOSED),
     ("vnfm", COMPOSED),
     ("kubernetes-cluster", &["vnfm-plugin-sdk"]),
@@ -38,6 +39,7 @@ const INNER: &[&str] = &["vnfm-types", "vnfm-descriptor", "vnfm-core"];
 const COMPOSED: &[&str] = &[
     "vnfm-types",
     "vnfm-descriptor",
+    "vnfm-signature",
     "vnfm-core",
     "vnfm-store",
     "vnfm-openstack",
@@ -72,6 +74,7 @@ const WRAPPED: &[(&str, &[&str])] = &[
     ("k8s-openapi", &["vnfm-kubernetes"]),
     ("russh", &["vnfm-ssh", "vnfm-sim"]),
     ("libloading", &["vnfm-plugin-host"]),
+    ("cms", &["vnfm-signature"]),
     ("sqlx", &["vnfm-store"]),
     ("axum", &["vnfm-server", "vnfm-sim"]),
 ];

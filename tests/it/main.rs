@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod configuration;
 mod docs;
 mod embed;
 mod engine;
@@ -9,6 +10,7 @@ mod errors;
 mod faults;
 mod layering;
 mod lint;
+mod packages;
 mod shape;
 mod story;
 mod style;

@@ -18,6 +18,7 @@
 //! | `refusals` | what is wrong from the beginning |
 //! | `upkeep` | SIGTERM, an older backup, a full disk |
 //! | `secrets` | what was planted is nowhere to be found |
+//! | `turns` | many operations on one Heat, so many at a time |
 //! | `ssh` | each way in which SSH fails in the middle |
 
 mod clients;
@@ -36,6 +37,7 @@ mod processes;
 mod refusals;
 mod secrets;
 mod ssh;
+mod turns;
 mod upkeep;
 
 use std::path::Path;

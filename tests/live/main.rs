@@ -7,6 +7,7 @@
 mod crashes;
 mod heal;
 mod hosts;
+mod identity;
 mod neighbours;
 mod secrets;
 mod story;

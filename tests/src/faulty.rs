@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use vnfm_core::ports::{
     Change, Claim, Clock, Fence, InstanceRecord, JournalRow, News, OpRecord, OutboxRow,
-    PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Use, VimRecord,
+    PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
@@ -199,6 +199,12 @@ impl Store for Faulty {
     }
     async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
         self.inner.tombstones(tenant).await
+    }
+    async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
+        self.inner.usage(tenant).await
+    }
+    async fn tenants(&self) -> Result<Vec<String>, StoreError> {
+        self.inner.tenants().await
     }
     async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
         self.inner.host_key(server_id).await

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 /// VNFM_LIVE_OPENSTACK    clouds.yaml with the clouds `nfv` and `admin`
 /// VNFM_LIVE_KUBECONFIG   a control plane alone, with simulated nodes
 /// VNFM_LIVE_HOSTS        the hosts behind the servers: `<name>/known_hosts`, `console.log`, …
+/// VNFM_LIVE_KEYCLOAK     a folder with a distribution of Keycloak, for Java 17 or newer
 /// VNFM_LIVE_ASSETS       Kubernetes binaries      VNFM_LIVE_IMAGES   images made of them
 /// ```
 ///
@@ -23,6 +24,18 @@ pub fn neighbour(variable: &str) -> Option<PathBuf> {
         skip(&format!(
             "`{variable}` names nothing that is there (`cargo xtask stack up` prints it)"
         ));
+    }
+    found
+}
+
+/// The same for what the real stack does not bring: that it is absent is told, and never a failure.
+#[must_use]
+pub fn guest(variable: &str) -> Option<PathBuf> {
+    let found = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.exists());
+    if found.is_none() {
+        eprintln!(
+            "skipped: `{variable}` names nothing that is there (CONTRIBUTING.md says what it is)"
+        );
     }
     found
 }

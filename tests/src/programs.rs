@@ -167,15 +167,31 @@ impl Server {
 
     /// A request as any client makes it: its status and body.
     pub fn http(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        self.send((method, path), body, None)
+    }
+
+    /// A request without a body, with one more header.
+    pub fn http_as(&self, method: &str, path: &str, header: (&str, &str)) -> (u16, Value) {
+        self.send((method, path), "", Some(header))
+    }
+
+    fn send(
+        &self,
+        (method, path): (&str, &str),
+        body: &str,
+        header: Option<(&str, &str)>,
+    ) -> (u16, Value) {
         let agent: ureq::Agent =
             ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().into();
-        let request = ureq::http::Request::builder()
+        let mut request = ureq::http::Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url))
             .header("content-type", "application/json")
-            .header("version", "2.3.0")
-            .body(body.to_owned())
-            .unwrap();
+            .header("version", "2.3.0");
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
+        let request = request.body(body.to_owned()).unwrap();
         let mut answer = agent.run(request).unwrap();
         let text = answer.body_mut().read_to_string().unwrap();
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));

@@ -3,8 +3,10 @@
 # packages.sh missing GROUP...   names those of them that are not installed (nothing: all there)
 # packages.sh install GROUP...   installs what is missing; needs root; no daemon is started by it
 # GROUP: openstack | octavia | barbican | libvirt | hosts | kubernetes | ci, or `package:NAME` for one by name.
-# Environment: PACKAGES_LOG (file for apt's words; default: a temporary one that stays when apt fails)
+# Environment: PACKAGES_LOG (file for apt's words; default: a temporary one that stays when apt fails), PACKAGES_GUARD
+# (what forbids daemons to start: /usr/sbin/policy-rc.d, that Debian's maintainer scripts ask)
 set -euo pipefail
+guard=${PACKAGES_GUARD:-/usr/sbin/policy-rc.d}
 export LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 group() {
   case $1 in
@@ -30,14 +32,16 @@ missing() {
   done
 }
 install() {
-  local miss log guard=/usr/sbin/policy-rc.d made=0
+  local miss log
   miss=$(missing "$@"); [ -n "$miss" ] || return 0
   [ "$(id -u)" = 0 ] || { echo "packages.sh: installing needs root: apt-get install --no-install-recommends" $miss >&2; exit 1; }
   log=${PACKAGES_LOG:-$(mktemp /tmp/vnfm-packages.XXXXXX)}
   echo "installing $(wc -w <<<"$miss") Debian packages and what they need" >&2
   # no maintainer script may start a daemon of its own
-  if [ ! -e $guard ]; then printf '#!/bin/sh\nexit 101\n' >$guard; chmod 755 $guard; made=1; fi
-  trap '[ $made = 0 ] || rm -f $guard' RETURN EXIT
+  if [ ! -e "$guard" ]; then
+    trap 'rm -f "$guard"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$guard"; chmod 755 "$guard"
+  fi
   export DEBIAN_FRONTEND=noninteractive
   local apt="apt-get -q -y -o DPkg::Lock::Timeout=600 -o Dpkg::Options::=--force-confold -o Dpkg::Options::=--force-unsafe-io"
   $apt update >"$log" 2>&1 || true                     # a stale list may still do; install says so if not

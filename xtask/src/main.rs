@@ -7,12 +7,14 @@
 //! check    what a change must pass before it is looked at                             check/
 //! faults   operations with something going wrong at every call                        faults.rs
 //! bench    figures as a table                                                         bench.rs
+//! deb      the Debian package                                                         deb.rs
 //! samples  the sample packages as .csar files                                         samples.rs
 //! ```
 //! Data goes to standard output, what is being done to standard error.
 
 mod bench;
 mod check;
+mod deb;
 mod demo;
 mod faults;
 mod interrupt;
@@ -48,6 +50,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Let something go wrong at every call of every operation, and look whether all ends well.
     Faults(faults::Arguments),
+    /// Build the Debian package.
+    Deb(deb::Arguments),
     /// Pack the sample packages into .csar files.
     Samples(samples::Arguments),
 }
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Faults(arguments) => faults::run(&arguments),
+        Command::Deb(arguments) => deb::run(&arguments),
         Command::Samples(arguments) => samples::run(&arguments),
     });
     match outcome {

@@ -1,8 +1,10 @@
 //! The command line.
 
 mod packages;
+mod plugins;
 
-pub use packages::{Kind, Lint, New, Package};
+pub use packages::{Kind, Lint, New, Package, Sign};
+pub use plugins::{NewPlugin, Plugin, Run};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -21,7 +23,7 @@ pub struct Cli {
         value_name = "URL"
     )]
     pub server: String,
-    /// Bearer token, where the server needs one
+    /// Bearer token, where the server needs one; without it `VNFM_USER` and `VNFM_PASSWORD`
     #[arg(long, global = true, env = "VNFM_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub token: Option<String>,
     /// Certificate authority of the server, PEM
@@ -45,7 +47,9 @@ Exit codes:
   3  the server refused the request (4xx)
   4  the server cannot be reached, or failed (5xx)
   5  lint has warnings and no errors
-  6  lint has errors: onboarding would refuse the package";
+  6  lint has errors: onboarding would refuse the package
+  7  the hook of `plugin run` failed and may work when it is run again
+  8  the plugin is wrong: a panic, a crash, an answer of the wrong shape";
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -139,6 +143,9 @@ pub enum Vim {
         /// The cluster that the hook of this instance made
         #[arg(long, value_name = "VNF", conflicts_with = "config_file")]
         from_vnf: Option<String>,
+        /// For every tenant; takes whoever looks after the server
+        #[arg(long, conflicts_with = "from_vnf")]
+        shared: bool,
     },
     /// Change a VIM; it logs in first, and operations in flight use it from their next call on
     Update {
@@ -153,6 +160,9 @@ pub enum Vim {
         /// New name
         #[arg(long)]
         name: Option<String>,
+        /// Whether it is for every tenant
+        #[arg(long)]
+        shared: Option<bool>,
     },
     /// Log in and say what was found
     Check {
@@ -447,26 +457,6 @@ pub struct WayOn {
     /// Follow until it has ended
     #[arg(long)]
     pub watch: bool,
-}
-
-/// MgmtDriver plugins.
-#[derive(Debug, Subcommand)]
-pub enum Plugin {
-    /// The plugins that the server may load, and why one cannot be used
-    List,
-    /// Allow a library in the server's plugin folder: copy it there and pin its SHA-256
-    Allow {
-        /// The library, `lib….so`
-        file: PathBuf,
-        /// The server's plugin folder; where absent, `plugins` in the data folder that it uses by default
-        #[arg(long, env = "VNFM_PLUGINS", value_name = "DIR")]
-        dir: Option<PathBuf>,
-    },
-    /// What a library says of itself
-    Inspect {
-        /// The library, `lib….so`
-        file: PathBuf,
-    },
 }
 
 /// After a restore.

@@ -5,6 +5,7 @@ use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use vnfm::ports::PortError;
 use vnfm_types::ProblemDetails;
 
 /// Why a command did not do what it was asked for.
@@ -29,6 +30,16 @@ pub enum Failure {
         what: String,
         /// Whether an error is among it.
         errors: bool,
+    },
+    /// A hook of `plugin run` that failed.
+    #[error("{what}")]
+    Hook {
+        /// Why.
+        what: String,
+        /// What to do next.
+        hint: String,
+        /// The exit code: whether the same hook may work later, or is wrong.
+        code: u8,
     },
     /// An operation that did not end as COMPLETED.
     #[error("{what}")]
@@ -69,6 +80,7 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Local(_) | Self::Hinted { .. } | Self::Operation { .. } => 1,
+            Self::Hook { code, .. } => *code,
             Self::Refused(_) => 3,
             Self::Found { errors, .. } => 5 + u8::from(*errors),
             Self::Server(_) | Self::Unreachable { .. } => 4,
@@ -84,13 +96,20 @@ impl Failure {
             Self::Unreachable { .. } => Some(
                 "is vnfm-server running there? --server or VNFM_SERVER says where it is".into(),
             ),
-            Self::Hinted { hint, .. } => Some(hint.clone()),
+            Self::Hinted { hint, .. } | Self::Hook { hint, .. } => Some(hint.clone()),
             Self::Operation { hint, .. } => hint.clone(),
             Self::Found { .. } => {
                 Some("`vnfmctl lint --explain CODE` tells more about a code".into())
             }
             Self::Local(_) => None,
         }
+    }
+}
+
+impl From<PortError> for Failure {
+    /// What the plugin host says, which knows what to do next.
+    fn from(error: PortError) -> Self {
+        Self::Hinted { what: error.to_string(), hint: error.next().to_owned() }
     }
 }
 
@@ -109,7 +128,28 @@ const VERSION: &str = "2.3.0";
 pub struct Client {
     http: reqwest::Client,
     server: String,
-    token: Option<String>,
+    login: Option<Login>,
+}
+
+/// Who we are for the server.
+enum Login {
+    Token(String),
+    User { name: String, password: String },
+}
+
+impl Login {
+    /// The token of the command line or `VNFM_TOKEN`, else the user of `VNFM_USER` with `VNFM_PASSWORD`.
+    fn of(cli: &Cli) -> Outcome<Option<Self>> {
+        if let Some(token) = &cli.token {
+            return Ok(Some(Self::Token(token.clone())));
+        }
+        let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        match (set("VNFM_USER"), set("VNFM_PASSWORD")) {
+            (None, None) => Ok(None),
+            (Some(name), Some(password)) => Ok(Some(Self::User { name, password })),
+            _ => Err(local("VNFM_USER and VNFM_PASSWORD go together")),
+        }
+    }
 }
 
 impl Client {
@@ -117,7 +157,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Where the certificate authority cannot be read.
+    /// Where the certificate authority cannot be read, or only half of a login is there.
     pub fn new(cli: &Cli) -> Outcome<Self> {
         let version = (HeaderName::from_static("version"), HeaderValue::from_static(VERSION));
         let mut builder =
@@ -133,14 +173,15 @@ impl Client {
         let http =
             builder.build().map_err(|error| local(format!("cannot make a client: {error}")))?;
         let server = cli.server.trim_end_matches('/').to_owned();
-        Ok(Self { http, server, token: cli.token.clone() })
+        Ok(Self { http, server, login: Login::of(cli)? })
     }
 
     /// A request for `path`.
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.server));
-        match &self.token {
-            Some(token) => request.bearer_auth(token),
+        match &self.login {
+            Some(Login::Token(token)) => request.bearer_auth(token),
+            Some(Login::User { name, password }) => request.basic_auth(name, Some(password)),
             None => request,
         }
     }

@@ -10,6 +10,9 @@
 //! | [`output`] | tables, JSON, YAML |
 //! | [`excerpt`], [`sarif`] | what lint found, as people and as code scanners read it |
 
+/// The first word of the command line that makes this program the process of one hook of a plugin.
+pub const RUNNER_MODE: &str = "plugin-runner";
+
 pub mod args;
 pub mod client;
 pub mod commands;

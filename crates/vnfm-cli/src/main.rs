@@ -1,4 +1,5 @@
-//! The binary around [`vnfm_cli`]: parses, runs, and turns an error into lines and an exit code.
+//! The binary around [`vnfm_cli`]: parses, runs, and turns an error into lines and an exit code. As
+//! `vnfmctl plugin-runner` it is the process that one hook of `plugin run` runs in.
 
 use clap::Parser as _;
 use std::process::ExitCode;
@@ -6,6 +7,10 @@ use vnfm_cli::args::Cli;
 use vnfm_cli::{client, commands};
 
 fn main() -> ExitCode {
+    // Hidden from `--help`: nobody starts it by hand.
+    if std::env::args_os().nth(1).is_some_and(|mode| mode == vnfm_cli::RUNNER_MODE) {
+        return vnfm_plugin_host::plugin_runner();
+    }
     let cli = Cli::parse();
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         return report(&client::Failure::Local("another TLS provider is installed".into()));

@@ -8,7 +8,7 @@
 use crate::acts::Act;
 use crate::engine::Engine;
 use crate::instances::identifier_row;
-use crate::lcm::runner::notification;
+use crate::lcm::notification;
 use crate::ports::{Change, Code, ErrorKind, InstanceRecord, OpRecord, StoreError};
 use crate::refusal::{Refusal, Why};
 use serde_json::Value;

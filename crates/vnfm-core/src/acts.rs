@@ -51,7 +51,8 @@ impl Act {
         let (what, target) = (what.into(), target.to_owned());
         let at = engine.parts.clock.now();
         tracing::warn!(tenant, who, what, target, reason, "an act on somebody's own authority");
-        let entry = AuditEntry { seq: 0, at, who, what, target, name, reason };
+        let entry =
+            AuditEntry { seq: 0, at, who, what, target, name, reason, from: None, status: None };
         Change::Audit { tenant: tenant.to_owned(), entry: Box::new(entry) }
     }
 }

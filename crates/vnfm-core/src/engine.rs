@@ -1,12 +1,15 @@
 //! The engine as an embedder sees it: built from its ports, asked to accept requests, awaited to drive them.
 
+use crate::drivers::Drivers;
 use crate::lcm;
 use crate::live::Live;
-use crate::ports::{Clock, HostServices, MgmtDrivers, Nfvo, Packages, Store, StoreError};
-use crate::vims::Drivers;
+use crate::ports::{
+    Clock, HostServices, MgmtDrivers, Nfvo, Nobody, Observer, Packages, Store, StoreError,
+};
+use crate::turns::Turns;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use vnfm_types::{LogLine, Progress};
 
@@ -26,11 +29,11 @@ pub struct EngineParts {
     pub nfvo: Option<Arc<dyn Nfvo>>,
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Time limits.
+    /// Limits, as they are at first.
     pub limits: Limits,
 }
 
-/// Time limits; each is how long something may take before it is given up.
+/// Limits: how long something may take before it is given up, and how much a VIM gets at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// A step that works on a VIM. Default 30 minutes.
@@ -43,6 +46,10 @@ pub struct Limits {
     pub grant_call: Duration,
     /// How long a process keeps an operation without saying so again; a crash is noticed after that. Default 10 s.
     pub lease: Duration,
+    /// Calls that one VIM gets at a time, all operations together; 0: any number, which is the default.
+    pub vim_calls: usize,
+    /// Operations that work on one VIM at a time; 0: any number, which is the default.
+    pub vim_operations: usize,
 }
 
 impl Default for Limits {
@@ -53,6 +60,8 @@ impl Default for Limits {
             grant: Duration::from_mins(10),
             grant_call: Duration::from_secs(30),
             lease: Duration::from_secs(10),
+            vim_calls: 0,
+            vim_operations: 0,
         }
     }
 }
@@ -63,21 +72,58 @@ pub struct Engine {
     pub(crate) parts: Arc<EngineParts>,
     pub(crate) live: Arc<Live>,
     pub(crate) owner: Arc<str>,
+    pub(crate) observer: Arc<dyn Observer>,
+    limits: Arc<RwLock<Limits>>,
+    /// Calls to VIMs.
+    pub(crate) calls: Arc<Turns>,
+    /// Operations on VIMs.
+    pub(crate) operations: Arc<Turns>,
 }
 
 impl Engine {
     /// An engine over `parts`.
     pub fn new(parts: EngineParts) -> Self {
-        Self {
+        let limits = parts.limits.clone();
+        let engine = Self {
             parts: Arc::new(parts),
             live: Arc::default(),
             owner: uuid::Uuid::new_v4().to_string().into(),
-        }
+            observer: Arc::new(Nobody),
+            limits: Arc::default(),
+            calls: Arc::default(),
+            operations: Arc::default(),
+        };
+        engine.set_limits(limits);
+        engine
+    }
+
+    /// The same engine, with somebody who counts what it does from now on.
+    #[must_use]
+    pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// The limits as they are now.
+    pub fn limits(&self) -> Limits {
+        self.limits.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Other limits from now on, for whatever begins: a step that runs keeps its time.
+    pub fn set_limits(&self, limits: Limits) {
+        self.calls.limit(limits.vim_calls);
+        self.operations.limit(limits.vim_operations);
+        *self.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
     /// The database that it works on.
     pub fn store(&self) -> &dyn Store {
         &*self.parts.store
+    }
+
+    /// The time as its clock has it.
+    pub fn now(&self) -> jiff::Timestamp {
+        self.parts.clock.now()
     }
 
     /// The hooks' drivers that it finds.
@@ -92,8 +138,7 @@ impl Engine {
     ///
     /// Where the database does not answer: the operation stays as it is until somebody drives it again.
     pub async fn drive(&self, op_id: &str) -> Result<(), StoreError> {
-        let limits = &self.parts.limits;
-        match self.store().claim(&self.owner, limits.lease, Some(op_id)).await? {
+        match self.store().claim(&self.owner, self.limits().lease, Some(op_id)).await? {
             Some(claim) => lcm::runner::drive(self, claim).await,
             None => Ok(()),
         }
@@ -108,7 +153,7 @@ impl Engine {
         &self,
     ) -> Result<Option<impl Future<Output = Result<(), StoreError>> + Send + 'static>, StoreError>
     {
-        let claim = self.store().claim(&self.owner, self.parts.limits.lease, None).await?;
+        let claim = self.store().claim(&self.owner, self.limits().lease, None).await?;
         let engine = self.clone();
         Ok(claim.map(|claim| async move { lcm::runner::drive(&engine, claim).await }))
     }

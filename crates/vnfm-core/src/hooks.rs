@@ -7,6 +7,7 @@ mod host;
 
 use crate::engine::Engine;
 use crate::lcm::{self, Op, hook_row};
+use crate::misfits::misfits;
 use crate::ports::{
     Change, Code, DriverId, Effects, ErrorKind, HookDependent, HookInstance, HookRequest, HookVim,
     Inventory, MgmtDriver, PortError, SecretJson, Store, StoreError, VimRecord,
@@ -81,17 +82,10 @@ fn no_driver(error: PortError) -> Refusal {
 
 /// All places where `params` do not fit `schema`, at once.
 fn fits(schema: &Value, params: &Value, whose: &str) -> Result<(), Refusal> {
-    let validator = jsonschema::validator_for(schema).map_err(|error| {
+    let places = misfits(schema, params, "additionalParams").map_err(|error| {
         let what = format!("the schema of {whose} is no JSON Schema: {error}");
         Refusal::new(Why::Broken, &SCHEMA, what)
     })?;
-    let places: Vec<_> = validator
-        .iter_errors(params)
-        .map(|error| {
-            let place = error.instance_path().to_string().replace('/', ".");
-            format!("additionalParams{place}: {}", masked(&error))
-        })
-        .collect();
     if places.is_empty() {
         return Ok(());
     }
@@ -99,12 +93,12 @@ fn fits(schema: &Value, params: &Value, whose: &str) -> Result<(), Refusal> {
     Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what))
 }
 
-/// The message without the value itself, which may be a secret.
-fn masked(error: &jsonschema::ValidationError<'_>) -> String {
-    error.masked_with("the value").to_string()
-}
-
-fn driver_of(engine: &Engine, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
+/// The driver that serves new calls of `hook`.
+///
+/// # Errors
+///
+/// `Refused` where there is none, or it does not implement the hook.
+pub(crate) fn driver_of(engine: &Engine, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
     declares(engine.parts.mgmt.find(&hook.implementation, plugin_of(hook))?, hook)
 }
 
@@ -275,7 +269,7 @@ async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequ
             .collect(),
         heal: lcm::heal::told(op)?,
         artifacts: hook.artifact.iter().filter_map(in_package).collect(),
-        deadline: op.deadline - before_its_step(op.engine.parts.limits.hook),
+        deadline: op.deadline - before_its_step(op.engine.limits().hook),
         attempt: op.rows.get(&hook.operation).map_or(1, |row| row.attempt),
     })
 }
@@ -292,7 +286,12 @@ async fn dependents(op: &Op, vims: &[VimRecord]) -> Result<Vec<HookDependent>, P
     let mut found = BTreeMap::new();
     for record in vims {
         for lives in store.uses(op.tenant(), &record.vim.id).await? {
-            if lives.instance_id != op.instance.vnf.id && !found.contains_key(&lives.instance_id) {
+            if lives.tenant != op.tenant() {
+                // Of another tenant's nothing is told but that they are there.
+                found.insert("of another tenant".to_owned(), None);
+            } else if lives.instance_id != op.instance.vnf.id
+                && !found.contains_key(&lives.instance_id)
+            {
                 let name = store.instance(op.tenant(), &lives.instance_id).await?;
                 found.insert(lives.instance_id, name.vnf.vnf_instance_name);
             }
@@ -336,7 +335,7 @@ const UNDECLARED: Code = Code {
 pub(crate) const CODES: &[&Code] = &[
     &SCHEMA,
     &UNDECLARED,
-    &host::SERVICE,
+    &crate::ports::SERVICE,
     &host::ARTIFACT,
     &crate::ports::REPLACED,
     &hook_row::DIED,

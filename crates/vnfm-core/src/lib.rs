@@ -8,35 +8,43 @@
 
 mod abandon;
 mod acts;
+mod drivers;
 mod engine;
 mod hooks;
 mod instances;
 pub mod lcm;
 mod live;
+mod misfits;
 mod notify;
 mod orphans;
 mod patch;
+mod plugin_uses;
 pub mod ports;
 pub mod query;
 mod recovery;
 mod redact;
 mod refusal;
 mod subscriptions;
+mod turns;
 mod vims;
 
 pub use acts::{Act, SkipHooks};
+pub use drivers::Drivers;
 pub use engine::{Engine, EngineParts, Limits};
+pub use misfits::misfits;
 pub use notify::{Notifier, Patience};
+pub use plugin_uses::PluginUse;
 pub use redact::{HIDDEN, Redactor, is_secret_name, redact};
 pub use refusal::{Refusal, Why};
 pub use subscriptions::Subscribed;
-pub use vims::{Drivers, VimChange};
+pub use vims::VimChange;
 
 /// All error codes of this crate, for `docs/errors.md`.
 pub fn codes() -> Vec<&'static ports::Code> {
     let mut codes = refusal::CODES.to_vec();
     codes.extend(lcm::codes());
     codes.extend(hooks::CODES);
+    codes.extend(drivers::CODES);
     codes.extend(vims::CODES);
     codes.extend(abandon::CODES);
     codes

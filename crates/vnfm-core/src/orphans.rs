@@ -2,7 +2,7 @@
 //! have left something on a VIM that cannot be asked any more.
 
 use crate::engine::Engine;
-use crate::ports::VimRecord;
+use crate::ports::{StoreError, VimRecord};
 use crate::query::Query;
 use crate::recovery::is_explained;
 use crate::refusal::Refusal;
@@ -24,13 +24,19 @@ impl Engine {
         let instances = self.store().instances(tenant, &Query::default()).await?;
         let explained: BTreeSet<_> =
             instances.into_iter().filter(is_explained).map(|record| record.vnf.id).collect();
+        let others = self.of_others(tenant).await?;
         let tombstones = self.store().tombstones(tenant).await?;
         let registered = self.store().vims(tenant).await?;
         let (mut orphans, mut silent) = (Vec::new(), not_asked(&tombstones, &registered));
         for record in registered {
+            let own = record.tenant == tenant;
+            let abandoned = |id: &String| tombstones.iter().any(|t| &t.vnf_instance_id == id);
             match self.ours_on(&record).await {
                 Ok(found) => orphans.extend(found.into_iter().filter(|orphan| {
-                    orphan.vnf_instance_id.as_ref().is_none_or(|id| !explained.contains(id))
+                    let id = orphan.vnf_instance_id.as_ref();
+                    // What nobody explains on a VIM that is only shared with us is its owner's to see.
+                    id.is_none_or(|id| !explained.contains(id) && !others.contains(id))
+                        && (own || id.is_some_and(abandoned))
                 })),
                 Err(why) => silent.push((record.vim.name.clone(), why.to_string())),
             }
@@ -40,6 +46,18 @@ impl Engine {
             orphan.abandoned_at = tombstones.iter().find(of).map(|tombstone| tombstone.at);
         }
         Ok((orphans, silent))
+    }
+
+    /// The instances of other tenants that explain what is on a VIM, and those that they abandoned there.
+    pub(crate) async fn of_others(&self, tenant: &str) -> Result<BTreeSet<String>, StoreError> {
+        let mut ids = BTreeSet::new();
+        for other in self.store().tenants().await?.into_iter().filter(|other| other != tenant) {
+            let instances = self.store().instances(&other, &Query::default()).await?;
+            ids.extend(instances.into_iter().filter(is_explained).map(|record| record.vnf.id));
+            let abandoned = self.store().tombstones(&other).await?;
+            ids.extend(abandoned.into_iter().map(|tombstone| tombstone.vnf_instance_id));
+        }
+        Ok(ids)
     }
 
     /// What is ours on a VIM, explained or not.

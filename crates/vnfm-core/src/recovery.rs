@@ -35,16 +35,32 @@ impl Engine {
         Ok(Comparison { instances, orphans: seen.orphans, in_flight, not_asked })
     }
 
+    /// The same for all tenants.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::compare`].
+    pub async fn compare_all(&self) -> Result<Comparison, Refusal> {
+        let mut all = Comparison::default();
+        for tenant in self.store().tenants().await? {
+            let one = self.compare(&tenant).await?;
+            all.instances.extend(one.instances);
+            all.in_flight.extend(one.in_flight);
+            // A VIM that is shared was asked for each of them.
+            add_new(&mut all.orphans, one.orphans);
+            add_new(&mut all.not_asked, one.not_asked);
+        }
+        Ok(all)
+    }
+
     async fn look_around(
         &self,
         tenant: &str,
         records: &[InstanceRecord],
     ) -> Result<Seen, StoreError> {
-        let explained: BTreeSet<_> = records
-            .iter()
-            .filter(|record| is_explained(record))
-            .map(|record| &record.vnf.id)
-            .collect();
+        let mut explained = self.of_others(tenant).await?;
+        let ours = records.iter().filter(|record| is_explained(record));
+        explained.extend(ours.map(|record| record.vnf.id.clone()));
         let mut seen = Seen {
             of_instances: BTreeSet::new(),
             silent: BTreeMap::new(),
@@ -92,6 +108,14 @@ impl Engine {
             });
         }
         Ok(in_flight)
+    }
+}
+
+fn add_new<T: PartialEq>(all: &mut Vec<T>, more: Vec<T>) {
+    for one in more {
+        if !all.contains(&one) {
+            all.push(one);
+        }
     }
 }
 

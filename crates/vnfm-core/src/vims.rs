@@ -1,51 +1,22 @@
 //! The VIM registry: logins are checked before they are kept, instances hold an id and never a credential, and a
 //! cluster that a hook made appears here as an effect of the operation.
 
+mod any;
+
+pub(crate) use any::AnyVim;
+
 use crate::acts::Act;
 use crate::engine::Engine;
 use crate::lcm::Op;
 use crate::ports::{
     Change, Code, ErrorKind, InfraDriver, InstanceRecord, NewVim, PortError, SecretConnection,
-    SecretJson, StoreError, Vim as VimPort, VimLogin, VimRecord, VimReport,
+    SecretJson, StoreError, VimRecord, VimReport,
 };
 use crate::refusal::{self, Refusal, Why};
-use async_trait::async_trait;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, Secret, Vim, VimConnectionInfo};
-
-/// Drivers by vimType: the only place where a vimType decides anything.
-#[derive(Clone, Default)]
-pub struct Drivers(BTreeMap<&'static str, Arc<dyn InfraDriver>>);
-
-impl Drivers {
-    /// The same with `driver` for all types that it serves.
-    #[must_use]
-    pub fn with(mut self, driver: impl InfraDriver + 'static) -> Self {
-        let driver: Arc<dyn InfraDriver> = Arc::new(driver);
-        for vim_type in driver.vim_types() {
-            self.0.insert(vim_type, driver.clone());
-        }
-        self
-    }
-
-    /// The driver of a vimType.
-    pub(crate) fn driver(&self, vim_type: &str) -> Result<Arc<dyn InfraDriver>, PortError> {
-        self.of(vim_type).map(|(driver, _)| driver.clone())
-    }
-
-    /// The driver of a vimType, and the registered spelling of that type.
-    fn of(&self, vim_type: &str) -> Result<(&Arc<dyn InfraDriver>, &'static str), PortError> {
-        let known = || self.0.keys().copied().collect::<Vec<_>>().join(", ");
-        let driver = self.0.get(vim_type).ok_or_else(|| {
-            let what = format!("no driver serves vimType `{vim_type}`; there are: {}", known());
-            PortError::new(&UNKNOWN_TYPE, "choose a driver", what)
-        })?;
-        Ok((driver, driver.vim_types()[0]))
-    }
-}
 
 /// What a VIM is registered or updated with.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +29,8 @@ pub struct VimChange {
     pub connection: SecretConnection,
     /// A new password alone; the rest of `accessInfo` stays.
     pub password: Option<Secret>,
+    /// Whether every tenant may use it; as it was where absent.
+    pub shared: Option<bool>,
 }
 
 impl Engine {
@@ -76,7 +49,8 @@ impl Engine {
             None => Uuid::new_v4().to_string(),
         };
         let name = new.name.unwrap_or_else(|| id.clone());
-        let record = self.checked(tenant, (id, name), new.connection.0, None).await?;
+        let mut record = self.checked(tenant, (id, name), new.connection.0, None).await?;
+        record.vim.shared = new.shared.unwrap_or_default();
         let shown = record.vim.clone();
         self.store().write(None, vec![Change::AddVim(Box::new(record))]).await?;
         Ok(shown)
@@ -95,7 +69,7 @@ impl Engine {
         id_or_name: &str,
         change: VimChange,
     ) -> Result<Vim, Refusal> {
-        let old = self.store().vim(tenant, id_or_name).await?;
+        let old = self.own_vim(tenant, id_or_name).await?;
         let mut connection = connection_of(&old);
         let new = change.connection.0;
         if !new.interface_info.is_empty() {
@@ -112,6 +86,7 @@ impl Engine {
         let key = (old.vim.id.clone(), change.name.unwrap_or_else(|| old.vim.name.clone()));
         let mut record = self.checked(tenant, key, connection, Some(&old)).await?;
         record.version = old.version;
+        record.vim.shared = change.shared.unwrap_or(old.vim.shared);
         let shown = record.vim.clone();
         self.store().write(None, vec![Change::PutVim(Box::new(record))]).await?;
         Ok(shown)
@@ -132,13 +107,14 @@ impl Engine {
         Ok(report)
     }
 
-    /// All VIMs.
+    /// All VIMs: those of the tenant, and those that others share.
     ///
     /// # Errors
     ///
     /// Where the database does not answer.
     pub async fn vims(&self, tenant: &str) -> Result<Vec<Vim>, Refusal> {
-        Ok(self.store().vims(tenant).await?.into_iter().map(|record| record.vim).collect())
+        let all = self.store().vims(tenant).await?;
+        Ok(all.into_iter().map(|record| seen_by(tenant, record)).collect())
     }
 
     /// One VIM, by id or name.
@@ -147,7 +123,17 @@ impl Engine {
     ///
     /// `NotFound`.
     pub async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<Vim, Refusal> {
-        Ok(self.store().vim(tenant, id_or_name).await?.vim)
+        Ok(seen_by(tenant, self.store().vim(tenant, id_or_name).await?))
+    }
+
+    /// A VIM that the tenant may change.
+    async fn own_vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, Refusal> {
+        let record = self.store().vim(tenant, id_or_name).await?;
+        if record.tenant == tenant {
+            return Ok(record);
+        }
+        let what = format!("VIM `{}` is another tenant's, which shares it", record.vim.name);
+        Err(Refusal::new(Why::Conflict, &SHARED, what))
     }
 
     /// Takes a VIM out of the registry; with an act that has a reason also where instances live on it. They go on
@@ -163,7 +149,7 @@ impl Engine {
         force: Option<Act>,
     ) -> Result<(), Refusal> {
         let force = force.map(Act::with_reason).transpose()?;
-        let Vim { id, name, .. } = self.store().vim(tenant, id_or_name).await?.vim;
+        let Vim { id, name, .. } = self.own_vim(tenant, id_or_name).await?.vim;
         let audit = force
             .as_ref()
             .map(|act| act.audit(self, tenant, "vim delete --force", (&id, Some(name))));
@@ -207,7 +193,7 @@ impl Engine {
             drivers.of(&connection.vim_type).map_err(Refusal::unprocessable)?;
         spelling.clone_into(&mut connection.vim_type);
         driver.validate(&connection).map_err(Refusal::unprocessable)?;
-        let vim = AnyVim::inline(&name, connection.clone());
+        let vim = AnyVim::inline(self, &name, connection.clone());
         let report = driver.check(&vim).await.map_err(Refusal::unprocessable)?;
         let now = self.parts.clock.now();
         Ok(VimRecord {
@@ -221,6 +207,7 @@ impl Engine {
                 extra: connection.extra,
                 registered_by: old.and_then(|old| old.vim.registered_by.clone()),
                 identity: report.identity,
+                shared: old.is_some_and(|old| old.vim.shared),
                 expires_at: report.expires_at,
                 created_at: old.map_or(now, |old| old.vim.created_at),
                 updated_at: now,
@@ -230,6 +217,12 @@ impl Engine {
     }
 }
 
+/// A VIM as a tenant sees it: of one that another tenant shares, not which instance registered it.
+fn seen_by(tenant: &str, record: VimRecord) -> Vim {
+    let registered_by = record.vim.registered_by.filter(|_| record.tenant == tenant);
+    Vim { registered_by, ..record.vim }
+}
+
 fn connection_of(record: &VimRecord) -> VimConnectionInfo {
     VimConnectionInfo {
         vim_id: Some(record.vim.id.clone()),
@@ -237,74 +230,6 @@ fn connection_of(record: &VimRecord) -> VimConnectionInfo {
         interface_info: record.vim.interface_info.clone(),
         access_info: record.access_info.0.as_object().cloned().unwrap_or_default(),
         extra: record.vim.extra.clone(),
-    }
-}
-
-/// A VIM of an instance: in the registry, or as the request brought it.
-pub struct AnyVim {
-    name: String,
-    key: String,
-    identity: Option<String>,
-    from: From,
-}
-
-enum From {
-    Registry { engine: Engine, tenant: String, id: String },
-    Request(SecretConnection),
-}
-
-impl AnyVim {
-    pub(crate) fn registered(engine: &Engine, record: &VimRecord, key: &str) -> Self {
-        Self {
-            name: record.vim.name.clone(),
-            key: key.to_owned(),
-            identity: record.vim.identity.clone(),
-            from: From::Registry {
-                engine: engine.clone(),
-                tenant: record.tenant.clone(),
-                id: record.vim.id.clone(),
-            },
-        }
-    }
-
-    fn inline(key: &str, connection: VimConnectionInfo) -> Self {
-        let from = From::Request(SecretConnection(connection));
-        Self { name: key.to_owned(), key: key.to_owned(), identity: None, from }
-    }
-
-    /// Its id in the registry, if it is there.
-    pub fn registered_id(&self) -> Option<&str> {
-        match &self.from {
-            From::Registry { id, .. } => Some(id),
-            From::Request(_) => None,
-        }
-    }
-
-    /// What identifies it behind all its addresses, as far as the registry knows.
-    pub fn identity(&self) -> Option<&str> {
-        self.identity.as_deref()
-    }
-}
-
-#[async_trait]
-impl VimPort for AnyVim {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn connection_id(&self) -> &str {
-        &self.key
-    }
-
-    async fn connection(&self) -> Result<VimLogin, PortError> {
-        match &self.from {
-            From::Request(info) => Ok(VimLogin { info: info.clone(), version: 0 }),
-            From::Registry { engine, tenant, id } => {
-                let record = engine.store().vim(tenant, id).await?;
-                let info = SecretConnection(connection_of(&record));
-                Ok(VimLogin { info, version: record.version })
-            }
-        }
     }
 }
 
@@ -331,7 +256,7 @@ pub(crate) async fn of_request(
         let mut connection = given.clone();
         spelling.clone_into(&mut connection.vim_type);
         driver.validate(&connection).map_err(Refusal::unprocessable)?;
-        return Ok((AnyVim::inline(key, connection), driver.clone()));
+        return Ok((AnyVim::inline(engine, key, connection), driver.clone()));
     };
     let record = match engine.store().vim(tenant, id).await {
         Err(StoreError::NotFound { .. }) => {
@@ -438,6 +363,7 @@ pub(crate) async fn register_for(op: &Op, new: NewVim) -> Result<VimConnectionIn
     let change = match store.vim(op.tenant(), &id).await {
         Ok(old) => {
             record.version = old.version;
+            record.vim.shared = old.vim.shared;
             Change::PutVim(Box::new(record))
         }
         Err(StoreError::NotFound { .. }) => Change::AddVim(Box::new(record)),
@@ -482,12 +408,12 @@ async fn unregister(op: &Op, goes: impl Fn(&str) -> bool) -> Result<(), PortErro
     Ok(store.write(Some(&op.fence), changes).await?)
 }
 
-/// No driver serves the vimType.
-const UNKNOWN_TYPE: Code = Code {
-    name: "vim.unknown-type",
+/// The VIM belongs to another tenant.
+const SHARED: Code = Code {
+    name: "vim.shared",
     kind: ErrorKind::Refused,
-    means: "no driver serves this vimType",
-    next: "use one of the types in the message, or build the server with the driver",
+    means: "the VIM is another tenant's, which shares it: only its owner changes it",
+    next: "ask its owner, or register it for your tenant under another name",
 };
 
-pub(crate) const CODES: &[&Code] = &[&UNKNOWN_TYPE];
+pub(crate) const CODES: &[&Code] = &[&SHARED];

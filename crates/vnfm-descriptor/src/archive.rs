@@ -7,7 +7,7 @@
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::limits::Limits;
 use crate::path::{PathError, normalise};
-use sha2::{Digest, Sha256, Sha512};
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -54,9 +54,40 @@ pub enum ReadError {
 
 /// The hash that a manifest states for a file.
 pub(crate) struct Expected {
-    pub(crate) sha512: bool,
+    pub(crate) algorithm: Algorithm,
     pub(crate) hash: String,
     pub(crate) span: Span,
+}
+
+/// A hash that manifests use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    Sha224,
+    Sha256,
+    Sha384,
+    Sha512,
+}
+
+impl Algorithm {
+    /// By its name, with or without `-`.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name.to_ascii_uppercase().replace('-', "").as_str() {
+            "SHA224" => Some(Algorithm::Sha224),
+            "SHA256" => Some(Algorithm::Sha256),
+            "SHA384" => Some(Algorithm::Sha384),
+            "SHA512" => Some(Algorithm::Sha512),
+            _ => None,
+        }
+    }
+
+    fn hasher(self) -> Box<dyn sha2::digest::DynDigest> {
+        match self {
+            Algorithm::Sha224 => Box::new(Sha224::new()),
+            Algorithm::Sha256 => Box::new(Sha256::new()),
+            Algorithm::Sha384 => Box::new(Sha384::new()),
+            Algorithm::Sha512 => Box::new(Sha512::new()),
+        }
+    }
 }
 
 /// Where the bytes are.
@@ -124,6 +155,31 @@ impl Archive {
         }
     }
 
+    /// The size of a file as the archive states it; who reads it to the end knows better.
+    pub(crate) fn stated_size(&self, path: &str) -> Result<u64, ReadError> {
+        let failed = |reason: String| ReadError::Io { path: path.to_owned(), reason };
+        let index = self.entries.get(path);
+        let index = *index.ok_or_else(|| ReadError::NotFound { path: path.to_owned() })?;
+        let mut zip = self.zip().map_err(failed)?;
+        let entry = zip.by_index_raw(index).map_err(|error| failed(error.to_string()))?;
+        Ok(entry.size())
+    }
+
+    /// Copies a file of at most `most` bytes.
+    pub(crate) fn copy_within(
+        &self,
+        path: &str,
+        most: u64,
+        to: &mut dyn Write,
+    ) -> Result<u64, ReadError> {
+        let copied =
+            self.with(path, |file| io::copy(&mut file.take(most.saturating_add(1)), to))?;
+        if copied > most {
+            return Err(ReadError::TooLarge { path: path.to_owned(), limit: most });
+        }
+        Ok(copied)
+    }
+
     /// Copies a file, however large.
     pub(crate) fn copy(&self, path: &str, to: &mut dyn Write) -> Result<u64, ReadError> {
         self.with(path, |file| io::copy(file, to))
@@ -150,10 +206,24 @@ impl Archive {
         open_zip(&self.source).map_err(|finding| finding.message)
     }
 
+    /// Opens a file for its names alone: [`Archive::sha256`] is empty.
+    pub(crate) fn look(path: &Path, limits: &Limits, sink: &mut Sink) -> Option<Self> {
+        Archive::list((Source::File(path.to_owned()), String::new()), limits, sink)
+    }
+
     fn index(source: Source, limits: &Limits, sink: &mut Sink) -> Option<Self> {
-        let opened = hash(&source).and_then(|sha256| Ok((sha256, open_zip(&source)?)));
-        let (sha256, mut zip) = match opened {
-            Ok(opened) => opened,
+        match hash(&source) {
+            Ok(sha256) => Archive::list((source, sha256), limits, sink),
+            Err(finding) => {
+                sink.add(finding);
+                None
+            }
+        }
+    }
+
+    fn list((source, sha256): (Source, String), limits: &Limits, sink: &mut Sink) -> Option<Self> {
+        let mut zip = match open_zip(&source) {
+            Ok(zip) => zip,
             Err(finding) => {
                 sink.add(finding);
                 return None;
@@ -229,9 +299,7 @@ fn verify_one(
     };
     let mut file = zip.by_index(index).map_err(|error| broken(error.to_string()))?;
     let packed = file.compressed_size().max(1);
-    let mut hash = expected.map(|expected| {
-        if expected.sha512 { Hash::Sha512(Sha512::new()) } else { Hash::Sha256(Sha256::new()) }
-    });
+    let mut hash = expected.map(|expected| expected.algorithm.hasher());
     let mut buffer = vec![0_u8; 64 * 1024];
     let mut total = 0_u64;
     loop {
@@ -259,7 +327,7 @@ fn verify_one(
         let stated = file.size();
         return Err(broken(format!("it has {total} bytes, and the archive says {stated}")));
     }
-    match (expected, hash.map(Hash::finish)) {
+    match (expected, hash.map(|hash| hex(&hash.finalize()))) {
         (Some(expected), Some(real)) if !expected.hash.eq_ignore_ascii_case(&real) => {
             let message =
                 format!("`{path}` does not have the hash that the manifest states, but {real}");
@@ -267,27 +335,6 @@ fn verify_one(
                 .hint("the file was changed after the manifest was written"))
         }
         _ => Ok(total),
-    }
-}
-
-enum Hash {
-    Sha256(Sha256),
-    Sha512(Sha512),
-}
-
-impl Hash {
-    fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Hash::Sha256(hash) => hash.update(bytes),
-            Hash::Sha512(hash) => hash.update(bytes),
-        }
-    }
-
-    fn finish(self) -> String {
-        match self {
-            Hash::Sha256(hash) => hex(&hash.finalize()),
-            Hash::Sha512(hash) => hex(&hash.finalize()),
-        }
     }
 }
 

@@ -241,7 +241,9 @@ codes! {
     MANIFEST = "E-MANIFEST", "The manifest cannot be read or names a file that is not in the package.";
     MANIFEST_HASH = "E-MANIFEST-HASH", "A file does not have the hash that the manifest states.";
     MANIFEST_NONE = "W-MANIFEST-NONE", "The package has no manifest, so nothing proves that its files are whole.";
-    SIGNATURE = "W-SIGNATURE", "The manifest is signed; signatures are not verified, only hashes are.";
+    SIGNATURE = "W-SIGNATURE", "The manifest is signed, and who read the package verified its hashes alone.";
+    SIGNATURE_WRONG = "W-SIGNATURE-WRONG", "A signature does not fit what it signs, or cannot be read.";
+    SIGNATURE_GAP = "W-SIGNATURE-GAP", "The manifest is signed, and states no hash of a file: nothing vouches for that file.";
     YAML = "E-YAML", "A file is not YAML.";
     YAML_DUPLICATE = "E-YAML-DUPLICATE", "A key occurs twice in one mapping.";
     YAML_BOMB = "E-YAML-BOMB", "A YAML file is too large, too deep, or grows too much by its aliases.";

@@ -13,7 +13,7 @@
 //! ```
 //! [`Package::open`] leads through everything: `archive` → `meta` → `tosca` → `order`, `hot`.
 //! [`lint()`] says what is doubtful, too, and shows the lines.
-//! What is not here: signatures, and the evaluation of what only a request or a VIM knows.
+//! What is not here: signatures (`vnfm-signature`), and the evaluation of what only a request or a VIM knows.
 
 mod archive;
 mod consequence;
@@ -21,12 +21,15 @@ mod finding;
 mod hot;
 mod limits;
 mod lint;
+mod located;
 mod meta;
 mod model;
 mod order;
+mod outer;
 mod pack;
 mod package;
 mod path;
+mod renew;
 mod shape;
 mod suggest;
 mod tosca;
@@ -38,6 +41,7 @@ pub use finding::{CODES, Code, Finding, Findings, Severity, Span, codes};
 pub use hot::{BaseHot, HotBinding, HotExpression, HotParameter, HotParameters, PARAMETERS_FILE};
 pub use limits::Limits;
 pub use lint::{Allowed, EXPLANATIONS, Explanation, Report, explain, lint};
+pub use located::{Located, escaped};
 pub use meta::{Manifest, ManifestSource};
 pub use model::{
     AffinityRule, Artifact, Asd, AsdDialect, AsdExtCpd, ChangeSelector, Checksum,
@@ -50,7 +54,10 @@ pub use model::{
     Vnfd,
 };
 pub use order::{Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable};
-pub use pack::pack;
+pub use outer::Outer;
+pub use pack::{pack, pack_to, repack, wrap};
 pub use package::Package;
 pub use path::{PathError, normalise};
+pub use renew::{manifest_with, new_manifest, new_meta, without_files};
+pub use suggest::nearest;
 pub use variables::{MissingVariable, Variables, substitute};

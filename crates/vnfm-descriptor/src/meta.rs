@@ -1,9 +1,9 @@
 //! SOL004's two text files: `TOSCA-Metadata/TOSCA.meta` and the manifest `*.mf`.
 //!
 //! Both are `Key: value` lines. Real packages differ in case, indentation, line ends and the
-//! `ETSI-` prefix; all of that is read. A CMS signature ends the manifest and is left alone.
+//! `ETSI-` prefix; all of that is read. A CMS signature ends the manifest: `vnfm-signature` verifies it.
 
-use crate::archive::{Archive, Expected};
+use crate::archive::{Algorithm, Archive, Expected};
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::path::{folder, has_extension, normalise};
 use serde::Serialize;
@@ -16,6 +16,8 @@ pub(crate) struct Meta {
     pub(crate) entry: String,
     /// The manifest.
     pub(crate) manifest: Option<Manifest>,
+    /// The certificate that signatures are verified with, if `TOSCA.meta` names one or it lies beside the manifest.
+    pub(crate) certificate: Option<String>,
 }
 
 /// The manifest of a package.
@@ -28,7 +30,7 @@ pub struct Manifest {
     pub metadata: BTreeMap<String, String>,
     /// The files that it names.
     pub sources: Vec<ManifestSource>,
-    /// Whether a CMS signature follows; it is not verified.
+    /// Whether a CMS signature follows.
     pub signed: bool,
 }
 
@@ -38,10 +40,14 @@ pub struct Manifest {
 pub struct ManifestSource {
     /// Its path, or a URI.
     pub source: String,
-    /// `SHA-256` or `SHA-512`.
+    /// `SHA-224`, `SHA-256`, `SHA-384` or `SHA-512`.
     pub algorithm: Option<String>,
     /// In hexadecimal.
     pub hash: Option<String>,
+    /// The file with its signature, if it has one of its own.
+    pub signature: Option<String>,
+    /// The file with the certificate of that signature.
+    pub certificate: Option<String>,
     /// Where the manifest names it.
     pub line: usize,
 }
@@ -52,7 +58,7 @@ pub(crate) fn read(
     limit: u64,
     sink: &mut Sink,
 ) -> Option<(Meta, BTreeMap<String, Expected>)> {
-    let (entry, named) = entry(archive, limit, sink)?;
+    let Named { entry, manifest: named, certificate } = entry(archive, limit, sink)?;
     let manifest = manifest_path(archive, &entry, named, sink);
     if manifest.is_none() && !sink.failed() {
         sink.add(
@@ -65,21 +71,35 @@ pub(crate) fn read(
     });
     let expected =
         manifest.as_ref().map(|manifest| expected(manifest, archive, sink)).unwrap_or_default();
-    Some((Meta { entry, manifest }, expected))
+    let certificate =
+        certificate.or_else(|| Some(certificate_of(&manifest.as_ref()?.path))).and_then(|path| {
+            let path = normalise(&path).ok()?;
+            archive.has(&path).then_some(path)
+        });
+    Some((Meta { entry, manifest, certificate }, expected))
 }
 
-/// The entry definitions, and the manifest if `TOSCA.meta` names one.
-fn entry(
-    archive: &Archive,
-    limit: u64,
-    sink: &mut Sink,
-) -> Option<(String, Option<(String, Span)>)> {
+/// Where the certificate lies that signed a manifest, if it lies beside it (SOL004 4.3.6).
+fn certificate_of(manifest: &str) -> String {
+    format!("{}.cert", manifest.rsplit_once('.').map_or(manifest, |(stem, _)| stem))
+}
+
+/// What `TOSCA.meta` names.
+struct Named {
+    entry: String,
+    manifest: Option<(String, Span)>,
+    certificate: Option<String>,
+}
+
+/// The entry definitions, with manifest and certificate if `TOSCA.meta` names them.
+fn entry(archive: &Archive, limit: u64, sink: &mut Sink) -> Option<Named> {
     let Some(meta) = archive
         .paths()
         .find(|path| path.eq_ignore_ascii_case("TOSCA-Metadata/TOSCA.meta"))
         .map(str::to_owned)
     else {
-        return root_yaml(archive, sink).map(|entry| (entry, None));
+        let entry = root_yaml(archive, sink)?;
+        return Some(Named { entry, manifest: None, certificate: None });
     };
     let text = text(archive, &meta, limit, codes::META, sink)?;
     let block = first_block(&text);
@@ -104,7 +124,9 @@ fn entry(
     }
     let named = find(&["ETSI-Entry-Manifest", "Entry-Manifest"])
         .map(|(_, value, line)| (value.clone(), Span::line(&meta, *line)));
-    Some((path?, named))
+    let certificate = find(&["ETSI-Entry-Certificate", "Entry-Certificate"]);
+    let certificate = certificate.map(|(_, value, _)| value.clone());
+    Some(Named { entry: path?, manifest: named, certificate })
 }
 
 /// Without `TOSCA.meta`: the one YAML file at the root.
@@ -207,7 +229,8 @@ fn parse(path: &str, text: &str, sink: &mut Sink) -> Manifest {
     let mut in_metadata = false;
     for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim();
-        if line.starts_with("-----BEGIN CMS") {
+        // Nothing behind this line is signed.
+        if line.starts_with("-----BEGIN") {
             manifest.signed = true;
             let finding = Finding::new(
                 codes::SIGNATURE,
@@ -230,11 +253,15 @@ fn parse(path: &str, text: &str, sink: &mut Sink) -> Manifest {
                     source: value.to_owned(),
                     algorithm: None,
                     hash: None,
+                    signature: None,
+                    certificate: None,
                     line: index + 1,
                 });
             }
             ("algorithm", Some(source)) => source.algorithm = Some(value.to_owned()),
             ("hash", Some(source)) => source.hash = Some(value.to_owned()),
+            ("signature", Some(source)) => source.signature = Some(value.to_owned()),
+            ("certificate", Some(source)) => source.certificate = Some(value.to_owned()),
             _ if in_metadata => drop(manifest.metadata.insert(key.to_owned(), value.to_owned())),
             _ => {}
         }
@@ -267,18 +294,13 @@ fn expected(manifest: &Manifest, archive: &Archive, sink: &mut Sink) -> BTreeMap
                 continue;
             }
         };
-        let sha512 = match algorithm.to_ascii_uppercase().replace('-', "").as_str() {
-            "SHA256" => false,
-            "SHA512" => true,
-            _ => {
-                let message = format!("`{algorithm}` is not a hash that is known");
-                sink.add(
-                    Finding::new(codes::MANIFEST, span, message).hint("SHA-256 and SHA-512 are"),
-                );
-                continue;
-            }
+        let Some(algorithm) = Algorithm::named(algorithm) else {
+            let message = format!("`{algorithm}` is not a hash that is known");
+            let finding = Finding::new(codes::MANIFEST, span, message);
+            sink.add(finding.hint("SHA-224, SHA-256, SHA-384 and SHA-512 are"));
+            continue;
         };
-        all.insert(path, Expected { sha512, hash, span });
+        all.insert(path, Expected { algorithm, hash, span });
     }
     all
 }

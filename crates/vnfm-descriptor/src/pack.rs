@@ -1,23 +1,43 @@
-//! A folder as an archive: sorted, without times, so that the same files give the same bytes.
+//! Archives are written: sorted, without times, so that the same files give the same bytes.
 //!
-//! Names that start with a dot (version control, editors) are left out; links are refused.
+//! | | from | to |
+//! |---|---|---|
+//! | [`pack`], [`pack_to`] | a folder | a package |
+//! | [`repack`] | a package, some files replaced | a package |
+//! | [`wrap`] | a package, its signature, its certificate | the outer archive of SOL004's option 2 |
+//!
+//! Names that start with a dot (version control, editors) are left out of a folder; links are refused.
 
 use crate::archive::cannot_read;
 use crate::finding::{Finding, Findings, Sink, Span, codes};
 use crate::limits::Limits;
-use std::collections::BTreeMap;
+use crate::package::Package;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Cursor};
+use std::io::{self, Cursor, Seek, Write};
 use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
-/// Packs a folder into a zip archive: sorted, without times, so that the same files give the
-/// same bytes.
+/// Packs a folder into a zip archive in memory.
 ///
 /// # Errors
 /// The folder cannot be read, has symbolic links or special files, or is larger than `limits`.
 pub fn pack(folder: &Path, limits: &Limits) -> Result<Vec<u8>, Findings> {
+    let mut bytes = Cursor::new(Vec::new());
+    pack_to(folder, limits, &mut bytes)?;
+    Ok(bytes.into_inner())
+}
+
+/// Packs a folder into a zip archive, however large, with constant memory.
+///
+/// # Errors
+/// As [`pack`], or what is written to cannot be written.
+pub fn pack_to(
+    folder: &Path,
+    limits: &Limits,
+    to: &mut (impl Write + Seek),
+) -> Result<(), Findings> {
     let mut files = BTreeMap::new();
     let mut sink = Sink::default();
     walk(folder, "", &mut files, &mut sink);
@@ -28,32 +48,105 @@ pub fn pack(folder: &Path, limits: &Limits) -> Result<Vec<u8>, Findings> {
         sink.add(Finding::new(codes::ZIP_BOMB, None, message));
     }
     sink.finish()?;
-    let options = SimpleFileOptions::default()
-        .compression_method(CompressionMethod::Deflated)
-        .last_modified_time(zip::DateTime::default())
-        .unix_permissions(0o644);
-    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    let mut zip = Zip(ZipWriter::new(to));
     for (name, (path, size)) in &files {
-        let add = || -> Result<(), String> {
-            zip.start_file(name, options.large_file(*size >= u64::from(u32::MAX)))
-                .map_err(|error| error.to_string())?;
+        zip.add(name, (CompressionMethod::Deflated, *size), |to| {
             let mut file = File::open(path).map_err(|error| error.to_string())?;
-            io::copy(&mut file, &mut zip).map_err(|error| error.to_string())?;
-            Ok(())
-        };
-        let mut add = add;
-        add().map_err(|reason| {
-            Findings::one(Finding::new(
-                codes::IO,
-                Span::file(name),
-                format!("the file cannot be packed: {reason}"),
-            ))
+            io::copy(&mut file, to).map(drop).map_err(|error| error.to_string())
         })?;
     }
-    let packed = zip.finish().map_err(|error| {
-        Findings::one(Finding::new(codes::IO, None, format!("cannot finish the archive: {error}")))
+    zip.finish()
+}
+
+/// Writes a package anew: `replaced` are files that it gets, by path.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn repack(
+    package: &Package,
+    replaced: &BTreeMap<String, Vec<u8>>,
+    to: &mut (impl Write + Seek),
+) -> Result<(), Findings> {
+    let names: BTreeSet<&str> =
+        package.paths().chain(replaced.keys().map(String::as_str)).collect();
+    let mut zip = Zip(ZipWriter::new(to));
+    for name in names {
+        if let Some(bytes) = replaced.get(name) {
+            let size = bytes.len() as u64;
+            zip.add(name, (CompressionMethod::Deflated, size), |to| {
+                to.write_all(bytes).map_err(|error| error.to_string())
+            })?;
+            continue;
+        }
+        let size = package.size(name).map_err(|error| unpacked(name, &error.to_string()))?;
+        zip.add(name, (CompressionMethod::Deflated, size), |to| {
+            package.copy(name, to).map(drop).map_err(|error| error.to_string())
+        })?;
+    }
+    zip.finish()
+}
+
+/// Writes the outer archive of option 2 (SOL004 5.1): `NAME.csar`, `NAME.cms` and, where there is one, `NAME.cert`.
+///
+/// # Errors
+/// The package cannot be read, or what is written to cannot be written.
+pub fn wrap(
+    (name, package): (&str, &Path),
+    signature: &[u8],
+    certificate: Option<&[u8]>,
+    to: &mut (impl Write + Seek),
+) -> Result<(), Findings> {
+    let unread = |error: io::Error| Findings::one(cannot_read(package, &error));
+    let mut file = File::open(package).map_err(unread)?;
+    let size = file.metadata().map_err(unread)?.len();
+    let mut zip = Zip(ZipWriter::new(to));
+    let small = |zip: &mut Zip<_>, extension: &str, bytes: &[u8]| {
+        let what = (CompressionMethod::Stored, bytes.len() as u64);
+        zip.add(&format!("{name}.{extension}"), what, |to| {
+            to.write_all(bytes).map_err(|error| error.to_string())
+        })
+    };
+    if let Some(certificate) = certificate {
+        small(&mut zip, "cert", certificate)?;
+    }
+    small(&mut zip, "cms", signature)?;
+    // It is compressed already.
+    zip.add(&format!("{name}.csar"), (CompressionMethod::Stored, size), |to| {
+        io::copy(&mut file, to).map(drop).map_err(|error| error.to_string())
     })?;
-    Ok(packed.into_inner())
+    zip.finish()
+}
+
+/// An archive that is being written.
+struct Zip<W: Write + Seek>(ZipWriter<W>);
+
+impl<W: Write + Seek> Zip<W> {
+    fn add(
+        &mut self,
+        name: &str,
+        (method, size): (CompressionMethod, u64),
+        content: impl FnOnce(&mut dyn Write) -> Result<(), String>,
+    ) -> Result<(), Findings> {
+        let options = SimpleFileOptions::default()
+            .compression_method(method)
+            .last_modified_time(zip::DateTime::default())
+            .unix_permissions(0o644)
+            .large_file(size >= u64::from(u32::MAX));
+        let started = self.0.start_file(name, options).map_err(|error| error.to_string());
+        started.and_then(|()| content(&mut self.0)).map_err(|reason| unpacked(name, &reason))
+    }
+
+    fn finish(self) -> Result<(), Findings> {
+        self.0.finish().map(drop).map_err(|error| {
+            let message = format!("cannot finish the archive: {error}");
+            Findings::one(Finding::new(codes::IO, None, message))
+        })
+    }
+}
+
+fn unpacked(name: &str, reason: &str) -> Findings {
+    let message = format!("the file cannot be packed: {reason}");
+    Findings::one(Finding::new(codes::IO, Span::file(name), message))
 }
 
 /// Collects the files of a folder; hidden ones of version control and editors are left out.

@@ -31,6 +31,7 @@ pub struct Package {
     order: Option<OrderFile>,
     hot: BTreeMap<String, BaseHot>,
     manifest: Option<Manifest>,
+    certificate: Option<String>,
     warnings: Vec<Finding>,
     limits: Limits,
 }
@@ -87,6 +88,14 @@ impl Package {
         self.archive.copy(path, to)
     }
 
+    /// The size of a file, as the archive states it; the path is one of [`Package::paths`].
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub fn size(&self, path: &str) -> Result<u64, ReadError> {
+        self.archive.stated_size(path)
+    }
+
     /// The files, sorted.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.archive.paths()
@@ -110,6 +119,11 @@ impl Package {
     /// The manifest, if there is one.
     pub fn manifest(&self) -> Option<&Manifest> {
         self.manifest.as_ref()
+    }
+
+    /// Path of the certificate of the package's signatures, if it lies in a file of its own.
+    pub fn certificate(&self) -> Option<&str> {
+        self.certificate.as_deref()
     }
 
     /// The order file of a CNF, if there is one.
@@ -139,6 +153,7 @@ impl Package {
             order: read.order,
             hot: read.hot,
             manifest: meta.manifest,
+            certificate: meta.certificate,
             warnings,
             limits: *limits,
         })

@@ -5,7 +5,7 @@ const LONGEST: usize = 128;
 const MOST: usize = 500;
 
 /// The nearest of `known`, if it is near enough to be meant.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.len() > LONGEST {
         return None;
     }

@@ -42,7 +42,11 @@ fn every_sample_is_without_errors_and_most_without_warnings() {
             "vnf-a-k8s-cluster-base-hot",
             "vnf-a-seed",
             "vnf-a-vendor-script",
-            "vnf-b-cnf"
+            "vnf-b-cnf",
+            "vnf-flavours",
+            "vnf-ha-pair",
+            "vnf-levels",
+            "vnf-ports"
         ]
     );
     let mut ids = std::collections::BTreeSet::new();
@@ -92,9 +96,16 @@ fn lint_has_nothing_to_say_about_samples() {
 
 #[test]
 fn a_manifest_names_every_file_of_its_package() {
-    for name in
-        ["vnf-a-k8s-cluster", "vnf-a-k8s-cluster-base-hot", "vnf-a-vendor-script", "vnf-b-cnf"]
-    {
+    for name in [
+        "vnf-a-k8s-cluster",
+        "vnf-a-k8s-cluster-base-hot",
+        "vnf-a-vendor-script",
+        "vnf-b-cnf",
+        "vnf-flavours",
+        "vnf-ha-pair",
+        "vnf-levels",
+        "vnf-ports",
+    ] {
         let package = open(name);
         let manifest = package.manifest().unwrap();
         let mut named: Vec<&str> =
@@ -105,6 +116,49 @@ fn a_manifest_names_every_file_of_its_package() {
         });
         assert_eq!(named, real.collect::<Vec<_>>(), "{name}");
     }
+}
+
+#[test]
+fn levels_count_what_their_readme_says() {
+    let package = open("vnf-levels");
+    let flavour = package.vnfd().flavour("simple").unwrap();
+    for (level, web, worker) in [("trial", 1, 2), ("town", 3, 4), ("city", 7, 8)] {
+        assert_eq!(flavour.instances_of("web", Some(level)), Ok(web), "{level}");
+        assert_eq!(flavour.instances_of("worker", Some(level)), Ok(worker), "{level}");
+    }
+    assert_eq!(flavour.default_level.as_deref(), Some("trial"));
+}
+
+#[test]
+fn each_flavour_has_a_topology_of_its_own() {
+    let package = open("vnf-flavours");
+    let vdus = |flavour: &str| -> Vec<String> {
+        package.vnfd().flavour(flavour).unwrap().vdus.keys().cloned().collect()
+    };
+    assert_eq!(vdus("simple"), ["front"]);
+    assert_eq!(vdus("redundant"), ["back", "front"]);
+    let redundant = package.vnfd().flavour("redundant").unwrap();
+    assert_eq!(redundant.instances_of("front", None), Ok(2));
+    assert_eq!(redundant.affinity_rules.len(), 2);
+}
+
+#[test]
+fn a_pair_is_apart_and_each_has_its_volume() {
+    let package = open("vnf-ha-pair");
+    let flavour = package.vnfd().flavour("simple").unwrap();
+    assert_eq!(flavour.vdus["active"].storages, ["activeData"]);
+    assert_eq!(flavour.storages["standbyData"].size_gib, Some(1));
+    assert_eq!(flavour.affinity_rules.len(), 1);
+}
+
+#[test]
+fn ports_are_of_every_kind() {
+    let package = open("vnf-ports");
+    let flavour = package.vnfd().flavour("simple").unwrap();
+    assert_eq!(flavour.cps["fast"].vnic_type.as_deref(), Some("direct"));
+    assert!(flavour.cps["tagged"].trunk_mode);
+    assert_eq!(flavour.cps["shared"].kind, CpKind::VipCp);
+    assert_eq!(flavour.cps["customer"].virtual_link.as_deref(), Some("customers"));
 }
 
 #[test]

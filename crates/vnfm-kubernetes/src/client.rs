@@ -4,7 +4,7 @@
 //! VimConnectionInfo ── Connection::read ──> Connection ── client() ──> kube::Client
 //! interfaceInfo  endpoint, ssl_ca_cert (PEM, also folded; "None": not verified), tls_server_name
 //! accessInfo     bearer_token | client_certificate + client_key
-//! extra          namespace
+//! extra          namespace, proxy (an HTTP proxy; what the environment says of one counts for no VIM)
 //! ```
 //! A [`Session`] asks the VIM for its connection at each call, so that an update reaches an operation in flight.
 //! Within an operation it bears an API server that is away or overloaded for [`PATIENCE`]: it says so, and asks again.
@@ -73,6 +73,7 @@ enum Login {
 pub(crate) struct Connection {
     endpoint: http::Uri,
     server_name: Option<String>,
+    proxy: Option<http::Uri>,
     pub(crate) trust: Trust,
     login: Login,
     /// The namespace that the VIM's own record names; `default` is what records say that do not care.
@@ -96,6 +97,7 @@ impl Connection {
         Ok(Self {
             endpoint,
             server_name: text(&info.interface_info, &["tls_server_name"]).map(str::to_owned),
+            proxy: proxy(&info.extra)?,
             trust: trust(info)?,
             login: login(&info.access_info)?,
             namespace,
@@ -115,6 +117,7 @@ impl Connection {
         // Ours is said, and ends: the client's own goes on for minutes without a word.
         config.default_retry = false;
         config.tls_server_name.clone_from(&self.server_name);
+        config.proxy_url.clone_from(&self.proxy);
         match &self.trust {
             Trust::System => {}
             Trust::Authorities(certificates) => config.root_cert = Some(certificates.clone()),
@@ -197,6 +200,18 @@ fn endpoint(interface: &KeyValuePairs) -> Result<http::Uri, PortError> {
             Err(wrong("interfaceInfo.endpoint", format!("`{text}` does not start with `https://`")))
         }
     }
+}
+
+fn proxy(extra: &KeyValuePairs) -> Result<Option<http::Uri>, PortError> {
+    let Some(given) = text(extra, &["proxy"]) else { return Ok(None) };
+    let uri: Option<http::Uri> = given.parse().ok();
+    let plain = |uri: &http::Uri| {
+        let login = uri.authority().is_none_or(|authority| authority.as_str().contains('@'));
+        uri.scheme_str() == Some("http") && !login
+    };
+    let uri = uri.filter(plain);
+    let wanted = "it is no `http://` URL without a login";
+    uri.map(Some).ok_or_else(|| wrong("extra.proxy", wanted))
 }
 
 fn trust(info: &VimConnectionInfo) -> Result<Trust, PortError> {
@@ -416,13 +431,22 @@ impl<'a> Session<'a> {
         F: Fn(Client) -> Fut,
         Fut: Future<Output = kube::Result<T>>,
     {
-        let answer = self.limited(doing, run(self.client().await?)).await?;
+        let answer = self.limited(doing, self.in_turn(run(self.client().await?))).await?;
         match answer {
             Err(error) if errors::status(&error) == 401 && self.was_updated().await => {
-                self.limited(doing, run(self.client().await?)).await
+                self.limited(doing, self.in_turn(run(self.client().await?))).await
             }
             answer => Ok(answer),
         }
+    }
+
+    /// A call, made once it is its turn at the VIM.
+    async fn in_turn<T>(&self, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
+        let turn = self.vim.turn(self.limit.map(|limit| limit.watcher)).await;
+        let answer = call.await;
+        let told = answer.as_ref().err().is_none_or(|error| errors::status(error) == 404);
+        turn.ended(told);
+        answer
     }
 
     async fn limited<T>(&self, doing: &str, call: impl Future<Output = T>) -> Result<T, PortError> {

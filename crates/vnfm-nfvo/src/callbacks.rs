@@ -73,7 +73,7 @@ impl Callbacks {
         let outside = Outside(Some(&networks));
         let client = |tls: &Tls| {
             outside
-                .client(time, tls)
+                .client(time, tls, None)
                 .map_err(|why| PortError::new(&UNREACHABLE, "make a client for callbacks", why))
         };
         let plain = client(&Tls { certificate: None, ..tls.clone() })?;

@@ -88,6 +88,8 @@ pub struct NfvoAddress {
     pub login: Login,
     /// How TLS is spoken.
     pub tls: Tls,
+    /// The HTTP proxy that calls go through; none where absent, whatever the environment says.
+    pub proxy: Option<String>,
     /// Where this server is for the NFVO: how links begin.
     pub root: String,
     /// How long a call may take.
@@ -119,8 +121,9 @@ impl Grants {
         if let Login::Oauth2(credentials) = &address.login {
             Outside(None).allowed(&credentials.token_endpoint).map_err(wrong)?;
         }
+        let proxy = address.proxy.as_deref();
         Ok(Self {
-            client: Outside(None).client(address.time, &address.tls).map_err(wrong)?,
+            client: Outside(None).client(address.time, &address.tls, proxy).map_err(wrong)?,
             logins: Logins::new(clock, None),
             login: address.login,
             resource: grants,

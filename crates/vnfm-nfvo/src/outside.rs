@@ -3,7 +3,7 @@
 
 use crate::networks::Networks;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Certificate, Client, ClientBuilder, Identity, Url};
+use reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy, Url};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,18 +45,27 @@ impl std::fmt::Debug for Tls {
 pub(crate) struct Outside<'a>(pub(crate) Option<&'a Networks>);
 
 impl Outside<'_> {
-    /// A client whose calls take no longer than `time`.
+    /// A client whose calls take no longer than `time`, through a proxy where one is named.
     ///
     /// # Errors
     ///
     /// Where TLS cannot be set up, or a certificate cannot be read: said without showing it.
-    pub(crate) fn client(self, time: Duration, tls: &Tls) -> Result<Client, String> {
+    pub(crate) fn client(
+        self,
+        time: Duration,
+        tls: &Tls,
+        proxy: Option<&str>,
+    ) -> Result<Client, String> {
         let start = || -> Result<ClientBuilder, String> {
             let mut builder = Client::builder()
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
                 .connect_timeout(CONNECT)
                 .timeout(time);
+            if let Some(proxy) = proxy {
+                let proxy = Proxy::all(proxy).map_err(|error| words(&error))?;
+                builder = builder.proxy(proxy);
+            }
             if let Some(networks) = self.0 {
                 builder = builder.dns_resolver(Arc::new(Guarded(networks.clone())));
             }

@@ -3,6 +3,7 @@
 //! | where | members |
 //! |---|---|
 //! | `interfaceInfo` | `endpoint`, `trustedCertificates` (PEM, or DER in base64; one or a list), `skipCertificateVerification`, `skipCertificateHostnameCheck` |
+//! | `extra` | `proxy`: an HTTP proxy for all calls to this VIM |
 //! | `accessInfo` | `username`, `password`, `project`, `projectDomain`, `userDomain`, `projectId`; or `applicationCredentialId`, `applicationCredentialSecret`; `region`, `interface` |
 //!
 //! A domain is given by name or id: `default` and 32 hexadecimal digits are ids.
@@ -10,7 +11,7 @@
 use crate::errors::CONNECTION;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::{Certificate, Client, ClientBuilder};
+use reqwest::{Certificate, Client, ClientBuilder, Proxy};
 use serde_json::{Value, json};
 use std::time::Duration;
 use vnfm_core::ports::PortError;
@@ -48,6 +49,7 @@ pub(crate) struct Access {
     trusted: Vec<Certificate>,
     skip_verification: bool,
     skip_hostname: bool,
+    proxy: Option<Proxy>,
 }
 
 enum Who {
@@ -76,6 +78,7 @@ impl TryFrom<&VimConnectionInfo> for Access {
             trusted: trusted(info.interface_info.get("trustedCertificates"))?,
             skip_verification: flag(&info.interface_info, "skipCertificateVerification")?,
             skip_hostname: flag(&info.interface_info, "skipCertificateHostnameCheck")?,
+            proxy: proxy(&info.extra)?,
         })
     }
 }
@@ -122,6 +125,10 @@ impl Access {
     }
 
     fn trusting(&self, builder: ClientBuilder) -> ClientBuilder {
+        let builder = match &self.proxy {
+            Some(proxy) => builder.proxy(proxy.clone()),
+            None => builder,
+        };
         let builder = if self.trusted.is_empty() {
             builder
         } else {
@@ -144,6 +151,18 @@ fn endpoint(info: &KeyValuePairs) -> Result<String, PortError> {
         return Err(wrong("`interfaceInfo.endpoint` is no plain http or https URL".into()));
     }
     Ok(if given.ends_with("/v3") { given.to_owned() } else { format!("{given}/v3") })
+}
+
+/// `extra.proxy`: how the VIM is reached, where not directly. What the environment says of proxies counts for no VIM.
+fn proxy(extra: &KeyValuePairs) -> Result<Option<Proxy>, PortError> {
+    let Some(given) = optional(extra, "proxy")? else { return Ok(None) };
+    let plain = reqwest::Url::parse(given)
+        .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.username().is_empty());
+    if !plain {
+        return Err(wrong("`extra.proxy` is no http or https URL without a login".into()));
+    }
+    let proxy = Proxy::all(given);
+    proxy.map(Some).map_err(|error| wrong(format!("`extra.proxy` is no URL: {error}")))
 }
 
 fn who(info: &KeyValuePairs) -> Result<Who, PortError> {
@@ -262,6 +281,7 @@ impl Access {
             trusted: Vec::new(),
             skip_verification: false,
             skip_hostname: false,
+            proxy: None,
         }
     }
 }

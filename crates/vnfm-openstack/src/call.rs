@@ -5,12 +5,15 @@
 //! never made is tried again for every call. Tokens and their renewal are not here but in `session.rs`.
 
 use crate::errors::{CERTIFICATE, UNREACHABLE};
-use jiff::{SignedDuration, Timestamp};
+use crate::session::Cloud;
+use futures::future::{Either, select};
+use jiff::SignedDuration;
 use reqwest::{Client, Method};
 use serde_json::Value;
 use std::error::Error;
+use std::pin::pin;
 use std::time::Duration;
-use vnfm_core::ports::{Clock, PortError};
+use vnfm_core::ports::{PortError, Turn};
 use vnfm_types::Secret;
 
 /// The longest that one try may take: Heat answers after 60 s when its engine is dead.
@@ -114,20 +117,22 @@ impl Call {
     }
 }
 
-/// Sends `call` to `base` until there is an answer worth reading, at most until `deadline`.
+/// Sends `call` to `base` until there is an answer worth reading, at most until the deadline of `cloud`; each try
+/// during a turn at the VIM.
 pub(crate) async fn send(
     client: &Client,
-    base: &str,
-    token: Option<&Secret>,
+    (base, token): (&str, Option<&Secret>),
     call: &Call,
-    time: (&dyn Clock, Timestamp),
+    cloud: &Cloud<'_>,
 ) -> Result<Reply, PortError> {
-    let (clock, deadline) = time;
+    let Cloud { clock, deadline, .. } = *cloud;
     let url = format!("{base}{}", call.path);
     let mut pause = PAUSE;
     for attempt in 1.. {
+        let turn = turn(cloud, call).await?;
         let left = deadline.duration_since(clock.now());
         let outcome = once(client, &url, token, call, left).await;
+        turn.ended(outcome.as_ref().is_ok_and(|reply| call.accepts(reply.status)));
         let again = match &outcome {
             Ok(reply) => call.repeatable && matches!(reply.status, 502..=504),
             Err(lost) => lost.is_connect() || call.repeatable,
@@ -142,6 +147,19 @@ pub(crate) async fn send(
         pause *= 2;
     }
     unreachable!("the loop ends by returning")
+}
+
+/// The VIM's turn for a call, which has to come before the deadline.
+async fn turn(cloud: &Cloud<'_>, call: &Call) -> Result<Turn, PortError> {
+    let left = cloud.deadline.duration_since(cloud.clock.now());
+    let left = Duration::try_from(left).unwrap_or_default();
+    match select(pin!(cloud.vim.turn(cloud.watcher)), cloud.clock.sleep(left)).await {
+        Either::Left((turn, _)) => Ok(turn),
+        Either::Right(_) => {
+            let what = format!("its turn at VIM `{}` did not come in time", cloud.vim.name());
+            Err(PortError::new(&UNREACHABLE, &call.doing, what))
+        }
+    }
 }
 
 async fn once(

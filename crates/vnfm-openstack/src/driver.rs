@@ -42,13 +42,15 @@ impl OpenStack {
     }
 
     fn cloud<'a>(&'a self, cx: &VimCall<'a>) -> Cloud<'a> {
-        Cloud { sessions: &self.sessions, vim: cx.vim, clock: cx.clock, deadline: cx.deadline }
+        let (watcher, deadline) = (Some(cx.watcher), cx.deadline);
+        Cloud { sessions: &self.sessions, vim: cx.vim, clock: cx.clock, watcher, deadline }
     }
 
     fn briefly<'a>(&'a self, vim: &'a dyn Vim) -> Cloud<'a> {
         let now = self.clock.now();
         let deadline = now.saturating_add(SHORT).unwrap_or(Timestamp::MAX);
-        Cloud { sessions: &self.sessions, vim, clock: self.clock.as_ref(), deadline }
+        let clock = self.clock.as_ref();
+        Cloud { sessions: &self.sessions, vim, clock, watcher: None, deadline }
     }
 }
 

@@ -17,7 +17,7 @@ use reqwest::Client;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use vnfm_core::ports::{Clock, PortError, SecretConnection, Vim, VimLogin};
+use vnfm_core::ports::{Clock, PortError, SecretConnection, Vim, VimLogin, Watcher};
 use vnfm_types::Secret;
 
 /// Logins that are kept at most.
@@ -77,6 +77,8 @@ pub(crate) struct Cloud<'a> {
     pub(crate) sessions: &'a Sessions,
     pub(crate) vim: &'a dyn Vim,
     pub(crate) clock: &'a dyn Clock,
+    /// Who hears of waits; nobody where no operation calls.
+    pub(crate) watcher: Option<&'a dyn Watcher>,
     /// When calls are given up.
     pub(crate) deadline: Timestamp,
 }
@@ -120,8 +122,7 @@ impl Cloud<'_> {
         call: &Call,
     ) -> Result<Reply, PortError> {
         let base = session.endpoint(service, self.vim.name())?;
-        let time = (self.clock, self.deadline);
-        send(&session.client, &base, Some(&session.token), call, time).await
+        send(&session.client, (&base, Some(&session.token)), call, self).await
     }
 
     fn judged(
@@ -163,8 +164,7 @@ impl Cloud<'_> {
         let doing = format!("log in to VIM `{}`", self.vim.name());
         let call = Call::post("/auth/tokens", access.login(), doing.as_str()).repeatable();
         let asked = self.clock.now();
-        let reply =
-            send(&client, &access.endpoint, None, &call, (self.clock, self.deadline)).await?;
+        let reply = send(&client, (&access.endpoint, None), &call, self).await?;
         if reply.status == 401 || reply.status == 403 {
             let hint = format!(
                 "`vnfmctl vim update {}` with the right login, then retry",

@@ -1,5 +1,6 @@
 //! What the operator configures about plugins.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ pub struct PluginConfig {
 }
 
 /// Where the hooks of a plugin run. A driver that is linked into the program runs in it, whatever is configured.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runner {
     /// Each in a process of its own: what aborts, segfaults or takes too much ends one hook.
@@ -76,7 +77,7 @@ impl ProcessConfig {
 /// Numbers of users, of which each process that runs gets one of its own; they need no entry anywhere.
 ///
 /// Alone under its number, a hook cannot signal another one, and the limit on processes counts only its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Users {
     /// The first.
@@ -93,7 +94,7 @@ impl Default for Users {
 }
 
 /// What the process of one hook may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProcessLimits {
     /// MiB of address space.

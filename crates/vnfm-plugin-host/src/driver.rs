@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use vnfm_core::misfits;
 use vnfm_core::ports::{
     Clock, Declaration, DriverId, Effects, HookHost, HookRequest, MgmtDriver, PortError,
 };
@@ -145,16 +146,9 @@ pub(crate) fn check_config(
 ) -> Result<(), PortError> {
     let doing = format!("configure plugin `{name}`");
     let Some(schema) = schema else { return Ok(()) };
-    let validator = jsonschema::validator_for(schema).map_err(|error| {
+    let errors = misfits(schema, config, "config").map_err(|error| {
         PortError::new(&CONFIG, &*doing, format!("its schema is no JSON Schema: {error}"))
     })?;
-    let errors: Vec<_> = validator
-        .iter_errors(config)
-        .map(|error| {
-            let place = error.instance_path().to_string().replace('/', ".");
-            format!("config{place}: {}", error.masked_with("the value"))
-        })
-        .collect();
     if errors.is_empty() { Ok(()) } else { Err(PortError::new(&CONFIG, doing, errors.join("; "))) }
 }
 

@@ -52,6 +52,35 @@ pub(crate) trait Services: Send + Sync + 'static {
 }
 
 /// What a running hook may ask of its host. Cheap to clone.
+///
+/// ```
+/// use std::time::Duration;
+/// use vnfm_plugin_sdk::prelude::*;
+/// use vnfm_plugin_sdk::testkit::{Reply, TestHost, block_on};
+///
+/// async fn start(cx: &HookContext, ssh: &Ssh) -> Result<String, DriverError> {
+///     cx.progress(10, "starting").await;
+///     // Not done again by the next attempt; its answer is kept.
+///     let init = async { Ok(ssh.check("init", "service-init").await?.stdout) };
+///     let token: String = cx.step("init", init).await?;
+///     // Says what it waits for, and ends when the operation is cancelled.
+///     let is_up = || async { Ok(ssh.run("service-up").await?.ok().then_some(())) };
+///     let (pace, limit) = (Duration::from_secs(2), Duration::from_mins(1));
+///     cx.until("the service to be up", pace, limit, is_up).await?;
+///     cx.info("the service is up");
+///     Ok(token)
+/// }
+///
+/// let host = TestHost::new()
+///     .ssh("10.0.0.1", "service-init", Reply::ok("token"))
+///     .ssh_each("10.0.0.1", "service-up", [Reply::exit(1, ""), Reply::ok("")]);
+/// let cx = host.context();
+/// let ssh = cx.ssh(SshTarget::new("server-1", "10.0.0.1", "ubuntu"));
+/// assert_eq!(block_on(start(&cx, &ssh)).unwrap(), "token");
+/// block_on(start(&cx, &ssh)).unwrap();
+/// let inits = host.commands().iter().filter(|line| line.contains("init")).count();
+/// assert_eq!(inits, 1, "the second attempt took the answer of the first");
+/// ```
 #[derive(Clone)]
 pub struct HookContext {
     services: Arc<dyn Services>,
@@ -113,6 +142,16 @@ impl HookContext {
 
     /// A file of the package.
     ///
+    /// ```
+    /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+    ///
+    /// let host = TestHost::new().file("Files/app.conf", "port = 80");
+    /// let cx = host.context();
+    /// assert_eq!(block_on(cx.artifacts()).unwrap(), ["Files/app.conf"]);
+    /// assert_eq!(block_on(cx.artifact("Files/app.conf")).unwrap(), b"port = 80");
+    /// assert!(block_on(cx.artifact("Files/other")).is_err());
+    /// ```
+    ///
     /// # Errors
     ///
     /// `Refused` where the package has none of that path.
@@ -154,7 +193,17 @@ impl HookContext {
         }
     }
 
-    /// Keeps `value` over a crash and a retry; it is sealed and may hold secrets.
+    /// Keeps `value` over a crash and a retry; it is sealed and may hold secrets. [`HookContext::step`] is what most
+    /// hooks need.
+    ///
+    /// ```
+    /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+    ///
+    /// let cx = TestHost::new().context();
+    /// assert_eq!(block_on(cx.checkpoint::<u32>("joined")).unwrap(), None);
+    /// block_on(cx.save_checkpoint("joined", &3)).unwrap();
+    /// assert_eq!(block_on(cx.checkpoint("joined")).unwrap(), Some(3));
+    /// ```
     ///
     /// # Errors
     ///
@@ -235,7 +284,16 @@ impl HookContext {
         self.call::<Value>("sleep", request).await.map(|_| ())
     }
 
-    /// True once somebody wants the operation to stop. Long hooks look now and then.
+    /// True once somebody wants the operation to stop. Long hooks look now and then; [`HookContext::until`] does.
+    ///
+    /// ```
+    /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+    ///
+    /// let host = TestHost::new();
+    /// host.cancel_after(0);
+    /// assert!(block_on(host.context().cancelled()));
+    /// assert_eq!(block_on(host.context().check_cancelled()).unwrap_err().code, "cancelled");
+    /// ```
     pub async fn cancelled(&self) -> bool {
         let answer = self.services.call("cancelled", json!({})).await;
         answer.is_ok_and(|answer| answer["cancelled"] == true)
@@ -279,6 +337,14 @@ fn as_json<T: Serialize>(service: &str, value: &T) -> Result<Value, ServiceError
 
 /// Runs many futures, at most `limit` at a time; the answers come in the order of the futures, and one that
 /// fails does not stop the others.
+///
+/// ```
+/// use vnfm_plugin_sdk::join_all_limited;
+/// use vnfm_plugin_sdk::testkit::block_on;
+///
+/// let squares = join_all_limited(2, (1..=3).map(|n| async move { n * n }));
+/// assert_eq!(block_on(squares), [1, 4, 9]);
+/// ```
 pub fn join_all_limited<F: Future>(limit: usize, work: impl IntoIterator<Item = F>) -> JoinAll<F> {
     // Collected now: a lazy iterator in the future's type would keep many a closure from being `Send` enough.
     let work: Vec<F> = work.into_iter().collect();

@@ -56,6 +56,49 @@ struct Hook<D> {
 }
 
 /// The hooks of a driver, by name.
+///
+/// ```
+/// use std::sync::Arc;
+/// use vnfm_plugin_sdk::prelude::*;
+/// use vnfm_plugin_sdk::testkit::{TestHost, request};
+///
+/// struct Drain;
+///
+/// impl MgmtDriver for Drain {
+///     type Config = NoConfig;
+///
+///     fn new(_: NoConfig) -> Result<Self, DriverError> {
+///         Ok(Self)
+///     }
+///
+///     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
+///         // A rollback calls the opposite, with `undo` set and the hook's checkpoints.
+///         hooks.on("heal_start", Self::heal_start).undone_by("heal_start", Self::back_in_service)
+///     }
+/// }
+///
+/// impl Drain {
+///     async fn heal_start(
+///         self: Arc<Self>,
+///         _: HookContext,
+///         _: HookRequest<NoParams>,
+///     ) -> Result<Effects, DriverError> {
+///         Ok(Effects::none().message("drained"))
+///     }
+///
+///     async fn back_in_service(
+///         self: Arc<Self>,
+///         _: HookContext,
+///         _: HookRequest<NoParams>,
+///     ) -> Result<Effects, DriverError> {
+///         Ok(Effects::none().message("back in service"))
+///     }
+/// }
+///
+/// assert_eq!(Hooks::<Drain>::of().declaration()["hooks"]["heal_start"]["undo"], true);
+/// let undone = TestHost::new().run::<Drain>(request("heal_start").undo()).unwrap();
+/// assert_eq!(undone.message.as_deref(), Some("back in service"));
+/// ```
 pub struct Hooks<D> {
     by_name: BTreeMap<String, Hook<D>>,
     opposites: BTreeMap<String, Run<D>>,

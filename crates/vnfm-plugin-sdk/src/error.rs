@@ -7,6 +7,18 @@ use serde::{Deserialize, Serialize};
 /// [`Failure`], which it points to.
 ///
 /// Put no secret into its texts.
+///
+/// ```
+/// use vnfm_plugin_sdk::DriverError;
+///
+/// let error = DriverError::new("join-failed", "the node did not join")
+///     .retryable()
+///     .host("worker-1")
+///     .phase("join")
+///     .exit_code(1);
+/// let said = "join-failed on `worker-1` in phase `join`, exit code 1: the node did not join";
+/// assert_eq!((error.to_string().as_str(), error.retryable), (said, true));
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(title = "DriverError", description = "Why a hook failed. Its texts hold no secret.")]
@@ -131,7 +143,14 @@ pub enum ErrorKind {
     Broken,
 }
 
-/// Why a service of the host has no answer.
+/// Why a service of the host has no answer. As a [`DriverError`] it is retryable where the same call may work later.
+///
+/// ```
+/// use vnfm_plugin_sdk::{DriverError, ErrorKind, ServiceError};
+///
+/// let error = ServiceError::new("ssh.run", ErrorKind::Unavailable, "no route to host");
+/// assert!(DriverError::from(error).retryable);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -5,7 +5,17 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A request.
+/// A request. Header fields and body are secrets: nobody prints them.
+///
+/// ```
+/// use vnfm_plugin_sdk::HttpRequest;
+/// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+///
+/// let host = TestHost::new().http("GET", "https://10.0.0.1/health", 200, "ok");
+/// let request = HttpRequest::new("GET", "https://10.0.0.1/health").header("authorization", "Bearer t");
+/// let answer = block_on(host.context().http(request)).unwrap();
+/// assert!(answer.ok() && answer.body == "ok");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[must_use]

@@ -6,6 +6,21 @@ use std::borrow::Cow;
 
 /// A password, key or token. `Debug` shows `[hidden]`; in a schema it is `writeOnly`, by which the engine
 /// knows what to seal and what to hide. Serialized it is in clear: it goes to the host and nowhere else.
+///
+/// ```
+/// use schemars::{JsonSchema, schema_for};
+/// use vnfm_plugin_sdk::Secret;
+///
+/// #[derive(Debug, serde::Deserialize, JsonSchema)]
+/// struct Login {
+///     password: Secret,
+/// }
+///
+/// let login = Login { password: "hunter2".into() };
+/// assert_eq!(format!("{login:?}"), "Login { password: [hidden] }");
+/// assert_eq!(login.password.reveal(), "hunter2");
+/// assert_eq!(schema_for!(Login).to_value()["properties"]["password"]["writeOnly"], true);
+/// ```
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);

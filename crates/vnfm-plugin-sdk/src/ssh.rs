@@ -11,6 +11,14 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// A host to log in to. Its host key is pinned to `server_id`.
+///
+/// ```
+/// use vnfm_plugin_sdk::SshTarget;
+///
+/// let bastion = SshTarget::new("server-0", "198.51.100.1", "jump").private_key("-----BEGIN…");
+/// let target = SshTarget::new("server-1", "10.0.0.1", "ubuntu").password("never printed").jump(bastion);
+/// assert!(!format!("{target:?}").contains("never printed"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -97,7 +105,17 @@ impl SshTarget {
     }
 }
 
-/// A command for a host. Secrets go through `stdin` or a file, never into the command line.
+/// A command for a host.
+///
+/// ```
+/// use std::time::Duration;
+/// use vnfm_plugin_sdk::Command;
+///
+/// let join = Command::new("cluster-join --token-stdin").stdin("token").sudo().deadline(Duration::from_mins(10));
+/// # let _ = join;
+/// ```
+///
+/// Secrets go through `stdin` or a file, never into the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Command {
@@ -188,6 +206,17 @@ impl Output {
 }
 
 /// A file for a host, put there whole or not at all.
+///
+/// ```
+/// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+/// use vnfm_plugin_sdk::{SshTarget, Upload};
+///
+/// let host = TestHost::new().file("Files/app.conf", "port = 80");
+/// let ssh = host.context().ssh(SshTarget::new("server-1", "10.0.0.1", "ubuntu"));
+/// block_on(ssh.put(Upload::new("/etc/motd", "hello").mode("0644").sudo())).unwrap();
+/// block_on(ssh.put(Upload::artifact("/etc/app.conf", "Files/app.conf"))).unwrap();
+/// assert_eq!(host.uploads()[1].text(), "port = 80");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct Upload {
@@ -242,6 +271,20 @@ impl Upload {
 }
 
 /// One host, through the services of the VNFM. Connections are made and shared by the VNFM.
+///
+/// ```
+/// use vnfm_plugin_sdk::SshTarget;
+/// use vnfm_plugin_sdk::testkit::{Reply, TestHost, block_on};
+///
+/// let host = TestHost::new().ssh("10.0.0.1", "install", Reply::exit(100, "no such package\n"));
+/// let target = SshTarget::new("server-1", "10.0.0.1", "ubuntu").named("web-1");
+/// let ssh = host.context().ssh(target);
+/// // An exit code is an answer to `run` and an error of `check`.
+/// assert_eq!(block_on(ssh.run("install it")).unwrap().exit_code, 100);
+/// let error = block_on(ssh.check("install", "install it")).unwrap_err();
+/// assert_eq!((error.code.as_str(), error.host.as_deref()), ("install-failed", Some("web-1")));
+/// assert_eq!(error.last_lines, ["no such package"]);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Ssh {
     cx: HookContext,

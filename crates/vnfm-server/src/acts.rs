@@ -3,10 +3,11 @@
 //!
 //! | header | what |
 //! |---|---|
-//! | `X-Vnfm-Operator` | who, as they say; for the audit |
+//! | `X-Vnfm-Operator` | who, as they say; for the audit, beside the login where there is one |
 //! | `X-Vnfm-Reason` | why, in one line; needed by whatever overrides what the VNFM would do |
 //! | `X-Vnfm-Skip-Hooks` | hooks that this operation is not to run, with commas between them |
 
+use crate::access::{self, Principal};
 use crate::problem::{Answer, Problem};
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -46,8 +47,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Acting {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
         let said = |name| text(&parts.headers, name);
-        let who = said("x-vnfm-operator");
-        let who = if who.is_empty() { "not said".to_owned() } else { who };
+        let anybody = Principal::anybody();
+        let principal = parts.extensions.get::<Principal>().unwrap_or(&anybody);
+        let who = access::who(principal, &said("x-vnfm-operator"));
         let hooks = said("x-vnfm-skip-hooks");
         let hooks = hooks.split(',').map(str::trim).filter(|name| !name.is_empty());
         let skipped = hooks.map(ToOwned::to_owned).collect();
@@ -56,7 +58,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Acting {
 }
 
 /// A header as text, cut where it is longer than anybody reads.
-fn text(headers: &HeaderMap, name: &str) -> String {
+pub(crate) fn text(headers: &HeaderMap, name: &str) -> String {
     let bytes = headers.get(name).map(axum::http::HeaderValue::as_bytes).unwrap_or_default();
     let text = String::from_utf8_lossy(bytes);
     text.trim().chars().take(LONGEST).collect()

@@ -10,19 +10,27 @@
 //!                        └─ driving loop, notifier
 //! ```
 
-use crate::config::{self, Config, Tls};
+use crate::access::Access;
+use crate::access::certificates::Noting;
+use crate::config::{self, Config, Differences};
 use crate::drive::{self, Wake};
+use crate::forwarded::Proxies;
 use crate::nfvo::{self, Nfvo};
 use crate::onboarding::Onboarding;
 use crate::routes;
-use crate::state::{App, AppState, Rotate};
+use crate::signatures::Signatures;
+use crate::state::{App, AppState, Operating, Rotate};
+use crate::tls::{self, Files};
+use crate::told::Measured;
 use crate::upkeep::{self, Upkeep};
 use anyhow::Context as _;
+use axum::Router;
 use axum_server::Handle;
-use axum_server::tls_rustls::RustlsConfig;
+use axum_server::tls_rustls::RustlsAcceptor;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -37,12 +45,21 @@ use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
 
 /// A running server.
 pub struct Server {
-    address: SocketAddr,
-    tls: bool,
-    handle: Handle<SocketAddr>,
-    serving: JoinHandle<std::io::Result<()>>,
+    serving: Serving,
     driving: JoinHandle<()>,
     stop: Arc<Notify>,
+    /// Health and metrics at an address of their own.
+    monitoring: Option<Serving>,
+    app: App,
+    /// As it was configured last.
+    config: Config,
+}
+
+/// What listens somewhere.
+struct Serving {
+    address: SocketAddr,
+    handle: Handle<SocketAddr>,
+    task: JoinHandle<std::io::Result<()>>,
 }
 
 /// How long a stop waits for answers that are on their way.
@@ -51,6 +68,10 @@ const LAST_ANSWERS: Duration = Duration::from_secs(2);
 const ANSWER: Duration = Duration::from_secs(10);
 /// Hours between two prunings where nothing else is configured.
 const PRUNE_HOURS: u32 = 24;
+/// Calls that one VIM gets at a time where nothing else is configured.
+const VIM_CALLS: usize = 32;
+/// Operations on one VIM at a time where nothing else is configured.
+const VIM_OPERATIONS: usize = 100;
 /// The largest package where nothing else is configured.
 const LARGEST_PACKAGE: u64 = 512 * 1024 * 1024;
 
@@ -75,50 +96,86 @@ impl Server {
         let descriptor_limits = vnfm_descriptor::Limits::default();
         let packages = Arc::new(PackageDir::open(&data.join("packages"), descriptor_limits)?);
         let plugins = Arc::new(plugins(&config, &clock)?);
+        let access = access(&config, &clock)?;
         let nfvo = nfvo(&config, listener.local_addr()?, &clock)?;
-        let engine = engine(&config, (&store, &packages), (&plugins, nfvo), &clock);
+        let operating = operating(&config)?;
+        let engine = engine(&config, (&store, &packages), (&plugins, nfvo), &clock)
+            .observed_by(operating.metrics.clone());
         let kept = (upkeep::retention(&config.retention), config.limits.free_bytes);
         let upkeep =
             Upkeep::new((store.clone(), packages.clone()), data, kept, clock.clone()).await;
         let upkeep = Arc::new(upkeep.context("cannot use the database")?);
-        let largest = config.limits.package_bytes.unwrap_or(LARGEST_PACKAGE);
+        let onboarding = onboarding(&config, (&store, packages), &plugins, &clock)?;
         let wake = Wake::default();
-        let notifier = notifier(&config.notifications, &store, &clock)?;
+        let mut notifier = notifier(&config.notifications, &store, &clock)?;
+        let (inner, metrics) = (notifier.subscribers, operating.metrics.clone());
+        notifier.subscribers = Arc::new(Measured { inner, clock: clock.clone(), metrics });
         let app: App = Arc::new(AppState {
             engine: engine.clone(),
-            onboarding: Onboarding::new(store.clone(), packages, plugins.clone(), largest),
+            onboarding,
             wake: wake.clone(),
             subscribers: notifier.subscribers.clone(),
-            page: config.limits.page_size(),
+            page: config.limits.page_size().into(),
             public_url: config.public_url.clone(),
             nfvo: config.nfvo.as_ref().map(Nfvo::root),
             tls: config.tls.is_some(),
-            token: config.token.clone(),
+            access,
             plugins: Some(plugins),
             rotation: Arc::new(Rotation(store)),
             upkeep: Some(upkeep.clone()),
+            operating,
         });
         let stop = Arc::new(Notify::new());
         let every = config.retention.every_hours.unwrap_or(PRUNE_HOURS);
         let pruning = Duration::from_hours(every.into());
         let beside = Beside { upkeep, pruning, notifier };
-        let driving = tokio::spawn(work(engine, (clock, wake), beside, stop.clone()));
-        let tls = config.tls.is_some();
-        let (address, handle, serving) = serve(listener, config.tls.as_ref(), app).await?;
-        Ok(Self { address, tls, handle, serving, driving, stop })
+        let driving = tokio::spawn(work(engine, (clock.clone(), wake), beside, stop.clone()));
+        let monitoring = monitoring(&config, (&app, &clock))?;
+        let router = routes::router(app.clone());
+        let serving = serve(listener, certificate(&config), (router, clock))?;
+        Ok(Self { serving, driving, stop, monitoring, app, config })
     }
 
     /// Where it listens.
     pub fn url(&self) -> String {
-        format!("{}://{}", if self.tls { "https" } else { "http" }, self.address)
+        let scheme = if self.config.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.serving.address)
+    }
+
+    /// Where health and metrics have an address of their own.
+    pub fn monitoring(&self) -> Option<SocketAddr> {
+        self.monitoring.as_ref().map(|serving| serving.address)
+    }
+
+    /// Takes over what of a changed configuration can change while it runs: limits. What is logged is not its own.
+    pub fn reload(&mut self, new: Config) -> Differences {
+        let differences = config::differences(&self.config, &new);
+        let engine = &self.app.engine;
+        engine.set_limits(limits(&new));
+        let largest = new.limits.package_bytes.unwrap_or(LARGEST_PACKAGE);
+        self.app.onboarding.set_largest(largest);
+        self.app.page.store(new.limits.page_size(), Ordering::Relaxed);
+        if let Some(upkeep) = &self.app.upkeep {
+            upkeep.set_least_free(new.limits.free_bytes);
+        }
+        self.config.take_over(new);
+        differences
     }
 
     /// Stops: no new requests, and what is being driven is left where the journal has it for the next start.
     pub async fn stop(self) {
         self.stop.notify_one();
-        self.handle.graceful_shutdown(Some(LAST_ANSWERS));
-        for outcome in [self.driving.await.err(), self.serving.await.err()].into_iter().flatten() {
-            tracing::error!(error = %outcome, "a task of the server ended badly");
+        let mut ends = Vec::new();
+        let all: Vec<_> = std::iter::once(self.serving).chain(self.monitoring).collect();
+        for serving in &all {
+            serving.handle.graceful_shutdown(Some(LAST_ANSWERS));
+        }
+        ends.extend(self.driving.await.err());
+        for serving in all {
+            ends.extend(serving.task.await.err());
+        }
+        for error in ends {
+            tracing::error!(%error, "a task of the server ended badly");
         }
     }
 }
@@ -198,6 +255,28 @@ fn nfvo(
     Ok(Some(Arc::new(grants.context("cannot use `nfvo` of the configuration")?)))
 }
 
+/// Who may do what.
+fn access(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<Access> {
+    match config.access.clone() {
+        None => Access::by_token(config.token.clone()),
+        Some(settings) => Access::new(settings, config.token.clone(), clock),
+    }
+    .context("cannot use `access` of the configuration")
+}
+
+/// Where uploaded packages are checked and kept.
+fn onboarding(
+    config: &Config,
+    (store, packages): (&Arc<SqliteStore>, Arc<PackageDir>),
+    plugins: &Arc<PluginHost>,
+    clock: &Arc<dyn Clock>,
+) -> anyhow::Result<Onboarding> {
+    let largest = config.limits.package_bytes.unwrap_or(LARGEST_PACKAGE);
+    let signatures = Signatures::new(config.packages.clone(), clock.clone())
+        .context("the configuration is wrong")?;
+    Ok(Onboarding::new(store.clone(), packages, plugins.clone(), signatures, largest))
+}
+
 fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {
     let dir = config.plugins.dir.clone().unwrap_or_else(|| config.data.join("plugins"));
     make_private(&dir)?;
@@ -210,9 +289,6 @@ fn engine(
     (plugins, nfvo): (&Arc<PluginHost>, Option<Arc<dyn ports::Nfvo>>),
     clock: &Arc<dyn Clock>,
 ) -> Engine {
-    let (limits, default) = (&config.limits, Limits::default());
-    let grant = config.nfvo.as_ref().and_then(|nfvo| nfvo.grant_seconds);
-    let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);
     Engine::new(EngineParts {
         store: store.clone(),
         packages: packages.clone(),
@@ -223,39 +299,80 @@ fn engine(
         host: Arc::new(Hosts::new(store.clone())),
         nfvo,
         clock: clock.clone(),
-        limits: Limits {
-            step: seconds(limits.step_seconds, default.step),
-            hook: seconds(limits.hook_seconds, default.hook),
-            grant: seconds(grant, default.grant),
-            grant_call: config.nfvo.as_ref().map_or(default.grant_call, Nfvo::answer),
-            lease: seconds(limits.lease_seconds, default.lease),
-        },
+        limits: limits(config),
     })
 }
 
-async fn serve(
+/// Limits as they are configured.
+fn limits(config: &Config) -> Limits {
+    let (limits, default) = (&config.limits, Limits::default());
+    let grant = config.nfvo.as_ref().and_then(|nfvo| nfvo.grant_seconds);
+    let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);
+    Limits {
+        step: seconds(limits.step_seconds, default.step),
+        hook: seconds(limits.hook_seconds, default.hook),
+        grant: seconds(grant, default.grant),
+        grant_call: config.nfvo.as_ref().map_or(default.grant_call, Nfvo::answer),
+        lease: seconds(limits.lease_seconds, default.lease),
+        vim_calls: limits.vim_calls.unwrap_or(VIM_CALLS),
+        vim_operations: limits.vim_operations.unwrap_or(VIM_OPERATIONS),
+    }
+}
+
+/// What those need who operate the server.
+fn operating(config: &Config) -> anyhow::Result<Operating> {
+    let mut operating = Operating::new().context("cannot keep figures")?;
+    operating.proxies = Proxies::parse(&config.trusted_proxies)
+        .map_err(|why| anyhow::anyhow!("the configuration is wrong: trusted_proxies: {why}"))?;
+    operating.certificates = config.certificates();
+    Ok(operating)
+}
+
+/// Health and metrics at an address of their own, where one is configured.
+fn monitoring(
+    config: &Config,
+    (app, clock): (&App, &Arc<dyn Clock>),
+) -> anyhow::Result<Option<Serving>> {
+    let Some(address) = config.monitoring.listen else { return Ok(None) };
+    let listener = TcpListener::bind(address)
+        .with_context(|| format!("cannot listen at {address} for health and metrics"))?;
+    let is_open = !address.ip().is_loopback();
+    let tls = certificate(config).filter(|_| is_open);
+    let router = routes::monitoring(app.clone(), is_open);
+    serve(listener, tls, (router, clock.clone())).map(Some)
+}
+
+fn serve(
     listener: TcpListener,
-    tls: Option<&Tls>,
-    app: App,
-) -> anyhow::Result<(SocketAddr, Handle<SocketAddr>, JoinHandle<std::io::Result<()>>)> {
+    tls: Option<Files>,
+    (router, clock): (Router, Arc<dyn Clock>),
+) -> anyhow::Result<Serving> {
     listener.set_nonblocking(true).context("cannot use the listener")?;
     let address = listener.local_addr().context("cannot use the listener")?;
     let handle = Handle::new();
-    let service = routes::router(app).into_make_service();
-    let serving = if let Some(tls) = tls {
-        let server = axum_server::from_tcp_rustls(listener, certificate(tls).await?)?;
-        tokio::spawn(server.handle(handle.clone()).serve(service))
+    let service = router.into_make_service_with_connect_info::<SocketAddr>();
+    let server = axum_server::from_tcp(listener)?.handle(handle.clone());
+    let task = if let Some(files) = tls {
+        let read = files.read()?;
+        let certificate = read.config.clone();
+        let server = server.acceptor(Noting(RustlsAcceptor::new(certificate)));
+        tokio::spawn(async move {
+            tokio::select! {
+                outcome = server.serve(service) => outcome,
+                never = tls::watch(files, read, clock) => match never {},
+            }
+        })
     } else {
-        let server = axum_server::from_tcp(listener)?;
-        tokio::spawn(server.handle(handle.clone()).serve(service))
+        tokio::spawn(server.serve(service))
     };
-    Ok((address, handle, serving))
+    Ok(Serving { address, handle, task })
 }
 
-async fn certificate(tls: &Tls) -> anyhow::Result<RustlsConfig> {
-    RustlsConfig::from_pem_file(&tls.cert, &tls.key).await.with_context(|| {
-        format!("cannot use the certificate `{}` with `{}`", tls.cert.display(), tls.key.display())
-    })
+/// The files of the certificate, and of the authorities of clients where they are to show one.
+fn certificate(config: &Config) -> Option<Files> {
+    let clients = config.access.as_ref().and_then(|access| access.certificates.as_ref());
+    let clients = clients.map(|clients| (clients.authorities_file.clone(), clients.required));
+    config.tls.as_ref().map(|tls| Files { cert: tls.cert.clone(), key: tls.key.clone(), clients })
 }
 
 /// A folder that only its owner reads and writes.

@@ -1,10 +1,31 @@
 //! What the server is configured with: flag > `VNFM_*` > YAML file > default.
+//!
+//! | file | what |
+//! |---|---|
+//! | `config/schema.rs` | the JSON Schema of the file, and the environment variable of each member |
+//! | `config/source.rs` | file and environment as one value, each mistake with its place |
+//! | `config/check.rs` | `vnfm-server check-config` |
+//! | `config/reload.rs` | what a changed file changes while the server runs |
 
+mod check;
+mod reload;
+mod schema;
+mod source;
+
+pub use check::{Checked, check, example_mistakes};
+pub use reload::{Differences, differences};
+pub use schema::{Member, members, schema};
+pub use source::{Mistake, Variables, environment};
+
+use crate::access;
 use crate::nfvo::Nfvo;
+use crate::signatures::Packages;
 use anyhow::{Context as _, bail};
 use clap::{Parser, Subcommand};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use source::Source;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,7 +33,7 @@ use vnfm_plugin_host::{PluginConfig, ProcessConfig, ProcessLimits, Runner, Users
 use vnfm_types::Secret;
 
 /// SOL003 VNF Manager: one binary, one folder of data.
-#[derive(Debug, Parser)]
+#[derive(Debug, Clone, Parser)]
 #[command(name = "vnfm-server", version, about, after_help = AFTER_HELP)]
 pub struct Flags {
     /// Address and port to listen at; port 0 takes a free one
@@ -48,8 +69,15 @@ pub struct Flags {
 }
 
 /// What to do instead of serving.
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 pub enum Command {
+    /// Read a password from standard input and print its hash, for `access.users` of the configuration
+    HashPassword,
+    /// Say every mistake of a configuration, and whether the files that it names can be read; changes nothing
+    CheckConfig {
+        /// The file; what --config names where absent
+        file: Option<PathBuf>,
+    },
     /// Bring a backup into the data folder; the key file that belongs to it has to be there
     Restore {
         /// What `vnfmctl backup` wrote
@@ -59,38 +87,88 @@ pub enum Command {
 
 const AFTER_HELP: &str = "\
 On loopback the server needs no credential. At any other address it demands TLS (--tls-cert, --tls-key) and a \
-bearer token (--token-file), or it does not start.
+bearer token (--token-file) or another way to log in (`access` of the configuration), or it does not start.
 
-VNFM_LOG sets what is logged, such as `info` or `vnfm_core=debug`; logs go to standard error.";
+VNFM_LOG sets what is logged, such as `info` or `vnfm_core=debug`; logs go to standard error. SIGHUP reads the \
+configuration again: what is logged and `limits` change at once, the log names what waits for a restart.";
 
-/// The YAML file; every member may be absent.
-#[derive(Debug, Default, Deserialize)]
+/// The configuration of `vnfm-server`. Every member may be absent.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "snake_case")]
+#[schemars(title = "vnfm-server configuration")]
 struct Written {
+    /// Address and port to listen at; others than loopback need `tls`, and `token_file` or a way to log in
+    /// under `access`. `127.0.0.1:9890` where absent.
+    #[schemars(extend("format" = "socket-address"))]
     listen: Option<SocketAddr>,
+    /// Folder of the database, packages, plugins and the key file. `/var/lib/vnfm` for root where absent.
     data: Option<PathBuf>,
+    /// Where clients find this server, for links; taken from each request where absent.
+    #[schemars(extend("format" = "http-url"))]
     public_url: Option<String>,
+    /// Networks of the proxies whose `Forwarded` and `X-Forwarded-*` headers say where clients find this server.
+    #[schemars(with = "Vec<schema::Network>")]
+    trusted_proxies: Vec<String>,
+    /// File that holds the bearer token that each request needs.
+    #[schemars(extend("format" = "file"))]
     token_file: Option<PathBuf>,
+    /// The server's own certificate.
     tls: Option<Tls>,
+    /// What is logged, and how.
+    log: Log,
+    /// Health and metrics at an address of their own.
+    monitoring: Monitoring,
+    /// Plugins.
     plugins: Plugins,
+    /// Time and size limits.
     limits: Limits,
+    /// How long what is over is kept.
     retention: Retention,
+    /// How subscribers are told of lifecycle changes.
     notifications: Notifications,
+    /// What is asked of packages when they are onboarded.
+    packages: Packages,
+    /// The NFVO that grants operations; where absent, a local policy does.
     nfvo: Option<Nfvo>,
+    /// Who may do what; where absent, whoever has the token, or anybody on loopback.
+    access: Option<access::Settings>,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// What is logged, such as `info` or `vnfm_core=debug`; `VNFM_LOG` is said before it. `info` where absent.
+    #[schemars(extend("format" = "log-filter"))]
+    pub level: Option<String>,
+    /// Lines as JSON.
+    pub json: bool,
+}
+
+/// Health and metrics at an address of their own.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Monitoring {
+    /// Address and port where `/healthz`, `/readyz` and `/metrics` are served, and nothing else; without a login on
+    /// loopback, else over TLS and with one. They are served with the rest as well.
+    #[schemars(extend("format" = "socket-address"))]
+    pub listen: Option<SocketAddr>,
 }
 
 /// Where the certificate is.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// Certificate chain, PEM.
+    #[schemars(extend("format" = "file"))]
     pub cert: PathBuf,
     /// Its private key, PEM.
+    #[schemars(extend("format" = "file"))]
     pub key: PathBuf,
 }
 
 /// Which plugins there are, and how they are configured.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plugins {
     /// Folder of plugins.
@@ -108,10 +186,11 @@ pub struct Plugins {
 }
 
 /// How the processes of hooks are started.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Process {
     /// A `vnfm-plugin-runner`; this program itself where absent.
+    #[schemars(extend("format" = "file"))]
     pub program: Option<PathBuf>,
     /// Numbers of users that they run as, where the server runs as root.
     pub users: Option<Users>,
@@ -120,7 +199,7 @@ pub struct Process {
 }
 
 /// Time and size limits.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Seconds for a step that works on a VIM; 1800 where absent.
@@ -134,7 +213,12 @@ pub struct Limits {
     /// Bytes that have to be free on the disk of the data folder before anything new is begun; 128 MiB where absent.
     pub free_bytes: Option<u64>,
     /// Entries of a page of a list, at most 1000; 0 for lists that are whole in one answer. 100 where absent.
+    #[schemars(range(max = 1000))]
     pub page_entries: Option<usize>,
+    /// Calls that one VIM gets at a time, all operations together; 0 for any number. 32 where absent.
+    pub vim_calls: Option<usize>,
+    /// Operations that work on one VIM at a time; others wait for their turn. 0 for any number. 100 where absent.
+    pub vim_operations: Option<usize>,
 }
 
 impl Limits {
@@ -145,7 +229,7 @@ impl Limits {
 }
 
 /// How long what is over is kept.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
     /// Days for operation occurrences that are ended; the last of an instance stays. 365 where absent.
@@ -161,10 +245,11 @@ pub struct Retention {
 }
 
 /// How subscribers are told of lifecycle changes.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Notifications {
     /// Networks that callbacks may lie in, such as `10.0.0.0/8`; where absent, all but this machine's own addresses.
+    #[schemars(with = "Vec<schema::Network>")]
     pub networks: Vec<String>,
     /// Seconds that a subscriber may take to answer; 10 where absent.
     pub answer_seconds: Option<u64>,
@@ -173,6 +258,7 @@ pub struct Notifications {
     /// Our certificate, for subscribers that want one (`TLS_CERT`).
     pub certificate: Option<Tls>,
     /// PEM file of the authorities that a subscriber's certificate may be of; those of the machine where absent.
+    #[schemars(extend("format" = "file"))]
     pub authorities_file: Option<PathBuf>,
 }
 
@@ -197,13 +283,24 @@ pub struct Config {
     pub retention: Retention,
     /// Notifications.
     pub notifications: Notifications,
+    /// Whose packages are taken.
+    pub packages: Packages,
     /// The NFVO that grants operations; a local policy grants where absent.
     pub nfvo: Option<Nfvo>,
+    /// Who may do what; whoever has the token, or anybody on loopback, where absent.
+    pub access: Option<access::Settings>,
+    /// What is logged, and how.
+    pub log: Log,
+    /// Health and metrics at an address of their own.
+    pub monitoring: Monitoring,
+    /// The proxies whose word about where this server is counts; none where empty.
+    pub trusted_proxies: Vec<String>,
+    /// What file and environment say, member by member; to see what has changed.
+    said: Value,
 }
 
-/// How many entries a page of a list has, and the most that it may have.
+/// How many entries a page of a list has.
 const PAGE: usize = 100;
-const LARGEST_PAGE: usize = 1000;
 
 /// The port that nobody else has registered.
 const PORT: u16 = 9890;
@@ -251,7 +348,20 @@ impl Config {
     /// Where the file cannot be read or has a member that is not known, with line and column; where the server
     /// would be open to others without TLS and a credential.
     pub fn load(flags: Flags) -> anyhow::Result<Self> {
-        let file = flags.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        let mut source = Source::read(flags.config.as_deref(), &environment())?;
+        let Some(written) = source.written()? else {
+            let all: Vec<_> = source.mistakes.iter().map(ToString::to_string).collect();
+            bail!("the configuration is wrong:\n  {}", all.join("\n  "));
+        };
+        let mut config = Self::together(flags, written)?;
+        config.said = source.value;
+        config.guarded()?;
+        config.guarded_monitoring()?;
+        Ok(config)
+    }
+
+    /// Flags over what is written, and defaults below.
+    fn together(flags: Flags, file: Written) -> anyhow::Result<Self> {
         let tls = match (flags.tls_cert, flags.tls_key) {
             (Some(cert), Some(key)) => Some(Tls { cert, key }),
             (None, None) => file.tls,
@@ -265,7 +375,7 @@ impl Config {
                 ours.map(|(name, plugin)| ((*name).to_owned(), (*plugin).to_owned())).collect();
         }
         let token = flags.token_file.or(file.token_file);
-        let config = Self {
+        Ok(Self {
             listen: flags.listen.or(file.listen).unwrap_or(([127, 0, 0, 1], PORT).into()),
             data: flags.data.or(file.data).map_or_else(default_data, Ok)?,
             public_url: flags.public_url.or(file.public_url),
@@ -275,26 +385,78 @@ impl Config {
             limits: file.limits,
             retention: file.retention,
             notifications: file.notifications,
+            packages: file.packages,
             nfvo: file.nfvo,
-        };
-        config.guarded()?;
-        if config.limits.page_size() > LARGEST_PAGE {
-            bail!(
-                "limits.page_entries is at most {LARGEST_PAGE}; 0 for whole lists, sent piece by piece"
-            );
+            access: file.access,
+            log: Log { json: flags.log_json || file.log.json, ..file.log },
+            monitoring: file.monitoring,
+            trusted_proxies: file.trusted_proxies,
+            said: Value::Null,
+        })
+    }
+
+    /// The certificates that are configured, by the name of their member.
+    pub fn certificates(&self) -> Vec<(String, PathBuf)> {
+        let (told, nfvo) = (&self.notifications, self.nfvo.as_ref());
+        let clients = self.access.as_ref().and_then(|access| access.certificates.as_ref());
+        let pairs = [
+            ("tls.cert", self.tls.as_ref()),
+            ("notifications.certificate.cert", told.certificate.as_ref()),
+            ("nfvo.certificate.cert", nfvo.and_then(|nfvo| nfvo.certificate.as_ref())),
+        ];
+        let files = [
+            ("notifications.authorities_file", told.authorities_file.clone()),
+            ("nfvo.authorities_file", nfvo.and_then(|nfvo| nfvo.authorities_file.clone())),
+            (
+                "access.certificates.authorities_file",
+                clients.map(|clients| clients.authorities_file.clone()),
+            ),
+        ];
+        let pairs = pairs.into_iter().map(|(name, pair)| (name, pair.map(|it| it.cert.clone())));
+        let all = pairs.chain(files).filter_map(|(name, file)| Some((name.to_owned(), file?)));
+        all.collect()
+    }
+
+    /// From now on what changes while the server runs is as in `new`.
+    pub(crate) fn take_over(&mut self, new: Self) {
+        self.limits = new.limits;
+        self.log.level = new.log.level;
+        reload::note(&mut self.said, &new.said);
+    }
+
+    /// Refuses to show figures to others.
+    fn guarded_monitoring(&self) -> anyhow::Result<()> {
+        match self.monitoring.listen {
+            Some(address) if !address.ip().is_loopback() && !self.is_guarded() => bail!(
+                "{address} is not a loopback address: figures are shown to others only over TLS and with a login; \
+                 give `tls` and `token_file`, or a way to log in under `access`, or listen at 127.0.0.1"
+            ),
+            _ => Ok(()),
         }
-        Ok(config)
+    }
+
+    fn is_guarded(&self) -> bool {
+        self.tls.is_some() && self.has_login()
+    }
+
+    fn has_login(&self) -> bool {
+        let access = self.access.as_ref();
+        self.token.is_some() || access.is_some_and(access::Settings::has_a_way)
     }
 
     /// Refuses to be open to others.
     fn guarded(&self) -> anyhow::Result<()> {
-        if self.listen.ip().is_loopback() || (self.tls.is_some() && self.token.is_some()) {
+        let certificates = self.access.as_ref().is_some_and(|access| access.certificates.is_some());
+        if self.tls.is_none() && certificates {
+            bail!("access.certificates needs `tls`: there are no client certificates without it");
+        }
+        if self.listen.ip().is_loopback() || self.is_guarded() {
             return Ok(());
         }
-        let missing = match (&self.tls, &self.token) {
-            (None, None) => "--tls-cert, --tls-key and --token-file",
-            (None, Some(_)) => "--tls-cert and --tls-key",
-            _ => "--token-file",
+        let missing = match (&self.tls, self.has_login()) {
+            (None, false) => "--tls-cert, --tls-key and --token-file",
+            (None, true) => "--tls-cert and --tls-key",
+            _ => "--token-file, or a way to log in under `access` of the configuration",
         };
         bail!(
             "{} is not a loopback address: others could use this server without a login; give {missing}, or \
@@ -302,14 +464,6 @@ impl Config {
             self.listen
         )
     }
-}
-
-fn read(path: &Path) -> anyhow::Result<Written> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the configuration `{}`", path.display()))?;
-    let text = text.trim_start_matches('\u{feff}');
-    serde_yaml::from_str(text)
-        .with_context(|| format!("the configuration `{}` is wrong", path.display()))
 }
 
 fn read_token(path: &Path) -> anyhow::Result<Secret> {
@@ -413,6 +567,7 @@ mod tests {
         writeln!(file, "listen: 127.0.0.1:1\nplugin: {{}}").unwrap();
         let path = file.path().to_str().unwrap();
         let error = format!("{:#}", load(&["--config", path, "--data", "d"]).unwrap_err());
-        assert!(error.contains("plugin") && error.contains("line 2"), "{error}");
+        assert!(error.contains(&format!("{path}:2:1: there is no member `plugin`")), "{error}");
+        assert!(error.contains("did you mean `plugins`?"), "{error}");
     }
 }

@@ -1,43 +1,20 @@
-//! What every request passes before its handler: an id, a credential where one is needed, the API version, what it
-//! accepts.
+//! What every request passes before its handler, beside [`crate::access`]: an id, the API version, what it accepts.
 
 use crate::problem::Problem;
 use crate::routes::api_versions::{Api, api_of};
-use crate::state::App;
 use axum::body::to_bytes;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use vnfm_types::Secret;
-
-/// Checks the bearer token, where the server needs one.
-pub async fn credential(State(app): State<App>, request: Request, next: Next) -> Response {
-    let Some(wanted) = &app.token else { return next.run(request).await };
-    let given = request.headers().get("authorization").and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Bearer "));
-    if given.is_some_and(|given| same(given, wanted)) {
-        return next.run(request).await;
-    }
-    let what =
-        "this server needs `Authorization: Bearer TOKEN`; `vnfmctl` takes it from VNFM_TOKEN";
-    Problem::new(StatusCode::UNAUTHORIZED, "request.unauthorized", what).into_response()
-}
-
-/// Compares without telling by its time how much was right.
-fn same(given: &str, wanted: &Secret) -> bool {
-    let (given, wanted) = (given.as_bytes(), wanted.reveal().as_bytes());
-    let differing = given.iter().zip(wanted).fold(0_u8, |sum, (a, b)| sum | (a ^ b));
-    given.len() == wanted.len() && differing == 0
-}
 
 /// Checks the `Version` header of the standard's interfaces (SOL013 9.3.2) and answers with it: 400 where it is
 /// missing or no version, 406 where that version is not served.
 pub async fn version(request: Request, next: Next) -> Response {
     let Some(api) = api_of(request.uri().path()) else { return next.run(request).await };
     let asked = request.headers().get("version").and_then(|value| value.to_str().ok());
-    let mut response = match served(api, asked) {
+    let response = match served(api, asked) {
         Served::Yes(version) => {
             let mut response = next.run(request).await;
             response.headers_mut().insert("version", HeaderValue::from_static(version));
@@ -59,6 +36,18 @@ pub async fn version(request: Request, next: Next) -> Response {
             Problem::new(StatusCode::NOT_ACCEPTABLE, "request.version", what).into_response()
         }
     };
+    newest(api, response)
+}
+
+/// An answer that was given before anybody looked at the version: it says the newest one.
+pub fn with_version(path: &str, response: Response) -> Response {
+    match api_of(path) {
+        Some(api) => newest(api, response),
+        None => response,
+    }
+}
+
+fn newest(api: &Api, mut response: Response) -> Response {
     if let Some(newest) = api.versions.last() {
         response.headers_mut().insert("version", HeaderValue::from_static(newest));
     }

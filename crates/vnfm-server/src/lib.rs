@@ -7,26 +7,40 @@
 //! | [`problem`] | the one place that knows status codes |
 //! | [`conditions`] | `ETag`, `If-Match`, `Last-Modified`, `If-Unmodified-Since` |
 //! | [`view`] | records as the standard shows them |
+//! | [`access`] | who may do what: logins, roles, tenants, limits, the audit of changes |
 //! | [`drive`] | drives accepted operations on this process's runtime |
 //! | [`acts`] | who asks, why, and without which hooks: our own headers |
 //! | [`onboarding`] | uploaded packages: checked, kept, or refused with every finding |
+//! | [`signatures`] | whose packages are taken |
 //! | [`upkeep`] | backup, pruning, room on the disk, recovery after a restore |
 //! | [`nfvo`] | the NFVO as it is configured |
+//! | [`tls`] | the certificate as it lies in its files, looked at again and again |
+//! | [`forwarded`], [`follow`] | where clients find us behind proxies; how a request is followed through logs |
+//! | [`probes`], [`metrics`], [`certificates`], [`told`] | what those see who operate it |
 //! | [`config`] | flag > `VNFM_*` > YAML file > default |
 
+pub mod access;
 pub mod acts;
 pub mod body;
+pub mod certificates;
 pub mod compose;
 pub mod conditions;
 pub mod config;
 pub mod drive;
+pub mod follow;
+pub mod forwarded;
 pub mod gate;
+pub mod metrics;
 pub mod nfvo;
 pub mod onboarding;
 pub mod page;
+pub mod probes;
 pub mod problem;
 pub mod query;
 pub mod routes;
+pub mod signatures;
 pub mod state;
+pub mod tls;
+pub mod told;
 pub mod upkeep;
 pub mod view;

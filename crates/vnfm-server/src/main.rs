@@ -6,11 +6,14 @@ use clap::Parser as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use vnfm::SystemClock;
 use vnfm_core::ports::Clock as _;
+use vnfm_server::access::users;
 use vnfm_server::compose::Server;
-use vnfm_server::config::{Command, Config, Flags, RUNNER_MODE};
+use vnfm_server::config::{self, Command, Config, Differences, Flags, RUNNER_MODE};
+use vnfm_types::Secret;
 
 fn main() -> ExitCode {
     // Hidden from `--help`: nobody starts it by hand.
@@ -36,12 +39,19 @@ const LAST_THREADS: Duration = Duration::from_secs(2);
 
 fn run() -> anyhow::Result<()> {
     let mut flags = Flags::parse();
-    log(flags.log_json);
     let command = flags.command.take();
-    let config = Config::load(flags)?;
+    if matches!(command, Some(Command::HashPassword)) {
+        return hash_password();
+    }
     if rustls::crypto::aws_lc_rs::default_provider().install_default().is_err() {
         anyhow::bail!("another TLS provider is installed already");
     }
+    if let Some(Command::CheckConfig { file }) = command {
+        flags.config = file.or(flags.config);
+        return check_config(flags);
+    }
+    let config = Config::load(flags.clone())?;
+    let logging = log(&config)?;
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).min(4);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -50,25 +60,45 @@ fn run() -> anyhow::Result<()> {
         .context("cannot start the runtime")?;
     let outcome = match command {
         Some(Command::Restore { file }) => runtime.block_on(bring_back(&config, &file)),
-        None => runtime.block_on(serve(config)),
+        _ => runtime.block_on(serve(config, (flags, logging))),
     };
     runtime.shutdown_timeout(LAST_THREADS);
     outcome
 }
 
-async fn serve(config: Config) -> anyhow::Result<()> {
-    let server = Server::start(config).await?;
+async fn serve(config: Config, (flags, logging): (Flags, Logging)) -> anyhow::Result<()> {
+    let mut server = Server::start(config).await?;
+    if let Some(address) = server.monitoring() {
+        tracing::info!(%address, "health and metrics");
+    }
     #[expect(clippy::print_stdout, reason = "the one line that scripts wait for")]
     {
         println!("listening on {}", server.url());
     }
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
-        .context("cannot listen for SIGTERM")?;
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM"),
-        _ = tokio::signal::ctrl_c() => tracing::info!("interrupted"),
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut hang_up = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    notify_systemd("READY=1");
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => { tracing::info!("SIGTERM"); break; }
+            _ = tokio::signal::ctrl_c() => { tracing::info!("interrupted"); break; }
+            _ = hang_up.recv() => reload(&mut server, &flags, &logging),
+        }
     }
+    notify_systemd("STOPPING=1");
     server.stop().await;
+    Ok(())
+}
+
+/// `vnfm-server hash-password`.
+fn hash_password() -> anyhow::Result<()> {
+    let mut password = String::new();
+    std::io::stdin().read_line(&mut password).context("cannot read the password")?;
+    let hash = users::hash_password(&Secret::new(password.trim_end_matches(['\r', '\n'])))?;
+    #[expect(clippy::print_stdout, reason = "what was asked for")]
+    {
+        println!("{hash}");
+    }
     Ok(())
 }
 
@@ -92,8 +122,85 @@ async fn bring_back(config: &Config, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn log(json: bool) {
-    let filter = EnvFilter::try_from_env("VNFM_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    if json { builder.json().init() } else { builder.init() }
+/// SIGHUP: reads the configuration again. A broken one changes nothing.
+fn reload(server: &mut Server, flags: &Flags, logging: &Logging) {
+    let loaded = Config::load(flags.clone()).and_then(|new| {
+        logging(&new)?;
+        Ok(new)
+    });
+    match loaded {
+        Ok(new) => {
+            let Differences { now, at_restart } = server.reload(new);
+            tracing::info!(?now, ?at_restart, "the configuration was read again");
+        }
+        Err(error) => {
+            tracing::error!("{error:#}; the configuration stays as it was");
+        }
+    }
+}
+
+/// `vnfm-server check-config`.
+fn check_config(flags: Flags) -> anyhow::Result<()> {
+    let name = flags.config.as_ref().map(|path| path.display().to_string());
+    let checked = config::check(flags, &config::environment())?;
+    #[expect(clippy::print_stderr, reason = "what is wrong is for whoever asked")]
+    {
+        checked.mistakes.iter().for_each(|mistake| eprintln!("{mistake}"));
+        checked.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    }
+    let name = name.as_deref().unwrap_or("the configuration");
+    match checked.mistakes.len() {
+        0 => {}
+        1 => anyhow::bail!("{name} has a mistake"),
+        many => anyhow::bail!("{name} has {many} mistakes"),
+    }
+    #[expect(clippy::print_stdout, reason = "what was found is for whoever asked")]
+    {
+        println!("{name} is right");
+    }
+    Ok(())
+}
+
+/// Tells the service manager, where one started us, how we are (`sd_notify`); without one this does nothing.
+fn notify_systemd(state: &str) {
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    if let Err(error) = told(&socket, state) {
+        tracing::warn!(%error, "the service manager cannot be told how we are");
+    }
+}
+
+fn told(socket: &std::ffi::OsStr, state: &str) -> std::io::Result<()> {
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    let address = match socket.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        path => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path))?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
+}
+
+/// Changes what is logged to what a configuration says.
+type Logging = Box<dyn Fn(&Config) -> anyhow::Result<()>>;
+
+/// What is logged: `VNFM_LOG`, else what is configured.
+fn filter(config: &Config) -> anyhow::Result<EnvFilter> {
+    let said = std::env::var("VNFM_LOG").ok().or_else(|| config.log.level.clone());
+    let said = said.unwrap_or_else(|| "info".to_owned());
+    EnvFilter::try_new(&said).with_context(|| format!("`{said}` does not say what to log"))
+}
+
+fn log(config: &Config) -> anyhow::Result<Logging> {
+    let (filter_now, builder) = (filter(config)?, tracing_subscriber::fmt());
+    let builder = builder.with_writer(std::io::stderr);
+    if config.log.json {
+        let builder = builder.json().with_env_filter(filter_now).with_filter_reloading();
+        let handle = builder.reload_handle();
+        builder.init();
+        return Ok(Box::new(move |config| Ok(handle.reload(filter(config)?)?)));
+    }
+    let builder = builder.with_env_filter(filter_now).with_filter_reloading();
+    let handle = builder.reload_handle();
+    builder.init();
+    Ok(Box::new(move |config| Ok(handle.reload(filter(config)?)?)))
 }

@@ -1,23 +1,25 @@
 //! The NFVO that grants operations: where it is, who we are there, how long it may take. Secrets come from files.
 
+use crate::access::secret;
 use crate::config::Tls as Pair;
 use anyhow::{Context as _, bail};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::Clock;
 use vnfm_nfvo::{ClientCredentials, Grants, Login, NfvoAddress, Tls};
-use vnfm_types::Secret;
 
 /// How long the NFVO may take to answer a request where nothing else is configured.
 const ANSWER: u64 = 30;
 
 /// `nfvo` of the configuration.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nfvo {
     /// What stands before `/grant/v1`.
+    #[schemars(extend("format" = "http-url"))]
     pub endpoint: String,
     /// User and password with every request.
     pub basic: Option<Basic>,
@@ -26,7 +28,11 @@ pub struct Nfvo {
     /// Our certificate, for an NFVO that wants one.
     pub certificate: Option<Pair>,
     /// PEM file of the authorities that its certificate may be of; those of the machine where absent.
+    #[schemars(extend("format" = "file"))]
     pub authorities_file: Option<PathBuf>,
+    /// The HTTP proxy that it is reached through; none is taken from the environment.
+    #[schemars(extend("format" = "http-url"))]
+    pub proxy: Option<String>,
     /// Seconds for a grant, from the first request to the decision; 600 where absent.
     pub grant_seconds: Option<u64>,
     /// Seconds for an answer; 30 where absent.
@@ -34,24 +40,27 @@ pub struct Nfvo {
 }
 
 /// User and password.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Basic {
     /// The user.
     pub user: String,
     /// File that holds the password.
+    #[schemars(extend("format" = "file"))]
     pub password_file: PathBuf,
 }
 
 /// OAuth 2.0 client credentials.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Oauth2 {
     /// Who gives tokens.
+    #[schemars(extend("format" = "http-url"))]
     pub token_endpoint: String,
     /// The client.
     pub client_id: String,
     /// File that holds its password.
+    #[schemars(extend("format" = "file"))]
     pub client_password_file: PathBuf,
 }
 
@@ -88,6 +97,7 @@ impl Nfvo {
             endpoint: self.endpoint.clone(),
             login,
             tls: tls(self.authorities_file.as_deref(), self.certificate.as_ref())?,
+            proxy: self.proxy.clone(),
             root: root.to_owned(),
             time: self.answer(),
         };
@@ -114,16 +124,6 @@ pub fn tls(authorities: Option<&Path>, certificate: Option<&Pair>) -> anyhow::Re
         authorities: authorities.map(bytes).transpose()?.unwrap_or_default(),
         certificate: certificate.map(pair).transpose()?,
     })
-}
-
-fn secret(path: &Path) -> anyhow::Result<Secret> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the password file `{}`", path.display()))?;
-    let text = text.trim_end_matches(['\r', '\n']);
-    if text.is_empty() {
-        bail!("the password file `{}` is empty", path.display());
-    }
-    Ok(Secret::new(text))
 }
 
 #[cfg(test)]

@@ -7,13 +7,16 @@
 //! ```
 
 use crate::problem::{Answer, Problem};
+use crate::signatures::{Signatures, Verdict};
 use axum::body::Body;
 use axum::http::StatusCode;
 use futures::StreamExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::AsyncWriteExt as _;
 use vnfm_core::ports::{Change, MgmtDrivers, PackageRecord, Packages as _, Store, StoreError};
+use vnfm_core::query::Query;
 use vnfm_descriptor::Package;
 use vnfm_store::PackageDir;
 use vnfm_types::{
@@ -26,18 +29,26 @@ pub struct Onboarding {
     store: Arc<dyn Store>,
     packages: Arc<PackageDir>,
     mgmt: Arc<dyn MgmtDrivers>,
-    largest: u64,
+    signatures: Arc<Signatures>,
+    largest: AtomicU64,
 }
 
 impl Onboarding {
-    /// Onboarding into `packages`, at most `largest` bytes each; hooks have to be served by `mgmt`.
+    /// Onboarding into `packages`, at most `largest` bytes each; hooks have to be served by `mgmt`, and `signatures`
+    /// tells whose packages are taken.
     pub fn new(
         store: Arc<dyn Store>,
         packages: Arc<PackageDir>,
         mgmt: Arc<dyn MgmtDrivers>,
+        signatures: Signatures,
         largest: u64,
     ) -> Self {
-        Self { store, packages, mgmt, largest }
+        Self { store, packages, mgmt, signatures: Arc::new(signatures), largest: largest.into() }
+    }
+
+    /// Another size of the largest package from now on, in bytes.
+    pub fn set_largest(&self, largest: u64) {
+        self.largest.store(largest, Ordering::SeqCst);
     }
 
     /// A record without content.
@@ -56,6 +67,8 @@ impl Onboarding {
                 vnf_software_version: None,
                 vnfd_version: None,
                 checksum: None,
+                package_security_option: None,
+                signing_certificate: None,
                 onboarding_state: PackageOnboardingState::Created,
                 operational_state: PackageOperationalState::Disabled,
                 usage_state: PackageUsageState::NotInUse,
@@ -105,13 +118,14 @@ impl Onboarding {
         let mut out = tokio::fs::File::create(file).await.map_err(failed)?;
         let mut stream = body.into_data_stream();
         let mut size = 0_u64;
+        let largest = self.largest.load(Ordering::SeqCst);
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|error| {
                 Problem::bad_request(format!("the upload did not arrive whole: {error}"))
             })?;
             size += chunk.len() as u64;
-            if size > self.largest {
-                let what = format!("the package is larger than {} bytes", self.largest);
+            if size > largest {
+                let what = format!("the package is larger than {largest} bytes");
                 return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", what));
             }
             out.write_all(&chunk).await.map_err(failed)?;
@@ -122,10 +136,67 @@ impl Onboarding {
     /// Reads the package as a whole, and keeps it where nothing is wrong with it.
     async fn check(&self, record: &mut PackageRecord, file: PathBuf) -> Answer<()> {
         let id = record.info.id.clone();
+        let (file, signed) = self.unwrapped(file).await?;
         let package =
             self.packages.store(&id, file).await.map_err(|f| not_onboarded(f.to_string()))?;
-        let vnfd = package.vnfd();
+        let kept = match self.accepted(record, package, signed).await {
+            Ok(()) => match self.put(record).await {
+                Err(StoreError::Exists { .. }) => Err(taken(record)),
+                outcome => return Ok(outcome?),
+            },
+            Err(problem) => Err(problem),
+        };
+        record.info.vnfd_id = None;
+        record.info.checksum = None;
+        record.info.package_security_option = None;
+        record.info.signing_certificate = None;
+        if let Err(error) = self.packages.remove(&id).await {
+            tracing::warn!(id, %error, "the file of a refused package stays");
+        }
+        kept
+    }
+
+    /// The package itself: what was uploaded, or what lies in its outer archive, with what its signature says.
+    async fn unwrapped(&self, upload: PathBuf) -> Answer<(PathBuf, Option<Verdict>)> {
+        let (signatures, limits) = (self.signatures.clone(), *self.packages.limits());
+        let (from, inner) = (upload.clone(), self.packages.incoming());
+        let largest = self.largest.load(Ordering::SeqCst);
+        let to = inner.clone();
+        let looking =
+            tokio::task::spawn_blocking(move || signatures.unwrap(&from, (&to, largest), &limits));
+        match looking.await.map_err(|error| Problem::bug(&error))? {
+            Ok(None) => Ok((upload, None)),
+            Ok(signed) => {
+                remove(&upload).await;
+                Ok((inner, signed))
+            }
+            Err(why) => {
+                remove(&upload).await;
+                remove(&inner).await;
+                Err(not_onboarded(why))
+            }
+        }
+    }
+
+    /// Writes what the package is into its record, unless its signatures or hooks refuse it.
+    async fn accepted(
+        &self,
+        record: &mut PackageRecord,
+        package: Arc<Package>,
+        signed: Option<Verdict>,
+    ) -> Answer<()> {
         let info = &mut record.info;
+        info.warnings = package.warnings().iter().map(ToString::to_string).collect();
+        let (signatures, inside) = (self.signatures.clone(), package.clone());
+        let verdict = match signed {
+            Some(verdict) => verdict,
+            None => tokio::task::spawn_blocking(move || signatures.inside(&inside))
+                .await
+                .map_err(|error| Problem::bug(&error))?
+                .map_err(not_onboarded)?,
+        };
+        self.signatures.note(verdict, info).map_err(not_onboarded)?;
+        let vnfd = package.vnfd();
         info.vnfd_id = Some(vnfd.descriptor_id.clone());
         info.vnf_provider = Some(vnfd.provider.clone());
         info.vnf_product_name = Some(vnfd.product_name.clone());
@@ -133,26 +204,12 @@ impl Onboarding {
         info.vnfd_version = Some(vnfd.descriptor_version.clone());
         let hash = package.sha256().to_owned();
         info.checksum = Some(Checksum { algorithm: "SHA-256".into(), hash });
-        info.warnings = package.warnings().iter().map(ToString::to_string).collect();
         info.onboarding_state = PackageOnboardingState::Onboarded;
         info.operational_state = PackageOperationalState::Enabled;
         info.onboarding_failure_details = None;
-        let kept = match self.served(package).await {
-            Ok(warnings) => {
-                record.info.warnings.extend(warnings);
-                match self.put(record).await {
-                    Err(StoreError::Exists { .. }) => Err(taken(record)),
-                    outcome => return Ok(outcome?),
-                }
-            }
-            Err(problem) => Err(problem),
-        };
-        record.info.vnfd_id = None;
-        record.info.checksum = None;
-        if let Err(error) = self.packages.remove(&id).await {
-            tracing::warn!(id, %error, "the file of a refused package stays");
-        }
-        kept
+        let warnings = self.served(package).await?;
+        record.info.warnings.extend(warnings);
+        Ok(())
     }
 
     /// Refuses hooks that their plugin does not declare; one whose plugin is not there (yet) is a warning.
@@ -192,6 +249,22 @@ impl Onboarding {
             tracing::warn!(id, %error, "the file of a deleted package stays");
         }
         Ok(())
+    }
+
+    /// How many bytes the archives of a tenant's packages have together.
+    ///
+    /// # Errors
+    ///
+    /// 503 where the database does not answer.
+    pub async fn bytes(&self, tenant: &str) -> Answer<u64> {
+        let records = self.store.package_records(tenant, &Query::default()).await?;
+        let mut bytes = 0;
+        for record in records {
+            // One that is not onboarded has no archive.
+            let Ok(path) = self.packages.path(&record.info.id) else { continue };
+            bytes += tokio::fs::metadata(path).await.map_or(0, |archive| archive.len());
+        }
+        Ok(bytes)
     }
 
     /// The VNFD's main file, as it is in the package.

@@ -1,7 +1,8 @@
-//! The operator's page at `/`: instances, operations and why they wait. It only shows.
+//! The operator's page at `/`: a tenant's instances, operations and why they wait. It only shows.
 
+use crate::access::Tenant;
 use crate::problem::Answer;
-use crate::state::{App, TENANT};
+use crate::state::App;
 use axum::extract::State;
 use axum::response::Html;
 use std::fmt::Write as _;
@@ -11,11 +12,11 @@ use vnfm_core::query::Query;
 /// How many rows of each table are shown.
 const ROWS: usize = 200;
 
-pub(crate) async fn show(State(app): State<App>) -> Answer<Html<String>> {
+pub(crate) async fn show(State(app): State<App>, Tenant(tenant): Tenant) -> Answer<Html<String>> {
     let filter = Query { limit: ROWS, ..Query::default() };
     let store = app.engine.store();
-    let instances = store.instances(TENANT, &filter).await?;
-    let mut ops = store.ops(TENANT, &filter).await?;
+    let instances = store.instances(&tenant, &filter).await?;
+    let mut ops = store.ops(&tenant, &filter).await?;
     ops.sort_by_key(|record| std::cmp::Reverse(record.op.start_time));
     let mut page = String::from(HEAD);
     table(
@@ -26,7 +27,7 @@ pub(crate) async fn show(State(app): State<App>) -> Answer<Html<String>> {
     );
     let mut rows = Vec::new();
     for record in &ops {
-        rows.push(op(&app, record).await);
+        rows.push(op((&app, &tenant), record).await);
     }
     table(
         &mut page,
@@ -52,7 +53,7 @@ fn instance(record: &InstanceRecord) -> Vec<String> {
     ]
 }
 
-async fn op(app: &App, record: &OpRecord) -> Vec<String> {
+async fn op(at: (&App, &str), record: &OpRecord) -> Vec<String> {
     let op = &record.op;
     vec![
         op.operation.to_string(),
@@ -60,19 +61,19 @@ async fn op(app: &App, record: &OpRecord) -> Vec<String> {
         op.vnf_instance_id.clone(),
         op.operation_state.to_string(),
         op.state_entered_time.strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
-        what(app, record).await,
+        what(at, record).await,
     ]
 }
 
 /// Why it stopped, or what it does and waits for.
-async fn what(app: &App, record: &OpRecord) -> String {
+async fn what((app, tenant): (&App, &str), record: &OpRecord) -> String {
     if let Some(error) = &record.op.error {
         return error.detail.clone();
     }
     if !record.op.operation_state.is_driven() {
         return String::new();
     }
-    match app.engine.progress(TENANT, &record.op.id).await {
+    match app.engine.progress(tenant, &record.op.id).await {
         Ok(progress) => {
             let step = progress.step.unwrap_or_default();
             let waiting =

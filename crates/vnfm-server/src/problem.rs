@@ -89,7 +89,41 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "the body is larger than the server takes",
         "send less, or raise the limit in the configuration",
     ),
-    ("request.unauthorized", "the server needs a credential", "set VNFM_TOKEN"),
+    (
+        "request.unauthorized",
+        "the server needs a login, or the one that was given is wrong",
+        "set VNFM_TOKEN, or VNFM_USER and VNFM_PASSWORD; `WWW-Authenticate` names every way",
+    ),
+    (
+        "access.forbidden",
+        "the login has not the role that this needs",
+        "ask somebody with the role that the message names",
+    ),
+    (
+        "access.no-role",
+        "the login is good, but worth nothing here: no rule of the configuration fits it",
+        "ask whoever looks after the server for a rule in `access` of its configuration",
+    ),
+    (
+        "access.narrowed",
+        "the role is narrowed to VIMs, namespaces or vendors, and this is outside of them",
+        "ask somebody whose role is not narrowed so",
+    ),
+    (
+        "access.quota",
+        "the tenant has as much as it may have",
+        "give something up, or ask whoever looks after the server for more",
+    ),
+    (
+        "access.rate",
+        "more requests of one login than the server takes",
+        "wait for as long as `Retry-After` says",
+    ),
+    (
+        "access.unavailable",
+        "whoever knows whether the login is good cannot be asked",
+        "try again; the server's log says what is wrong",
+    ),
     (
         "request.wrong-state",
         "the resource is not in the state that the request needs",

@@ -1,17 +1,23 @@
 //! What every handler gets: the engine, where packages go, and what the server was configured with.
 
+use crate::access::Access;
 use crate::drive::Wake;
+use crate::forwarded::Proxies;
+use crate::metrics::Metrics;
 use crate::onboarding::Onboarding;
+use crate::probes::LastLook;
 use crate::upkeep::Upkeep;
 use crate::view::Root;
-use axum::extract::FromRequestParts;
+use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use vnfm_core::Engine;
 use vnfm_core::ports::Subscribers;
 use vnfm_plugin_host::PluginHost;
-use vnfm_types::Secret;
 
 /// What the server is made of, as far as handlers see it.
 pub struct AppState {
@@ -24,21 +30,51 @@ pub struct AppState {
     /// Who is told of lifecycle changes.
     pub subscribers: Arc<dyn Subscribers>,
     /// How many entries a page of a list has; 0: all are in one answer.
-    pub page: usize,
+    pub page: AtomicUsize,
     /// Where clients find this server; derived from each request where absent.
     pub public_url: Option<String>,
     /// What stands before the paths of the NFVO, where there is one.
     pub nfvo: Option<String>,
     /// True where it is served by TLS.
     pub tls: bool,
-    /// The bearer token that each request needs; none on loopback.
-    pub token: Option<Secret>,
+    /// Who may do what.
+    pub access: Access,
     /// Plugins that are libraries; none where all drivers are linked in.
     pub plugins: Option<Arc<PluginHost>>,
     /// Replaces the key that seals secrets; see `secrets rotate`.
     pub rotation: Arc<dyn Rotate>,
     /// Backup, pruning and recovery; none where an embedder brings a database of its own.
     pub upkeep: Option<Arc<Upkeep>>,
+    /// What those need who operate it.
+    pub operating: Operating,
+}
+
+/// What those need who operate the server.
+pub struct Operating {
+    /// What Prometheus reads.
+    pub metrics: Arc<Metrics>,
+    /// The proxies whose word about where this server is counts.
+    pub proxies: Proxies,
+    /// Files of certificates, by the name of their member in the configuration.
+    pub certificates: Vec<(String, PathBuf)>,
+    /// How ready it was when somebody asked last.
+    pub last_look: LastLook,
+}
+
+impl Operating {
+    /// With figures of its own, behind no proxy.
+    ///
+    /// # Errors
+    ///
+    /// Where the figures contradict themselves: a bug.
+    pub fn new() -> prometheus::Result<Self> {
+        Ok(Self {
+            metrics: Arc::new(Metrics::new()?),
+            proxies: Proxies::default(),
+            certificates: Vec::new(),
+            last_look: LastLook::default(),
+        })
+    }
 }
 
 /// Replaces the key that seals secrets.
@@ -55,14 +91,14 @@ pub trait Rotate: Send + Sync {
 /// Shared by all handlers.
 pub type App = Arc<AppState>;
 
-/// The one tenant, as long as nobody logs in.
-pub const TENANT: &str = "default";
-
 impl FromRequestParts<App> for Root {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
-        let root = Self::of(&parts.headers, app.public_url.as_deref(), app.tls);
+        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip());
+        let told = || app.operating.proxies.outer(&parts.headers, peer);
+        let public_url = app.public_url.clone().or_else(told);
+        let root = Self::of(&parts.headers, public_url.as_deref(), app.tls);
         Ok(Self { nfvo: app.nfvo.clone(), ..root })
     }
 }

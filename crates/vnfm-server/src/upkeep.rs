@@ -6,6 +6,7 @@
 //! ```
 
 use crate::config;
+use crate::probes::Part;
 use crate::problem::{Answer, Problem};
 use crate::state::App;
 use axum::extract::{Request, State};
@@ -14,11 +15,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use vnfm_core::ports::{Clock, StoreError};
-use vnfm_store::{PackageDir, Pruned, Recovery, Retention, SqliteStore};
+use vnfm_store::{Figures, PackageDir, Pruned, Recovery, Retention, SqliteStore};
 
 /// Where [`guard`] lets changes through in recovery.
 pub const CONFIRM: &str = "/vnfm/v1/recovery/confirm";
@@ -33,7 +34,7 @@ pub struct Upkeep {
     packages: Arc<PackageDir>,
     data: PathBuf,
     retention: Retention,
-    least_free: u64,
+    least_free: AtomicU64,
     clock: Arc<dyn Clock>,
     recovery: Option<Recovery>,
     recovering: AtomicBool,
@@ -60,7 +61,7 @@ impl Upkeep {
             packages,
             data: data.to_owned(),
             retention,
-            least_free: least_free.unwrap_or(LEAST_FREE),
+            least_free: least_free.unwrap_or(LEAST_FREE).into(),
             clock,
             confirmed: Notify::new(),
         })
@@ -132,18 +133,46 @@ impl Upkeep {
         }
     }
 
+    /// Other limits from now on.
+    pub fn set_least_free(&self, least_free: Option<u64>) {
+        self.least_free.store(least_free.unwrap_or(LEAST_FREE), Ordering::SeqCst);
+    }
+
+    /// How much there is of what.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn figures(&self) -> Result<Figures, StoreError> {
+        self.store.figures().await
+    }
+
+    /// Which of its parts can do their work.
+    pub async fn parts(&self) -> Vec<Part> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let database = self.store.probe().await.map_err(|error| text(&error));
+        let keys = tokio::fs::read(self.data.join("secrets.key")).await;
+        let keys = keys.map(drop).map_err(|error| text(&error));
+        let disk = self.room().map_err(|problem| problem.details().detail.clone());
+        let recovery = match self.recovery() {
+            Some(_) => Err("in recovery, until somebody confirms it".to_owned()),
+            None => Ok(()),
+        };
+        vec![("database", database), ("keys", keys), ("disk", disk), ("recovery", recovery)]
+    }
+
     /// Refuses where the disk has less room than what is in flight may need.
     fn room(&self) -> Answer<()> {
+        let least_free = self.least_free.load(Ordering::SeqCst);
         let Ok(disk) = rustix::fs::statvfs(&self.data) else { return Ok(()) };
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        if free >= self.least_free {
+        if free >= least_free {
             return Ok(());
         }
         let what = format!(
-            "the disk of `{}` has {free} bytes left, and nothing new is begun below {}; operations in flight go on; \
+            "the disk of `{}` has {free} bytes left, and nothing new is begun below {least_free}; operations in flight go on; \
              next: make room (`vnfmctl prune`, older backups, packages that are not in use), then try again",
             self.data.display(),
-            self.least_free
         );
         Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, "server.low-disk", what))
     }

@@ -33,6 +33,8 @@ pub struct Entry {
 pub struct Call {
     /// Its number, from 1.
     pub n: u64,
+    /// When it came in; when it was answered, where that is not known.
+    pub since: String,
     /// When it was answered.
     pub at: String,
     /// Who answered: `keystone`, `heat`, `nova`, `kubernetes`, `ssh` …
@@ -102,13 +104,24 @@ impl Books {
 
     /// Writes down a call that was served.
     pub fn record(&self, neighbour: &str, call: &str, subject: &str, outcome: impl Into<Outcome>) {
-        let Outcome { status, detail } = outcome.into();
+        self.record_since(None, (neighbour, call, subject), outcome.into());
+    }
+
+    /// The same, of a call that came in at a known time.
+    pub fn record_since(
+        &self,
+        since: Option<jiff::Timestamp>,
+        (neighbour, call, subject): (&str, &str, &str),
+        outcome: Outcome,
+    ) {
+        let Outcome { status, detail } = outcome;
         let mut pages = self.pages();
         let n = pages.calls.len() as u64 + 1;
-        let at = jiff::Timestamp::now().to_string();
+        let at = jiff::Timestamp::now();
+        let (since, at) = (since.unwrap_or(at).to_string(), at.to_string());
         let (neighbour, call, subject) =
             (neighbour.to_owned(), call.to_owned(), subject.to_owned());
-        pages.calls.push(Call { n, at, neighbour, call, subject, status, detail });
+        pages.calls.push(Call { n, since, at, neighbour, call, subject, status, detail });
     }
 
     /// Writes down that the world was asked what it does not model, or that a rule of the real one was broken.

@@ -224,7 +224,8 @@ async fn play(desk: &Desk, request: &Request) -> Result<Reply, Cut> {
         return Ok(refuse_unknown(desk, request));
     };
     let run = move || run().unwrap_or_else(|refused| refused);
-    let note = |outcome: Outcome| desk.books.record(name, &call, &subject, outcome);
+    let since = Some(jiff::Timestamp::now());
+    let note = |outcome: Outcome| desk.books.record_since(since, (name, &call, &subject), outcome);
     let served = |reply: Reply| {
         note(Outcome { status: i64::from(reply.status), detail: reply.detail.clone() });
         reply

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vnfm_core::ports::{Change, VimRecord};
 
-/// By tenant, and id or name.
+/// By who asks, and id or name.
 type Key = (String, String);
 
 #[derive(Default)]
@@ -29,10 +29,15 @@ impl KnownVims {
     }
 
     /// Keeps a record that was read, unless something was written since `changes` was told.
-    pub(crate) fn keep(&self, changes: u64, id_or_name: &str, record: &VimRecord) {
+    pub(crate) fn keep(
+        &self,
+        changes: u64,
+        (tenant, id_or_name): (&str, &str),
+        record: &VimRecord,
+    ) {
         let mut state = self.state();
         if state.changes == changes {
-            state.records.insert((record.tenant.clone(), id_or_name.to_owned()), record.clone());
+            state.records.insert((tenant.to_owned(), id_or_name.to_owned()), record.clone());
         }
     }
 

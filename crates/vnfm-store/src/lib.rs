@@ -16,11 +16,13 @@
 //! | `schema` | numbered migrations |
 //! | `write` | one function per [`Change`](vnfm_core::ports::Change), with its condition |
 //! | `read` | rows back into records |
+//! | `tally` | what tenants have, counted |
 //! | `filter`, `dialect` | what a list is asked for, as SQL; how this database spells JSON |
 //! | `lease` | who drives an operation |
 //! | `known` | VIMs as they were last read |
 //! | `keys`, `rotate` | what seals secrets; sealing happens here and nowhere else |
 //! | `backup` | a backup, and its way back |
+//! | `figures` | what there is, and whether it can be written, for those who watch |
 //! | `retention` | how long what is over is kept |
 //! | `packages` | the packages' files, on disk beside the database |
 //!
@@ -30,6 +32,7 @@
 mod backup;
 mod dialect;
 mod fault;
+mod figures;
 mod filter;
 mod group;
 mod keys;
@@ -41,10 +44,12 @@ mod retention;
 mod rotate;
 mod schema;
 mod sqlite;
+mod tally;
 mod wal;
 mod write;
 
 pub use backup::{Recovery, Restored, restore};
+pub use figures::{Figures, VimEnd};
 pub use keys::SecretKeys;
 pub use packages::{CODES as PACKAGE_CODES, PackageDir, PackageFailure};
 pub use retention::{Pruned, Retention};

@@ -78,6 +78,11 @@ impl PackageDir {
         self.folder.join(format!("{INCOMING}{}", Uuid::new_v4()))
     }
 
+    /// What is read of a package at most.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Where the archive of a package is.
     ///
     /// # Errors
@@ -123,13 +128,15 @@ impl PackageDir {
         let (upload, limits) = (self.incoming(), self.limits);
         let (from, to) = (source.to_owned(), upload.clone());
         blocking(source, move || -> Result<(), PackageFailure> {
-            let content = if from.is_dir() {
-                vnfm_descriptor::pack(&from, &limits).map_err(PackageFailure::Refused)?
-            } else {
-                fs::read(&from).map_err(|error| unreadable("read the package", &from, &error))?
-            };
-            let written = fs::write(&to, content);
-            Ok(written.map_err(|error| unreadable("write the package", &to, &error))?)
+            let unwritten = |error: io::Error| unreadable("write the package", &to, &error);
+            if from.is_dir() {
+                let mut file = io::BufWriter::new(File::create(&to).map_err(unwritten)?);
+                vnfm_descriptor::pack_to(&from, &limits, &mut file)
+                    .map_err(PackageFailure::Refused)?;
+                return Ok(io::Write::flush(&mut file).map_err(unwritten)?);
+            }
+            let copied = fs::copy(&from, &to).map(drop);
+            Ok(copied.map_err(|error| unreadable("read the package", &from, &error))?)
         })
         .await??;
         self.store(vnf_pkg_id, upload).await

@@ -209,7 +209,7 @@ impl VimRow {
     }
 }
 
-/// One VIM; an id wins over another one's name.
+/// One VIM; the tenant's own wins over a shared one, an id over another one's name.
 pub(crate) async fn vim(
     connection: &mut SqliteConnection,
     tenant: &str,
@@ -217,20 +217,22 @@ pub(crate) async fn vim(
 ) -> Done<VimRow> {
     const ONE: &str = "
         SELECT tenant, version, vim, access_info FROM vims
-        WHERE tenant = $1 AND (id = $2 OR name = $2)
-        ORDER BY CASE WHEN id = $2 THEN 0 ELSE 1 END LIMIT 1";
+        WHERE (tenant = $1 OR shared = 1) AND (id = $2 OR name = $2)
+        ORDER BY CASE WHEN tenant = $1 THEN 0 ELSE 1 END, CASE WHEN id = $2 THEN 0 ELSE 1 END, tenant
+        LIMIT 1";
     let found = query_as(ONE).bind(tenant).bind(id_or_name).fetch_optional(connection).await?;
     found.ok_or_else(|| absent("VIM", id_or_name).into())
 }
 
 /// VIMs in order of name.
 pub(crate) async fn vims(connection: &mut SqliteConnection, tenant: &str) -> Done<Vec<VimRow>> {
-    const LIST: &str =
-        "SELECT tenant, version, vim, access_info FROM vims WHERE tenant = $1 ORDER BY name";
+    const LIST: &str = "
+        SELECT tenant, version, vim, access_info FROM vims WHERE tenant = $1 OR shared = 1
+        ORDER BY name, tenant";
     Ok(query_as(LIST).bind(tenant).fetch_all(connection).await?)
 }
 
-/// Which instances of a tenant live on a VIM, or on the cluster behind it.
+/// Which instances of a tenant live on a VIM, or on the cluster behind it; those of all tenants where it is shared.
 pub(crate) async fn uses(
     connection: &mut SqliteConnection,
     tenant: &str,
@@ -238,7 +240,8 @@ pub(crate) async fn uses(
 ) -> Done<Vec<Use>> {
     const USES: &str = "
         SELECT tenant, instance_id, vim_id, identity FROM uses
-        WHERE tenant = $1 AND (vim_id = $2 OR identity = (SELECT identity FROM vims WHERE tenant = $1 AND id = $2))
+        WHERE (tenant = $1 OR EXISTS (SELECT 1 FROM vims WHERE tenant = $1 AND id = $2 AND shared = 1))
+            AND (vim_id = $2 OR identity = (SELECT identity FROM vims WHERE tenant = $1 AND id = $2))
         ORDER BY instance_id, vim_id, identity";
     let rows = query(USES).bind(tenant).bind(vim_id).fetch_all(connection).await?;
     rows.iter()

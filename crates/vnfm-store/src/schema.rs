@@ -19,6 +19,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 3, sql: include_str!("../migrations/0003_lists.sql") },
     Migration { number: 4, sql: include_str!("../migrations/0004_changed.sql") },
     Migration { number: 5, sql: include_str!("../migrations/0005_subscriptions.sql") },
+    Migration { number: 6, sql: include_str!("../migrations/0006_shared.sql") },
 ];
 
 /// The newest schema that this binary knows.

@@ -10,7 +10,7 @@ use crate::group::{Answer, Group, Work, Writer};
 use crate::keys::SecretKeys;
 use crate::known::KnownVims;
 use crate::wal::Acknowledged;
-use crate::{read, schema, wal, write};
+use crate::{read, schema, tally, wal, write};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
@@ -24,7 +24,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, watch};
 use vnfm_core::ports::{
     Change, Claim, Fence, InstanceRecord, JournalRow, News, OpRecord, OutboxRow, PackageRecord,
-    SecretJson, Store, StoreError, SubscriptionRecord, Use, VimRecord,
+    SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
@@ -288,7 +288,7 @@ impl Store for SqliteStore {
         let row = read::vim(&mut *self.reader().await, tenant, id_or_name).await;
         let record =
             row.and_then(|row| row.record(&self.keys())).map_err(|e| e.told("read a VIM"))?;
-        self.writer.vims.keep(changes, id_or_name, &record);
+        self.writer.vims.keep(changes, (tenant, id_or_name), &record);
         Ok(record)
     }
 
@@ -377,6 +377,16 @@ impl Store for SqliteStore {
     async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
         let rows = read::tombstones(&mut *self.reader().await, tenant).await;
         rows.map_err(|e| e.told("read what was abandoned"))
+    }
+
+    async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
+        let usage = tally::usage(&mut *self.reader().await, tenant).await;
+        usage.map_err(|e| e.told("count what a tenant has"))
+    }
+
+    async fn tenants(&self) -> Result<Vec<String>, StoreError> {
+        let tenants = tally::tenants(&mut *self.reader().await).await;
+        tenants.map_err(|e| e.told("list tenants"))
     }
 
     async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {

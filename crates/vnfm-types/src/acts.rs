@@ -24,6 +24,12 @@ pub struct AuditEntry {
     /// Why; empty where nobody had to say.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// The address that the request came from; only for a request that was noted as such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The status that it was answered with; only for such a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
 }
 
 /// What is kept of an instance that was abandoned: where its resources may still be.

@@ -3,6 +3,17 @@
 use crate::{KeyValuePairs, Link, ProblemDetails};
 use serde::{Deserialize, Serialize};
 
+/// How a package is signed (SOL004 5.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PackageSecurityOption {
+    /// The manifest is signed, and states the hashes of the files.
+    #[serde(rename = "OPTION_1")]
+    Option1,
+    /// The package is signed as a whole, in an outer archive.
+    #[serde(rename = "OPTION_2")]
+    Option2,
+}
+
 /// `PackageOnboardingStateType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -72,6 +83,12 @@ pub struct VnfPkgInfo {
     /// Checksum of the archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<Checksum>,
+    /// How the package is signed, where signatures are looked at and it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package_security_option: Option<PackageSecurityOption>,
+    /// The certificate of the signature as PEM, where it came as a file of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signing_certificate: Option<String>,
     /// How far onboarding is.
     pub onboarding_state: PackageOnboardingState,
     /// Whether it may be used.

@@ -60,6 +60,9 @@ pub struct Vim {
     /// What identifies the VIM behind all its addresses: for Kubernetes the UID of `kube-system`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
+    /// True where every tenant may use it and see it; only its owner changes it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shared: bool,
     /// When the credential or the certificate that ends first ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
@@ -67,4 +70,9 @@ pub struct Vim {
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(value: &bool) -> bool {
+    !value
 }

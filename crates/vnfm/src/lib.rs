@@ -40,6 +40,8 @@ pub use vnfm_openstack as openstack;
 pub use vnfm_plugin_host as plugins;
 #[cfg(feature = "sim")]
 pub use vnfm_sim as sim;
+#[cfg(feature = "hosts")]
+pub use vnfm_ssh::{HostKeys, RememberedHostKeys};
 #[cfg(feature = "sqlite")]
 pub use vnfm_store as store;
 pub use vnfm_types as types;

@@ -102,7 +102,7 @@ export_mgmt_driver!(Template);
 mod tests {
     use super::Template;
     use serde_json::json;
-    use vnfm_plugin_sdk::testkit::{Reply, TestHost, TestRequest, request};
+    use vnfm_plugin_sdk::testkit::{Reply, TestHost, TestRequest, request, trial};
 
     fn two_servers() -> TestRequest {
         request("instantiate_end")
@@ -125,6 +125,12 @@ mod tests {
         );
         assert_eq!(host.unknown_commands(), [""; 0]);
         assert_eq!(host.leaks_of("s3cret-pw"), [""; 0]);
+    }
+
+    #[test]
+    fn whatever_goes_wrong_it_ends_well_when_it_is_run_again() {
+        let world = || TestHost::new().ssh("*", "cat /etc/vnf-welcome", Reply::ok("hello"));
+        trial::<Template>(world, two_servers()).secret("s3cret-pw").run().unwrap();
     }
 
     #[test]

@@ -487,6 +487,7 @@ pub(super) async fn furnish(store: &dyn Store) {
             extra: KeyValuePairs::new(),
             registered_by: None,
             identity: None,
+            shared: false,
             expires_at: None,
             created_at: now,
             updated_at: now,

@@ -152,6 +152,12 @@ impl Store for Stopping {
     async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
         self.inner.tombstones(tenant).await
     }
+    async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
+        self.inner.usage(tenant).await
+    }
+    async fn tenants(&self) -> Result<Vec<String>, StoreError> {
+        self.inner.tenants().await
+    }
     async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
         self.inner.host_key(server_id).await
     }

@@ -171,7 +171,7 @@ impl Case {
                     ..VimConnectionInfo::default()
                 };
                 let connection = SecretConnection(connection);
-                let vim = VimChange { id, name: Some(name), connection, password: None };
+                let vim = VimChange { id, name: Some(name), connection, ..VimChange::default() };
                 engine.register_vim(TENANT, vim).await.map(drop)
             }
             Command::Vnf(Vnf::Terminate { vnf, skip, .. }) => {

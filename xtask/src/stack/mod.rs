@@ -179,7 +179,12 @@ fn with_hosts(parts: &BTreeSet<Part>) -> BTreeSet<Part> {
     parts
 }
 
+/// The network that hosts come into, and the folder where each keeps what it is: tests are told of it before the first
+/// host is there.
 fn lan_up() -> Result<()> {
+    let hosts = Part::Hosts.state();
+    std::fs::create_dir_all(&hosts)
+        .with_context(|| format!("cannot make `{}`", hosts.display()))?;
     process::run("LAN of the hosts", script("kubernetes/hosts/lan-up.sh").arg(LAN)).map(drop)
 }
 

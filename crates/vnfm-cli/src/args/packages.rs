@@ -60,9 +60,63 @@ pub enum Package {
         /// Folder or archive
         path: PathBuf,
     },
+    /// Write what SOL004 wants of a folder and is not there: TOSCA.meta, and the manifest with the hash of each file
+    Init {
+        /// Folder with a descriptor
+        folder: PathBuf,
+        /// The descriptor, where it is not the only one: a path in the folder
+        #[arg(long)]
+        entry: Option<String>,
+    },
+    /// Pack a folder: the manifest gets the hash of each file; the same files give the same bytes
+    Build {
+        /// Folder
+        folder: PathBuf,
+        /// The archive to write; the folder's name with `.csar` where absent
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Sign a folder or archive, as SOL004 has it
+    Sign(Sign),
+    /// Verify the signatures of a package, without a server
+    Verify {
+        /// Folder or archive
+        package: PathBuf,
+        /// PEM file of the certificates that are trusted; where absent, only what was signed is compared
+        #[arg(long)]
+        trust: Option<PathBuf>,
+        /// PEM file of revocation lists
+        #[arg(long, requires = "trust")]
+        crl: Option<PathBuf>,
+    },
     /// Delete a package that no instance was made from
     Delete {
         /// Id, vnfdId or product name
         package: String,
     },
+}
+
+/// How to sign a package.
+#[derive(Debug, Args)]
+pub struct Sign {
+    /// Folder or archive
+    pub package: PathBuf,
+    /// Private key, PEM or DER, not encrypted
+    #[arg(long)]
+    pub key: PathBuf,
+    /// Certificate of the key, PEM; those of authorities between may follow it
+    #[arg(long)]
+    pub cert: PathBuf,
+    /// 1: the manifest is signed; 2: the whole archive is, in an outer one
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub option: u8,
+    /// Sign by RSA-PSS; the key is RSA
+    #[arg(long)]
+    pub pss: bool,
+    /// Put the certificates into a file beside the signature
+    #[arg(long)]
+    pub cert_beside: bool,
+    /// The archive to write; the package's name with `-signed.csar`, or `-signed.zip` for option 2, where absent
+    #[arg(long)]
+    pub out: Option<PathBuf>,
 }

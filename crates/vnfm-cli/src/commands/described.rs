@@ -271,13 +271,29 @@ fn hooks(output: Output, flavour: &Flavour) -> Outcome<()> {
 fn parameters(output: Output, flavour: &Flavour) -> Outcome<()> {
     let mut rows = Vec::new();
     for (operation, schema) in &flavour.additional_params {
-        members(schema, operation, "", &mut rows);
+        members((schema, schema), operation, "", &mut rows);
     }
     for (what, schema) in &flavour.modifiable_types {
-        members(schema, what, "", &mut rows);
+        members((schema, schema), what, "", &mut rows);
     }
     // What every VNF has tells nothing about this one.
     rows.retain(|row| !STANDARD.iter().any(|name| row["name"] == *name));
+    parameter_table(output, &rows)
+}
+
+/// What a plugin takes: its configuration, and the parameters of its hooks.
+pub(super) fn plugin(output: Output, declaration: &Value) -> Outcome<()> {
+    let mut rows = Vec::new();
+    let config = &declaration["configSchema"];
+    members((config, config), "configuration", "", &mut rows);
+    for (hook, declared) in declaration["hooks"].as_object().into_iter().flatten() {
+        let schema = &declared["parameters"];
+        members((schema, schema), hook, "", &mut rows);
+    }
+    parameter_table(output, &rows)
+}
+
+fn parameter_table(output: Output, rows: &[Value]) -> Outcome<()> {
     let columns = [
         ("of", "/of"),
         ("parameter", "/name"),
@@ -286,21 +302,44 @@ fn parameters(output: Output, flavour: &Flavour) -> Outcome<()> {
         ("default", "/default"),
         ("description", "/description"),
     ];
-    section(output, "Parameters", &rows, &columns)
+    section(output, "Parameters", rows, &columns)
 }
 
-/// The members of a schema, those inside others too.
-fn members(schema: &Value, of: &str, above: &str, rows: &mut Vec<Value>) {
+/// How deep members are shown: a schema may lead back to itself.
+const DEEPEST: usize = 5;
+
+/// The members of a schema, a part of `root`, and those inside others too.
+fn members((schema, root): (&Value, &Value), of: &str, above: &str, rows: &mut Vec<Value>) {
+    if above.split('.').count() > DEEPEST {
+        return;
+    }
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     for (name, member) in schema["properties"].as_object().into_iter().flatten() {
         let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
         let must = if required.contains(&json!(name)) { "yes" } else { "" };
+        let described = &member["description"];
+        let member = meant(member, root);
         let secret = if member["writeOnly"] == true { ", secret" } else { "" };
-        let kind = format!("{}{secret}", member["type"].as_str().unwrap_or("any"));
+        let kind = format!("{}{secret}", kind(member));
         rows.push(json!({"of": of, "name": path, "type": kind, "required": must,
-            "default": member["default"], "description": member["description"]}));
-        members(member, of, &path, rows);
+            "default": member["default"], "description": described}));
+        members((member, root), of, &path, rows);
     }
+}
+
+/// A schema where its reference leads; what may also be null counts as what it is else.
+fn meant<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    let mut choices = schema["anyOf"].as_array().into_iter().flatten();
+    let schema = choices.find(|choice| choice["type"] != "null").unwrap_or(schema);
+    let place = schema["$ref"].as_str().and_then(|place| place.strip_prefix('#'));
+    place.and_then(|place| root.pointer(place)).unwrap_or(schema)
+}
+
+/// The type of a member, in a word.
+fn kind(member: &Value) -> &str {
+    let several = member["type"].as_array().into_iter().flatten();
+    let one = several.filter_map(Value::as_str).find(|kind| *kind != "null");
+    member["type"].as_str().or(one).unwrap_or("any")
 }
 
 fn manifests(output: Output, package: &Package) -> Outcome<()> {

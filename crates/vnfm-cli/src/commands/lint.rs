@@ -1,5 +1,6 @@
 //! `vnfmctl lint …`: what is wrong or doubtful in packages, without a server.
 
+use super::vendor::{self, Local};
 use crate::args::{Format, Lint};
 use crate::client::{Failure, Outcome, local};
 use crate::output::{Output, print, tell};
@@ -15,11 +16,7 @@ pub(super) fn run(output: Output, wanted: &Lint) -> Outcome<()> {
     if let Some(code) = &wanted.explain {
         return explain(output, code);
     }
-    let all: Vec<Linted> = wanted
-        .paths
-        .iter()
-        .map(|path| (path.clone(), vnfm_descriptor::lint(path, &Limits::default())))
-        .collect();
+    let all: Vec<Linted> = wanted.paths.iter().map(|path| linted(path)).collect::<Outcome<_>>()?;
     match output.0 {
         Format::Table => print_text(&all),
         Format::Sarif => {
@@ -31,6 +28,14 @@ pub(super) fn run(output: Output, wanted: &Lint) -> Outcome<()> {
         }
     }
     ended(&all)
+}
+
+/// What is said of one package, its signatures too.
+fn linted(path: &Path) -> Outcome<Linted> {
+    let package = Local::at(path, None)?;
+    let mut report = vnfm_descriptor::lint(package.path(), &Limits::default());
+    vendor::linted(&package, &mut report.findings);
+    Ok((path.to_owned(), report))
 }
 
 fn print_text(all: &[Linted]) {

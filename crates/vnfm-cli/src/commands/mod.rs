@@ -7,8 +7,10 @@ mod new;
 mod op;
 mod package;
 mod plugin;
+mod plugin_run;
 mod subscription;
 mod upkeep;
+mod vendor;
 mod vim;
 mod vnf;
 
@@ -91,6 +93,8 @@ async fn audit(client: &Client, output: Output) -> Outcome<()> {
         ("name", "/name"),
         ("id", "/target"),
         ("reason", "/reason"),
+        ("from", "/from"),
+        ("answer", "/status"),
     ];
     output.list(&all, &columns)
 }

@@ -1,10 +1,13 @@
 //! `vnfmctl package …`
 
+use super::vendor::{self, Local, Opened};
 use crate::args::Package;
 use crate::client::{Client, Failure, Outcome, local};
 use crate::output::{Column, Output, tell};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Seek as _;
 use std::path::Path;
 use vnfm_descriptor::Limits;
 
@@ -40,9 +43,15 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
             output.chosen(&all, COLUMNS, wanted.fields.as_deref())
         }
         Package::Show { package } if is_path(&package) => {
-            super::described::show(output, &opened(Path::new(&package))?)
+            super::described::show(output, &opened(Path::new(&package))?.package)
         }
-        Package::Graph { path } => super::graph::draw(output, &opened(&path)?),
+        Package::Graph { path } => super::graph::draw(output, &opened(&path)?.package),
+        Package::Init { folder, entry } => vendor::init(output, &folder, entry.as_deref()),
+        Package::Build { folder, out } => vendor::build(output, &folder, out.as_deref()),
+        Package::Sign(wanted) => vendor::sign(output, &wanted),
+        Package::Verify { package, trust, crl } => {
+            vendor::verify(output, &package, (trust.as_deref(), crl.as_deref()))
+        }
         Package::Show { package } => output.one(&find(client, &package).await?, DETAILS),
         Package::Delete { package } => {
             let found = find(client, &package).await?;
@@ -58,11 +67,16 @@ fn is_path(name: &str) -> bool {
     name.contains('/') || Path::new(name).exists()
 }
 
-fn opened(path: &Path) -> Outcome<vnfm_descriptor::Package> {
-    vnfm_descriptor::Package::open(path, &Limits::default()).map_err(|findings| Failure::Hinted {
-        what: format!("`{}` cannot be used:\n{findings}", path.display()),
-        hint: format!("`vnfmctl lint {}` shows the places", path.display()),
-    })
+/// A package on this machine, also one in an outer archive.
+pub(super) fn opened(path: &Path) -> Outcome<Opened> {
+    let local = Local::at(path, None)?;
+    match vnfm_descriptor::Package::open(local.path(), &Limits::default()) {
+        Ok(package) => Ok(Opened { package, local }),
+        Err(findings) => Err(Failure::Hinted {
+            what: format!("`{}` cannot be used:\n{findings}", path.display()),
+            hint: format!("`vnfmctl lint {}` shows the places", path.display()),
+        }),
+    }
 }
 
 pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {
@@ -71,6 +85,7 @@ pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {
 
 async fn onboard(client: &Client, output: Output, path: &Path) -> Outcome<()> {
     let content = content(path)?;
+    let size = content.metadata().map_err(local)?.len();
     let request = client.request(Method::POST, PACKAGES).json(&json!({}));
     let created: Value = client.json(request).await?;
     let id = created["id"].as_str().unwrap_or_default().to_owned();
@@ -78,7 +93,8 @@ async fn onboard(client: &Client, output: Output, path: &Path) -> Outcome<()> {
     let upload = client
         .request(Method::PUT, &format!("{uri}/package_content"))
         .header(header::CONTENT_TYPE, "application/zip")
-        .body(content);
+        .header(header::CONTENT_LENGTH, size)
+        .body(tokio::fs::File::from_std(content));
     client.send(upload).await?;
     let shown: Value = client.get(&uri).await?;
     if shown["onboardingState"] != "ONBOARDED" {
@@ -98,9 +114,13 @@ async fn onboard(client: &Client, output: Output, path: &Path) -> Outcome<()> {
     output.done(&sentence, &shown)
 }
 
-fn content(path: &Path) -> Outcome<Vec<u8>> {
+/// The archive, or the folder packed into a file that is gone when it is closed.
+fn content(path: &Path) -> Outcome<File> {
     if path.is_dir() {
-        return vnfm_descriptor::pack(path, &Limits::default()).map_err(local);
+        let mut file = tempfile::tempfile().map_err(local)?;
+        vnfm_descriptor::pack_to(path, &Limits::default(), &mut file).map_err(local)?;
+        file.rewind().map_err(local)?;
+        return Ok(file);
     }
-    std::fs::read(path).map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
+    File::open(path).map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
 }

@@ -1,11 +1,16 @@
-//! `vnfmctl plugin …`: `list` asks the server; `inspect` and `allow` work on files of this machine.
+//! `vnfmctl plugin …`: `list` asks the server; all others work on files of this machine.
 
+use super::plugin_run;
+use super::vendor::Opened;
 use crate::args::{Format, Plugin};
 use crate::client::{Client, Failure, Outcome, local};
 use crate::output::{Column, Output, tell};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use vnfm_descriptor::Flavour;
 use vnfm_plugin_host::{Lock, Pin, file_sha256, inspect};
 
 const COLUMNS: &[Column] = &[
@@ -13,9 +18,11 @@ const COLUMNS: &[Column] = &[
     ("version", "/version"),
     ("usable", "/usable"),
     ("hooks", "/hooks"),
+    ("used by", "/usedBy"),
     ("file", "/file"),
     ("why not", "/problem"),
 ];
+const SHARED_LIBRARY: &str = "tosca.artifacts.Implementation.SharedLibrary";
 const DETAILS: &[Column] = &[
     ("name", "/name"),
     ("version", "/version"),
@@ -26,16 +33,6 @@ const DETAILS: &[Column] = &[
     ("sha-256", "/sha256"),
 ];
 
-/// Unwraps what the plugin host answers; its errors know what to do next.
-macro_rules! hinted {
-    ($outcome:expr) => {
-        $outcome.map_err(|error| Failure::Hinted {
-            what: error.to_string(),
-            hint: error.next().to_owned(),
-        })?
-    };
-}
-
 pub(super) async fn run(client: &Client, output: Output, command: Plugin) -> Outcome<()> {
     match command {
         Plugin::List => {
@@ -43,27 +40,81 @@ pub(super) async fn run(client: &Client, output: Output, command: Plugin) -> Out
             output.list(&for_people(output, plugins), COLUMNS)
         }
         Plugin::Inspect { file } => {
-            let seen = serde_json::to_value(hinted!(inspect(&file))).map_err(local)?;
-            let shown = for_people(output, vec![seen]);
-            output.one(&shown[0], DETAILS)
+            let seen = serde_json::to_value(inspect(&file)?).map_err(local)?;
+            let shown = for_people(output, vec![seen.clone()]);
+            output.one(&shown[0], DETAILS)?;
+            if output.0 == Format::Table { super::described::plugin(output, &seen) } else { Ok(()) }
         }
-        Plugin::Allow { file, dir } => {
+        Plugin::Run(wanted) => plugin_run::run(output, &wanted).await,
+        Plugin::New(wanted) => super::new::plugin(output, &wanted),
+        Plugin::Allow { file, package, dir } => {
             let dir = dir.map_or_else(default_dir, Ok)?;
-            let pin = allow(&file, &dir)?;
-            let sentence = format!(
-                "allowed {pin} as `{}` with SHA-256 {}",
-                dir.join(&pin.file).display(),
-                pin.sha256
-            );
-            output.done(&sentence, &serde_json::to_value(&pin).map_err(local)?)?;
-            if is_unknown_to(client, &pin).await {
-                tell(
-                    "warning: the server that runs looks for plugins in another folder; give that one with --dir",
-                );
+            if let Some(file) = file {
+                return allow(client, output, &file, &dir).await;
+            }
+            let unpacked = unpacked(&package.unwrap_or_default())?;
+            for file in libraries_of(unpacked.path())? {
+                allow(client, output, &file, &dir).await?;
             }
             Ok(())
         }
     }
+}
+
+/// A package that names a plugin, and whether somebody lives by it.
+fn user(package: &Value) -> Value {
+    let names = ["vnfProductName", "vnfdId", "vnfPkgId"];
+    let name = names.iter().find_map(|name| package[name].as_str()).unwrap_or_default();
+    let lives = if package["usageState"] == "IN_USE" { " (in use)" } else { "" };
+    format!("{name}{lives}").into()
+}
+
+/// Allows one library, and says so.
+async fn allow(client: &Client, output: Output, file: &Path, dir: &Path) -> Outcome<()> {
+    let pin = pinned(file, dir)?;
+    let copy = dir.join(&pin.file);
+    let sentence = format!("allowed {pin} as `{}` with SHA-256 {}", copy.display(), pin.sha256);
+    output.done(&sentence, &serde_json::to_value(&pin).map_err(local)?)?;
+    if is_unknown_to(client, &pin).await {
+        tell(
+            "warning: the server that runs looks for plugins in another folder; give that one with --dir",
+        );
+    }
+    Ok(())
+}
+
+/// The libraries that the hooks of a package name and that lie in it, as files of a folder of ours.
+fn unpacked(package: &Path) -> Outcome<TempDir> {
+    let shown = package.display();
+    let Opened { package, local: _file } = super::package::opened(package)?;
+    let hooks = package.vnfd().flavours.values().flat_map(Flavour::hooks);
+    let artifacts = hooks.filter_map(|hook| hook.artifact.as_ref());
+    let files: BTreeSet<_> = artifacts
+        .filter(|artifact| artifact.kind == SHARED_LIBRARY)
+        .filter_map(|artifact| artifact.file.as_deref())
+        .collect();
+    if files.is_empty() {
+        return Err(Failure::Hinted {
+            what: format!("no hook of `{shown}` names a library that lies in it"),
+            hint: format!("an artifact of type {SHARED_LIBRARY} needs the library as its `file`"),
+        });
+    }
+    let folder = tempfile::tempdir().map_err(local)?;
+    for (number, file) in files.iter().enumerate() {
+        let wrong = |error: String| local(format!("cannot read `{file}` of `{shown}`: {error}"));
+        let bytes = package.read(file).map_err(|error| wrong(error.to_string()))?;
+        let copy = folder.path().join(format!("{number}.so"));
+        std::fs::write(copy, bytes).map_err(|error| wrong(error.to_string()))?;
+    }
+    Ok(folder)
+}
+
+/// The files of a folder, in order.
+fn libraries_of(folder: &Path) -> Outcome<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).map_err(local)?.collect::<Result<Vec<_>, _>>();
+    let mut files: Vec<_> = entries.map_err(local)?.iter().map(std::fs::DirEntry::path).collect();
+    files.sort();
+    Ok(files)
 }
 
 /// Whether a server answers that does not know what was allowed; one that does not run yet may still find it.
@@ -73,7 +124,7 @@ async fn is_unknown_to(client: &Client, pin: &Pin) -> bool {
     plugins.is_ok_and(|plugins| !plugins.iter().any(is_it))
 }
 
-/// In a table, hooks are shown by their names and a problem by its sentence.
+/// In a table, hooks and packages are shown by their names and a problem by its sentence.
 fn for_people(output: Output, mut plugins: Vec<Value>) -> Vec<Value> {
     if output.0 == Format::Table {
         for plugin in &mut plugins {
@@ -81,13 +132,15 @@ fn for_people(output: Output, mut plugins: Vec<Value>) -> Vec<Value> {
             let names: Vec<_> = hooks.into_iter().flat_map(serde_json::Map::keys).collect();
             plugin["hooks"] = json!(names);
             plugin["problem"] = plugin["problem"]["detail"].take();
+            let users = plugin["usedBy"].as_array().cloned().unwrap_or_default();
+            plugin["usedBy"] = users.iter().map(user).collect();
         }
     }
     plugins
 }
 
 /// Copies `file` into `dir` beside all other versions, and pins the copy's hash.
-fn allow(file: &Path, dir: &Path) -> Outcome<Pin> {
+fn pinned(file: &Path, dir: &Path) -> Outcome<Pin> {
     let doing = format!("cannot copy `{}` into `{}`", file.display(), dir.display());
     let failed = |error: std::io::Error| local(format!("{doing}: {error}"));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
@@ -97,7 +150,7 @@ fn allow(file: &Path, dir: &Path) -> Outcome<Pin> {
     let mode = std::fs::Permissions::from_mode(0o644);
     copy.as_file().set_permissions(mode).map_err(failed)?;
     copy.as_file().sync_all().map_err(failed)?;
-    let seen = hinted!(inspect(copy.path()));
+    let seen = inspect(copy.path())?;
     let says = seen.declaration;
     let pin = Pin {
         file: free_name(dir, &says.name, &says.version, &seen.sha256)?,
@@ -107,9 +160,9 @@ fn allow(file: &Path, dir: &Path) -> Outcome<Pin> {
         superseded: false,
     };
     copy.persist(dir.join(&pin.file)).map_err(|error| failed(error.error))?;
-    let mut lock = hinted!(Lock::read(dir));
+    let mut lock = Lock::read(dir)?;
     lock.add(pin.clone());
-    hinted!(lock.write(dir));
+    lock.write(dir)?;
     Ok(pin)
 }
 

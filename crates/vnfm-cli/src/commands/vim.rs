@@ -26,6 +26,7 @@ const DETAILS: &[Column] = &[
     ("extra", "/extra"),
     ("registered by", "/registeredBy"),
     ("identity", "/identity"),
+    ("shared", "/shared"),
     ("expires", "/expiresAt"),
     ("created", "/createdAt"),
     ("updated", "/updatedAt"),
@@ -33,11 +34,11 @@ const DETAILS: &[Column] = &[
 
 pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcome<()> {
     match command {
-        Vim::Register { name, id, source, from_vnf } => {
-            register(client, output, (name, id), (source, from_vnf)).await
+        Vim::Register { name, id, source, from_vnf, shared } => {
+            register(client, output, (name, id, shared), (source, from_vnf)).await
         }
-        Vim::Update { vim, source, password_stdin, name } => {
-            update(client, output, &vim, changed(&source, password_stdin, name)?).await
+        Vim::Update { vim, source, password_stdin, name, shared } => {
+            update(client, output, &vim, changed(&source, password_stdin, (name, shared))?).await
         }
         Vim::Check { vim } => {
             let id = id(client, &vim).await?;
@@ -83,7 +84,7 @@ fn found(report: &Value) -> String {
 async fn register(
     client: &Client,
     output: Output,
-    (name, id): (String, Option<String>),
+    (name, id, shared): (String, Option<String>, bool),
     (source, from_vnf): (Source, Option<String>),
 ) -> Outcome<()> {
     let mut body = match from_vnf {
@@ -95,6 +96,9 @@ async fn register(
     };
     if let Some(id) = id {
         body["id"] = json!(id);
+    }
+    if shared {
+        body["shared"] = json!(true);
     }
     let vim: Value = client.json(client.request(Method::POST, VIMS).json(&body)).await?;
     let id = vim["id"].as_str().unwrap_or_default();
@@ -110,8 +114,15 @@ fn connection(source: &Source) -> Outcome<VimConnectionInfo> {
     Ok(read.connection)
 }
 
-fn changed(source: &Source, password_stdin: bool, name: Option<String>) -> Outcome<Value> {
+fn changed(
+    source: &Source,
+    password_stdin: bool,
+    (name, shared): (Option<String>, Option<bool>),
+) -> Outcome<Value> {
     let mut body = json!({});
+    if let Some(shared) = shared {
+        body["shared"] = json!(shared);
+    }
     if let Some(name) = name {
         body["name"] = json!(name);
     }
@@ -122,7 +133,9 @@ fn changed(source: &Source, password_stdin: bool, name: Option<String>) -> Outco
         body["password"] = json!(super::secret()?);
     }
     if body.as_object().is_none_or(serde_json::Map::is_empty) {
-        return Err(local("nothing to change: give --config-file, --password-stdin or --name"));
+        return Err(local(
+            "nothing to change: give --config-file, --password-stdin, --name or --shared",
+        ));
     }
     Ok(body)
 }

@@ -375,7 +375,7 @@ async fn what_overrides_says_why() {
 async fn the_audit_is_read_to_its_end() {
     let entry = |seq: u64, what: &str| {
         json!({"seq": seq, "at": "2026-01-01T00:00:00Z", "who": "ann", "what": what,
-            "target": "i-1", "name": "web", "reason": "gone"})
+            "target": "i-1", "name": "web", "reason": "gone", "from": "192.0.2.1", "status": 202})
     };
     let stub = Stub::new([
         ("GET /vnfm/v1/audit?after=0", ok(&json!([entry(1, "op fail"), entry(2, "vnf abandon")]))),
@@ -384,9 +384,9 @@ async fn the_audit_is_read_to_its_end() {
     .await;
     let ended = stub.run(&["audit"]).await;
     let wanted = "\
-AT                    WHO  WHAT         NAME  ID   REASON
-2026-01-01T00:00:00Z  ann  op fail      web   i-1  gone
-2026-01-01T00:00:00Z  ann  vnf abandon  web   i-1  gone
+AT                    WHO  WHAT         NAME  ID   REASON  FROM       ANSWER
+2026-01-01T00:00:00Z  ann  op fail      web   i-1  gone    192.0.2.1  202
+2026-01-01T00:00:00Z  ann  vnf abandon  web   i-1  gone    192.0.2.1  202
 ";
     assert_eq!((ended.code, ended.data.as_str()), (0, wanted), "{}", ended.said);
 }

@@ -4,5 +4,8 @@
 mod codes;
 mod golden;
 mod lint;
+mod new_plugin;
+mod plugin_run;
 mod plugins;
 mod stub;
+mod vendor;

@@ -23,6 +23,14 @@ async fn a_library_is_copied_beside_the_others_and_pinned_by_its_hash() {
     let seen = run(&["-o", "json", "plugin", "inspect", file], "").await;
     assert_eq!(seen.code, 0, "{seen:?}");
     let seen: Value = serde_json::from_str(&seen.data).unwrap();
+    let shown = run(&["plugin", "inspect", file], "").await.data;
+    for line in [
+        "abi      1.0",
+        "configuration    loginSeconds  integer",
+        "password      string, secret  yes",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
 
     for _again in 0..2 {
         let allowed = run(&["plugin", "allow", file, "--dir", dir.to_str().unwrap()], "").await;
@@ -35,6 +43,39 @@ async fn a_library_is_copied_beside_the_others_and_pinned_by_its_hash() {
     let wanted = json!([{"name": name, "version": version, "file": format!("{name}-{version}.so"), "sha256": seen["sha256"]}]);
     assert_eq!(pins["plugins"], wanted);
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 2, "something else was left");
+}
+
+#[tokio::test]
+async fn the_libraries_that_lie_in_a_package_are_pinned() {
+    let folder = tempfile::tempdir().unwrap();
+    let (package, dir) = (folder.path().join("web"), folder.path().join("plugins"));
+    let path = package.to_str().unwrap();
+    assert_eq!(run(&["new", "vnfd", "web", "--dir", path], "").await.code, 0);
+    let allow = ["plugin", "allow", "--package", path, "--dir", dir.to_str().unwrap()];
+    let none = run(&allow, "").await;
+    assert!(none.code == 1 && none.said.contains("names a library"), "{none:?}");
+    assert!(!dir.exists(), "nothing is begun");
+
+    let vnfd = package.join("Definitions/web.yaml");
+    let text = std::fs::read_to_string(&vnfd).unwrap();
+    let library = library(folder.path());
+    std::fs::create_dir_all(package.join("Files/mgmt")).unwrap();
+    std::fs::copy(&library, package.join("Files/mgmt/libmine.so")).unwrap();
+    let hook = "
+      interfaces:
+        Vnflcm:
+          operations:
+            instantiate_end: {implementation: mine}
+      artifacts:
+        mine: {type: tosca.artifacts.Implementation.SharedLibrary, file: ../Files/mgmt/libmine.so}
+";
+    let (before, after) = text.split_once("\n\n    server:\n").unwrap();
+    std::fs::write(&vnfd, format!("{before}{hook}\n    server:\n{after}")).unwrap();
+    let allowed = run(&allow, "").await;
+    assert!(allowed.code == 0 && allowed.data.contains("allowed mgmt-template@"), "{allowed:?}");
+    let lock = std::fs::read_to_string(dir.join("plugins.lock")).unwrap();
+    assert!(lock.contains("mgmt-template"), "{lock}");
+    assert_eq!(run(&["plugin", "allow"], "").await.code, 2, "one of the two is needed");
 }
 
 #[tokio::test]
@@ -71,14 +112,15 @@ async fn what_is_no_plugin_is_not_allowed() {
 #[tokio::test]
 async fn the_list_says_why_one_cannot_be_used() {
     let all = json!([
-        {"name": "a", "version": "1.0.0", "hooks": {"heal_end": {}, "instantiate_end": {}}, "file": "a.so", "usable": true},
+        {"name": "a", "version": "1.0.0", "hooks": {"heal_end": {}, "instantiate_end": {}}, "file": "a.so", "usable": true,
+            "usedBy": [{"vnfPkgId": "p-1", "vnfProductName": "Web", "usageState": "IN_USE"}, {"vnfPkgId": "p-2", "usageState": "NOT_IN_USE"}]},
         {"name": "b", "version": "2.0.0", "file": "b.so", "sha256": "0", "usable": false, "problem": {"status": 422, "detail": "it was changed"}},
     ]);
     let stub = Stub::new([("GET /vnfm/v1/plugins", ok(&all))]).await;
     let wanted = "\
-NAME  VERSION  USABLE  HOOKS                      FILE  WHY NOT
-a     1.0.0    true    heal_end, instantiate_end  a.so
-b     2.0.0    false                              b.so  it was changed
+NAME  VERSION  USABLE  HOOKS                      USED BY            FILE  WHY NOT
+a     1.0.0    true    heal_end, instantiate_end  Web (in use), p-2  a.so
+b     2.0.0    false                                                 b.so  it was changed
 ";
     assert_eq!(stub.run(&["plugin", "list"]).await.data, wanted);
 }

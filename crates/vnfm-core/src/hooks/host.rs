@@ -3,15 +3,13 @@
 use crate::engine::Engine;
 use crate::live::LiveOp;
 use crate::ports::{
-    Change, Code, CommandOutput, ErrorKind, Fence, HookHost, HttpRequest, InfraDriver, PortError,
-    RemoteFile, SecretJson, SshCommand, SshTarget, Watcher as _,
+    Change, Code, CommandOutput, ErrorKind, Fence, HookCall, HookFile, HookHost, HttpRequest,
+    InfraDriver, PortError, SecretJson, SshCommand, SshTarget, Watcher as _, wrong_call,
 };
 use crate::vims::AnyVim;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -78,98 +76,34 @@ impl HookHost for Host {
 
 impl Host {
     async fn serve(&self, service: &str, request: Value) -> Result<Value, PortError> {
-        match service {
-            "ssh.run" => self.ssh_run(parse(service, request)?).await,
-            "ssh.put" => self.ssh_put(parse(service, request)?).await,
-            "ssh.wait" => self.ssh_wait(parse(service, request)?).await,
-            "http" => self.http(parse(service, request)?).await,
-            "artifact.list" => Ok(json!({"paths": self.package.paths().collect::<Vec<_>>()})),
-            "artifact.read" => self.artifact(&parse(service, request)?),
-            "progress" => Ok(self.progress(&parse(service, request)?)),
-            "waiting" => Ok(self.waiting(&parse(service, request)?)),
-            "checkpoint.get" => self.recall(parse(service, request)?).await,
-            "checkpoint.put" => self.remember(parse(service, request)?).await,
-            "sleep" => Ok(self.sleep(&parse(service, request)?).await),
-            "cancelled" => Ok(json!({"cancelled": self.live.cancel_mode().is_some()})),
-            other => {
-                let what = format!("there is no host service `{other}`");
-                Err(PortError::new(&SERVICE, "serve a hook", what))
+        match HookCall::parse(service, request)? {
+            HookCall::Run(target, command) => self.ssh_run(&target, &command).await,
+            HookCall::Put(target, file) => self.ssh_put(&target, file).await,
+            HookCall::Wait(target, seconds) => self.ssh_wait(&target, seconds).await,
+            HookCall::Http(request) => self.http(&request).await,
+            HookCall::Artifacts => Ok(json!({"paths": self.package.paths().collect::<Vec<_>>()})),
+            HookCall::Artifact(path) => {
+                Ok(json!({"contentBase64": BASE64.encode(self.read(&path)?)}))
             }
+            HookCall::Progress(percent, message) => Ok(self.progress(percent, &message)),
+            HookCall::Waiting(reason) => Ok(self.waiting(&reason)),
+            HookCall::Recall(key) => self.recall(&key).await,
+            HookCall::Remember(key, value) => self.remember(key, value).await,
+            HookCall::Sleep(seconds) => Ok(self.sleep(seconds).await),
+            HookCall::Cancelled => Ok(json!({"cancelled": self.live.cancel_mode().is_some()})),
         }
     }
 }
 
-#[derive(Deserialize)]
-struct Run {
-    host: SshTarget,
-    #[serde(flatten)]
-    command: SshCommand,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Put {
-    host: SshTarget,
-    path: String,
-    #[serde(default = "private")]
-    mode: String,
-    #[serde(default)]
-    sudo: bool,
-    content_base64: Option<String>,
-    artifact: Option<String>,
-}
-
-fn private() -> String {
-    "0600".to_owned()
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WaitFor {
-    host: SshTarget,
-    deadline_seconds: u32,
-}
-
-#[derive(Deserialize)]
-struct Path {
-    path: String,
-}
-
-#[derive(Deserialize)]
-struct Percent {
-    percent: u8,
-    message: String,
-}
-
-#[derive(Deserialize)]
-struct Reason {
-    #[serde(rename = "for")]
-    what: String,
-}
-
-#[derive(Deserialize)]
-struct Key {
-    key: String,
-    #[serde(default)]
-    value: Value,
-}
-
-#[derive(Deserialize)]
-struct Pause {
-    seconds: f64,
-}
-
 /// How much of what a failed command says is kept.
 const LAST_LINES: usize = 40;
-/// The longest pause that a hook can ask for in one call.
-const LONGEST_PAUSE: f64 = 3600.0;
 
 impl Host {
-    async fn ssh_run(&self, run: Run) -> Result<Value, PortError> {
-        self.pin(&run.host).await?;
-        let source = format!("{} {}", self.step, run.host.address);
-        self.live.log("debug", &source, &format!("$ {}", run.command.command));
-        let output = self.engine.parts.host.ssh_run(&run.host, &run.command).await?;
+    async fn ssh_run(&self, target: &SshTarget, command: &SshCommand) -> Result<Value, PortError> {
+        self.pin(target).await?;
+        let source = format!("{} {}", self.step, target.address);
+        self.live.log("debug", &source, &format!("$ {}", command.command));
+        let output = self.engine.parts.host.ssh_run(target, command).await?;
         self.log_output(&source, &output);
         to_value(&output)
     }
@@ -188,24 +122,17 @@ impl Host {
         self.live.log("info", source, &format!("exit code {}", output.exit_code));
     }
 
-    async fn ssh_put(&self, put: Put) -> Result<Value, PortError> {
-        self.pin(&put.host).await?;
-        let content = match (put.content_base64, put.artifact) {
-            (Some(text), None) => {
-                BASE64.decode(text).map_err(|e| wrong("ssh.put", e.to_string()))?
-            }
-            (None, Some(path)) => self.read(&path)?,
-            _ => return Err(wrong("ssh.put", "needs one of contentBase64 and artifact".into())),
-        };
-        let file = RemoteFile { path: put.path, mode: put.mode, sudo: put.sudo, content };
-        self.engine.parts.host.ssh_put(&put.host, &file).await?;
+    async fn ssh_put(&self, target: &SshTarget, file: HookFile) -> Result<Value, PortError> {
+        self.pin(target).await?;
+        let file = file.with(|path| self.read(path))?;
+        self.engine.parts.host.ssh_put(target, &file).await?;
         Ok(json!({}))
     }
 
-    async fn ssh_wait(&self, wait: WaitFor) -> Result<Value, PortError> {
-        self.pin(&wait.host).await?;
-        self.live.waiting(&format!("a login at {}@{}", wait.host.username, wait.host.address));
-        self.engine.parts.host.ssh_wait(&wait.host, wait.deadline_seconds).await?;
+    async fn ssh_wait(&self, target: &SshTarget, seconds: u32) -> Result<Value, PortError> {
+        self.pin(target).await?;
+        self.live.waiting(&format!("a login at {}@{}", target.username, target.address));
+        self.engine.parts.host.ssh_wait(target, seconds).await?;
         Ok(json!({}))
     }
 
@@ -227,12 +154,8 @@ impl Host {
         Ok(store.write(Some(&self.fence), vec![change]).await?)
     }
 
-    async fn http(&self, request: HttpRequest) -> Result<Value, PortError> {
-        to_value(&self.engine.parts.host.http(&request).await?)
-    }
-
-    fn artifact(&self, wanted: &Path) -> Result<Value, PortError> {
-        Ok(json!({"contentBase64": BASE64.encode(self.read(&wanted.path)?)}))
+    async fn http(&self, request: &HttpRequest) -> Result<Value, PortError> {
+        to_value(&self.engine.parts.host.http(request).await?)
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, PortError> {
@@ -241,60 +164,44 @@ impl Host {
         })
     }
 
-    fn progress(&self, seen: &Percent) -> Value {
-        self.live.progress(seen.percent, &seen.message);
-        self.live.log("info", &self.step, &seen.message);
+    fn progress(&self, percent: u8, message: &str) -> Value {
+        self.live.progress(percent, message);
+        self.live.log("info", &self.step, message);
         json!({})
     }
 
-    fn waiting(&self, reason: &Reason) -> Value {
-        self.live.waiting(&reason.what);
+    fn waiting(&self, reason: &str) -> Value {
+        self.live.waiting(reason);
         json!({})
     }
 
-    async fn recall(&self, wanted: Key) -> Result<Value, PortError> {
+    async fn recall(&self, key: &str) -> Result<Value, PortError> {
         let store = self.engine.store();
-        let found = store.checkpoint(&self.fence.op_id, &self.step, &wanted.key).await?;
+        let found = store.checkpoint(&self.fence.op_id, &self.step, key).await?;
         Ok(json!({"value": found.map(|value| value.0)}))
     }
 
-    async fn remember(&self, new: Key) -> Result<Value, PortError> {
+    async fn remember(&self, key: String, value: Value) -> Result<Value, PortError> {
         let change = Change::Checkpoint {
             op_id: self.fence.op_id.clone(),
             step: self.step.clone(),
-            key: new.key,
-            value: SecretJson(new.value),
+            key,
+            value: SecretJson(value),
         };
         self.engine.store().write(Some(&self.fence), vec![change]).await?;
         Ok(json!({}))
     }
 
-    async fn sleep(&self, pause: &Pause) -> Value {
-        let seconds = pause.seconds.clamp(0.0, LONGEST_PAUSE);
+    async fn sleep(&self, seconds: f64) -> Value {
         self.engine.parts.clock.sleep(Duration::from_secs_f64(seconds)).await;
         json!({})
     }
 }
 
-fn parse<T: DeserializeOwned>(service: &str, request: Value) -> Result<T, PortError> {
-    serde_json::from_value(request).map_err(|error| wrong(service, error.to_string()))
-}
-
-fn wrong(service: &str, what: String) -> PortError {
-    PortError::new(&SERVICE, format!("serve `{service}` to a hook"), what)
-}
-
 fn to_value<T: serde::Serialize>(value: &T) -> Result<Value, PortError> {
-    serde_json::to_value(value).map_err(|error| wrong("answer", error.to_string()))
+    serde_json::to_value(value).map_err(|error| wrong_call("answer", error.to_string()))
 }
 
-/// A host service was asked for in the wrong way.
-pub(super) const SERVICE: Code = Code {
-    name: "hook.service",
-    kind: ErrorKind::Refused,
-    means: "a hook asked for a host service that is not there, or in the wrong shape",
-    next: "report it to whoever wrote the plugin",
-};
 /// The package has no such file.
 pub(super) const ARTIFACT: Code = Code {
     name: "hook.artifact",

@@ -108,7 +108,7 @@ pub(crate) async fn ask(op: &Op) -> Output<Approved> {
     let Some(nfvo) = op.engine.parts.nfvo.clone() else { return Ok(Approved::default()) };
     let request = needs::request(op)?;
     let asking = Asking { op, nfvo: &*nfvo, request: &request, place: Mutex::new(kept(op).await?) };
-    let limits = &op.engine.parts.limits;
+    let limits = op.engine.limits();
     let until = op.deadline - limits.grant_call - limits.grant_call;
     let clock = Cut { clock: op.engine.parts.clock.clone(), live: op.live.clone() };
     let last = Mutex::new(String::new());
@@ -192,7 +192,7 @@ impl Asking<'_> {
             Some(place) => self.nfvo.look(place),
             None => self.nfvo.ask(self.request),
         };
-        let limit = self.op.engine.parts.limits.grant_call;
+        let limit = self.op.engine.limits().grant_call;
         match future::select(call, self.op.clock().sleep(limit)).await {
             Either::Left((answer, _)) => answer,
             Either::Right(_) => {

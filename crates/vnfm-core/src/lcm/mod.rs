@@ -7,6 +7,8 @@
 //! | [`grant`], `needs`, `approve` | the NFVO is asked: when, for what, and whether its answer can be used |
 //! | `ways_on` | retry, rollback, fail, cancel |
 //! | `hook_row` | what the journal keeps of a hook: its plugin, deaths of the server |
+//! | `in_turn` | so many operations on one VIM at a time |
+//! | `notification` | what subscribers are told of an operation |
 //! | `explain` | what it does, why it waits, what each way on would do |
 //! | `problem` | what went wrong, for the record |
 //! | `changes` | `resourceChanges` from inventories |
@@ -17,9 +19,11 @@ pub(crate) mod explain;
 pub mod grant;
 pub mod heal;
 pub(crate) mod hook_row;
+mod in_turn;
 pub mod instantiate;
 pub mod modify_info;
 mod needs;
+mod notification;
 mod op;
 mod problem;
 pub mod runner;
@@ -27,6 +31,7 @@ mod step;
 pub mod terminate;
 mod ways_on;
 
+pub(crate) use notification::notification;
 pub use op::Op;
 pub(crate) use runner::without_access_info;
 pub use step::{AcceptFn, Operation, Output, Settled, Step, StepFn, StepOutput};

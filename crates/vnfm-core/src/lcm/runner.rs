@@ -12,24 +12,26 @@
 //! lost its lease stops at the next one.
 
 use super::hook_row;
+use super::in_turn;
+use super::notification::notification;
 use super::op::Op;
 use super::problem::problem;
 use super::step::{Step, StepFn};
 use crate::engine::Engine;
 use crate::live::{Stored, StoredStep};
 use crate::ports::{
-    Change, Claim, Code, ErrorKind, Fence, JournalRow, OutboxRow, PortError, SecretJson,
-    StepStatus, StoreError,
+    Change, Claim, Code, ErrorKind, Fence, JournalRow, PortError, SecretJson, StepStatus,
+    StoreError,
 };
 use futures::future::{self, Either, FutureExt as _};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 use vnfm_types::LcmOperationState::{
-    Completed, Failed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
+    Completed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
-use vnfm_types::{CancelMode, LcmOperationState, ProblemDetails, VimConnectionInfo, VnfInstance};
+use vnfm_types::{CancelMode, LcmOperationState, ProblemDetails, VimConnectionInfo};
 
 /// How long a look at what a stopped step left may take.
 const LOOK: Duration = Duration::from_mins(1);
@@ -72,7 +74,7 @@ async fn keep(
     fence: &Fence,
     live: std::sync::Arc<crate::live::LiveOp>,
 ) -> StoreError {
-    let (store, clock, lease) = (engine.store(), &engine.parts.clock, engine.parts.limits.lease);
+    let (store, clock, lease) = (engine.store(), &engine.parts.clock, engine.limits().lease);
     let mut held_until = clock.now() + lease;
     loop {
         clock.sleep(lease / 5).await;
@@ -103,6 +105,7 @@ async fn work(op: &mut Op) -> Result<(), StoreError> {
     {
         op.live.cancel(mode);
     }
+    let _turn = in_turn::turn(op).await;
     match op.record.op.operation_state {
         Starting | Processing => forward(op, operation.steps).await,
         RollingBack => backward(op, operation.steps).await,
@@ -248,7 +251,7 @@ pub(super) fn cancelled(op: &Op) -> PortError {
 
 /// Journals that a step, or its opposite, begins; from an irreversible one on there is no way back.
 async fn begin(op: &mut Op, step: &Step, status: StepStatus) -> Result<(), StoreError> {
-    let limits = &op.engine.parts.limits;
+    let limits = op.engine.limits();
     let limit = match step {
         Step { hook: true, .. } => limits.hook,
         // The last call of the step may take its time, and what is wrong is told by the step.
@@ -311,6 +314,7 @@ fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
         ended_at: Some(now),
     };
     op.watcher().log("info", step.name, &format!("{status:?}").to_lowercase());
+    observe(op, &row);
     op.unwritten.push(Change::Journal(Box::new(row.clone())));
     if status == StepStatus::Undone {
         // A retry after a rollback that was stopped begins the step anew.
@@ -318,6 +322,12 @@ fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
         op.unwritten.push(Change::ForgetCheckpoints { op_id, step });
     }
     op.rows.insert(step.name.to_owned(), row);
+}
+
+fn observe(op: &Op, row: &JournalRow) {
+    let took = row.ended_at.unwrap_or_else(|| op.clock().now()).duration_since(row.started_at);
+    let (kind, took) = (op.record.op.operation, took.try_into().unwrap_or_default());
+    op.engine.observer.step_ended(kind, (&row.step, row.status), took);
 }
 
 /// One transaction: how the step before ended, and these.
@@ -333,6 +343,9 @@ async fn store(op: &mut Op, changes: Vec<Change>) -> Result<(), StoreError> {
 /// The operation stops at `step`: undone by itself as long as nothing was changed, else for the operator.
 async fn stop(op: &mut Op, step: &Step, error: PortError) -> Result<(), StoreError> {
     let problem = problem(op, step.name, &error);
+    if let Some(row) = op.rows.get(step.name) {
+        observe(op, row);
+    }
     op.watcher().log("error", step.name, &problem.detail);
     let next = if op.record.op.operation_state == Starting { RolledBack } else { FailedTemp };
     let ended = hook_row::ended(op, step);
@@ -363,6 +376,7 @@ async fn enter_with(
     let logged = live.store_log(engine.store(), &id);
     let (entered, ()) = future::join(store(op, changes), logged).await;
     entered?;
+    op.engine.observer.entered(record.op.operation, next);
     op.record = record;
     op.live.stored(stored(op));
     Ok(())
@@ -412,54 +426,6 @@ fn settle(op: &Op, next: LcmOperationState) -> Result<super::Settled, StoreError
             (operation.settle)(op, next).map_err(|e| StoreError::Broken(e.to_string()))
         }
         None => Ok(super::Settled::default()),
-    }
-}
-
-/// `VnfLcmOperationOccurrenceNotification` (SOL003 5.5.2.17), as far as no subscription decides.
-pub(crate) fn notification(
-    record: &crate::ports::OpRecord,
-    vnf: &VnfInstance,
-    at: jiff::Timestamp,
-) -> OutboxRow {
-    let op = &record.op;
-    let status = if op.operation_state == Starting { "START" } else { "RESULT" };
-    let mut body = json!({
-        "notificationType": "VnfLcmOperationOccurrenceNotification",
-        "operationState": op.operation_state,
-        "notificationStatus": status,
-        "vnfInstanceId": op.vnf_instance_id,
-        "operation": op.operation,
-        "isAutomaticInvocation": op.is_automatic_invocation,
-        "vnfLcmOpOccId": op.id,
-        "timeStamp": at,
-    });
-    if status == "RESULT" {
-        if let Some(changes) = &op.resource_changes {
-            merge_into(&mut body, &serde_json::to_value(changes).unwrap_or_default());
-        }
-        if let Some(changed) = &op.changed_info {
-            body["changedInfo"] = serde_json::to_value(changed).unwrap_or_default();
-        }
-        // It stays known while an operation goes on from there, and is told where it came to a stop.
-        let told = matches!(op.operation_state, FailedTemp | Failed | RolledBack);
-        if let Some(error) = op.error.as_ref().filter(|_| told) {
-            body["error"] = serde_json::to_value(error).unwrap_or_default();
-        }
-    }
-    OutboxRow {
-        seq: 0,
-        tenant: record.tenant.clone(),
-        instance_id: op.vnf_instance_id.clone(),
-        kind: "VnfLcmOperationOccurrenceNotification".to_owned(),
-        body,
-        about: vnf.into(),
-        at,
-    }
-}
-
-fn merge_into(body: &mut Value, members: &Value) {
-    if let (Some(body), Some(members)) = (body.as_object_mut(), members.as_object()) {
-        body.extend(members.clone());
     }
 }
 

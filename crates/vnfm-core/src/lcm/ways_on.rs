@@ -2,7 +2,8 @@
 //! (5.4.17). Each is one transaction with the state as its condition, so of two that race one wins.
 
 use super::Op;
-use super::runner::{notification, transition};
+use super::notification::notification;
+use super::runner::transition;
 use crate::acts::{Act, SkipHooks};
 use crate::engine::Engine;
 use crate::ports::{Change, Fence, InstanceRecord, OpRecord, SecretJson, StoreError};
@@ -77,6 +78,7 @@ pub(crate) async fn begin(
     changes.extend(beginning.changes.into_iter().map(|change| of_op(change, &id)));
     changes.push(Change::Outbox(Box::new(first)));
     engine.store().write(None, changes).await?;
+    engine.observer.entered(beginning.kind, Starting);
     Ok(id)
 }
 
@@ -204,7 +206,11 @@ impl Engine {
                 let what = format!("operation `{op_id}` is {found} by now");
                 Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what))
             }
-            outcome => Ok(outcome?),
+            outcome => {
+                outcome?;
+                self.observer.entered(record.op.operation, next);
+                Ok(())
+            }
         }
     }
 }

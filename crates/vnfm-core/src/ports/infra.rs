@@ -14,9 +14,10 @@
 //! | a VNFC's `id` changes when it is replaced, and only then | yes |
 //! | `observe` changes nothing, and lists what exists whatever state it is in | yes |
 //! | the connection is asked from [`Vim::connection`] at each login, never kept | yes |
+//! | each call is made during a turn ([`Vim::turn`]), a pause between two is not | yes |
 //! | waits end at [`VimCall::deadline`] and say what for through [`Watcher::waiting`] | yes |
 
-use super::{Clock, Granted, PortError};
+use super::{Clock, Granted, PortError, Turn};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,13 @@ pub trait Vim: Send + Sync {
     ///
     /// Where the registry cannot be read, or the VIM is no longer in it.
     async fn connection(&self) -> Result<VimLogin, PortError>;
+
+    /// Waits until the VIM may be called: it gets so many calls at a time. What is returned is held during one call
+    /// and told how that ended. `watcher` hears of a wait.
+    async fn turn(&self, watcher: Option<&dyn Watcher>) -> Turn {
+        let _ = watcher;
+        Turn::default()
+    }
 }
 
 /// A connection with its secrets, numbered so that a driver sees when it was changed.

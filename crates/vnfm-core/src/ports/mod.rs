@@ -20,11 +20,15 @@ mod host;
 mod infra;
 mod mgmt;
 mod nfvo;
+mod observer;
 mod packages;
 mod records;
+mod service;
 mod store;
 mod subscribers;
+mod turn;
 pub(crate) use records::merge;
+pub(crate) use service::SERVICE;
 pub(crate) use store::{BROKEN, CONFLICT, UNAVAILABLE};
 
 pub use change::Change;
@@ -42,10 +46,14 @@ pub use mgmt::{
     HookInstance, HookRequest, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED, replaced,
 };
 pub use nfvo::{GrantAnswer, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
+pub(crate) use observer::Nobody;
+pub use observer::{CallEnd, Observer};
 pub use packages::Packages;
 pub use records::{
     About, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus,
     SubscriptionRecord, Use, VimRecord,
 };
-pub use store::{Claim, Fence, News, Store, StoreError};
+pub use service::{HookCall, HookFile, wrong_call};
+pub use store::{Claim, Fence, News, Store, StoreError, Usage};
 pub use subscribers::Subscribers;
+pub use turn::Turn;

@@ -126,6 +126,8 @@ impl PackageRecord {
             vnf_software_version: None,
             vnfd_version: None,
             checksum: None,
+            package_security_option: None,
+            signing_certificate: None,
             onboarding_state: PackageOnboardingState::Onboarded,
             operational_state: PackageOperationalState::Enabled,
             usage_state: PackageUsageState::NotInUse,

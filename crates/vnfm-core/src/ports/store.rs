@@ -38,6 +38,15 @@ pub struct News {
     pub subscriptions: u64,
 }
 
+/// How much a tenant has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Instances, instantiated or not.
+    pub instances: u64,
+    /// Operations that are not ended.
+    pub operations: u64,
+}
+
 /// Why a store call failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -210,14 +219,14 @@ pub trait Store: Send + Sync {
         key: &str,
     ) -> Result<Option<SecretJson>, StoreError>;
 
-    /// One VIM, by id or by name.
+    /// One VIM, by id or by name: one of the tenant, else one that is shared.
     ///
     /// # Errors
     ///
     /// [`StoreError::NotFound`].
     async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError>;
 
-    /// VIMs in order of name.
+    /// VIMs in order of name: those of the tenant, and those that are shared.
     ///
     /// # Errors
     ///
@@ -316,6 +325,20 @@ pub trait Store: Send + Sync {
     ///
     /// Where the database does not answer.
     async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError>;
+
+    /// How much a tenant has.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn usage(&self, tenant: &str) -> Result<Usage, StoreError>;
+
+    /// Every tenant that has an instance, a VIM, a package or a tombstone, in order of name.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn tenants(&self) -> Result<Vec<String>, StoreError>;
 
     /// The pinned host key of a server.
     ///

@@ -61,6 +61,7 @@ pub(crate) fn grants(endpoint: &str, login: Login, tls: Tls, clock: &Arc<Still>)
         endpoint: endpoint.to_owned(),
         login,
         tls,
+        proxy: None,
         root: "http://vnfm.example.com/".to_owned(),
         time: Duration::from_mins(1),
     };

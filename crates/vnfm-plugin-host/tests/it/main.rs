@@ -8,5 +8,6 @@
 mod c;
 mod loading;
 mod processes;
+mod released;
 mod running;
 mod world;

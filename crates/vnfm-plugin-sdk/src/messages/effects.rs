@@ -34,6 +34,16 @@ impl Default for Effects {
 
 impl Effects {
     /// Nothing to do.
+    ///
+    /// ```
+    /// use vnfm_plugin_sdk::{Effects, NewVim};
+    ///
+    /// let vim = NewVim::new("cluster", "ETSINFV.KUBERNETES.V_1")
+    ///     .interface("endpoint", "https://10.0.0.1:6443")
+    ///     .access("bearer_token", "never printed");
+    /// let effects = Effects::none().register_vim(vim).metadata("nodes", 3).message("the cluster is there");
+    /// assert!(!format!("{effects:?}").contains("never printed"));
+    /// ```
     pub fn none() -> Self {
         Self {
             schema_version: SCHEMA_VERSION,

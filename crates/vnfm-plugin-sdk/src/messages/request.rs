@@ -104,6 +104,20 @@ impl<P> HookRequest<P> {
     }
 
     /// The VNFCs of one VDU, in the order of the inventory.
+    ///
+    /// ```
+    /// use vnfm_plugin_sdk::HookRequest;
+    ///
+    /// /// Addresses of a VDU's servers on a connection point, in the order of the inventory.
+    /// fn addresses<P>(request: &HookRequest<P>) -> Vec<String> {
+    ///     let workers = request.vnfcs_of("worker").into_iter();
+    ///     workers.filter_map(|vnfc| Some(vnfc.address("CP1").ok()?.to_owned())).collect()
+    /// }
+    ///
+    /// # let json = vnfm_plugin_sdk::testkit::request("heal_end").vnfc("worker", "w", &[("CP1", "10.0.0.1")]);
+    /// # let request: HookRequest = vnfm_plugin_sdk::serde_json::from_value(json.json().clone()).unwrap();
+    /// assert_eq!(addresses(&request), ["10.0.0.1"]);
+    /// ```
     pub fn vnfcs_of(&self, vdu: &str) -> Vec<&Vnfc> {
         self.vnfcs().iter().filter(|vnfc| vnfc.vdu_id == vdu).collect()
     }

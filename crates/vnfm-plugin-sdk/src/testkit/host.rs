@@ -1,4 +1,4 @@
-//! The simulated host: answers by script, remembers everything.
+//! The simulated host: answers by script or by a world of its own, fails where it is told to, remembers everything.
 
 use super::request::TestRequest;
 use super::script::{Reply, Script};
@@ -9,10 +9,13 @@ use crate::http::HttpResponse;
 use crate::messages::effects::Effects;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use futures::future::BoxFuture;
+use futures::channel::oneshot;
+use futures::future::{BoxFuture, Either, pending, select};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A file that a driver put on a simulated host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,9 +40,30 @@ impl Uploaded {
     }
 }
 
-#[derive(Debug, Default)]
+/// A world that answers in place of the script: hosts over a real protocol, a simulated API.
+///
+/// Faults, checkpoints and books stay those of the [`TestHost`] that is made with [`TestHost::over`].
+pub trait World: Send + Sync {
+    /// Serves a call, such as `ssh.run`; `None` where the script is to answer.
+    fn call(
+        &self,
+        service: &str,
+        request: &Value,
+    ) -> BoxFuture<'static, Option<Result<Value, ServiceError>>>;
+}
+
+/// What goes wrong at one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fault {
+    at: usize,
+    after: bool,
+    kills: bool,
+}
+
+#[derive(Default)]
 struct Books {
     script: Script,
+    world: Option<Arc<dyn World>>,
     files: BTreeMap<String, Vec<u8>>,
     checkpoints: BTreeMap<String, Value>,
     calls: Vec<(String, Value)>,
@@ -49,21 +73,48 @@ struct Books {
     progress: Vec<(u8, String)>,
     waiting: Vec<String>,
     logs: Vec<String>,
-    fail_before: Option<usize>,
-    fail_after: Option<usize>,
+    faults: Vec<Fault>,
     cancel_after: Option<usize>,
+    slept_cancelled: f64,
+    crash: Option<oneshot::Sender<()>>,
 }
 
 /// A simulated host of hooks: SSH hosts, HTTP, package, store. Cheap to clone; clones share their books.
-#[derive(Debug, Clone, Default)]
+///
+/// ```
+/// use vnfm_plugin_sdk::SshTarget;
+/// use vnfm_plugin_sdk::testkit::{Reply, TestHost, block_on};
+///
+/// let host = TestHost::new().ssh_each("*", "uptime", [Reply::unreachable(), Reply::ok("up")]);
+/// let ssh = host.context().ssh(SshTarget::new("server-1", "10.0.0.1", "ubuntu"));
+/// assert!(block_on(ssh.run("uptime")).is_err());
+/// host.fail_after(1);
+/// assert!(block_on(ssh.run("uptime")).is_err(), "it ran, and its answer was lost");
+/// assert_eq!(host.commands(), ["10.0.0.1: uptime", "10.0.0.1: uptime"]);
+/// assert_eq!(host.leaks_of("s3cret"), [""; 0]);
+/// ```
+#[derive(Clone, Default)]
 pub struct TestHost {
     books: Arc<Mutex<Books>>,
+}
+
+impl std::fmt::Debug for TestHost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "TestHost({} calls)", self.books().calls.len())
+    }
 }
 
 impl TestHost {
     /// A world in which nothing is known.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A world that answers itself; what it does not know, the script does.
+    pub fn over(world: Arc<dyn World>) -> Self {
+        let host = Self::default();
+        host.books().world = Some(world);
+        host
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -105,20 +156,44 @@ impl TestHost {
 
     /// The `n`th call from now on, from 1, is answered by an error and does nothing.
     pub fn fail_before(&self, n: usize) {
-        let mut books = self.books();
-        books.fail_before = Some(books.calls.len() + n);
+        self.strike(n, false, false);
     }
 
     /// The `n`th call from now on, from 1, does what it should, and its answer is lost.
     pub fn fail_after(&self, n: usize) {
+        self.strike(n, true, false);
+    }
+
+    /// The VNFM is killed at the `n`th call from now on, from 1, before it does anything: the hook is dropped.
+    pub fn crash_before(&self, n: usize) {
+        self.strike(n, false, true);
+    }
+
+    /// The VNFM is killed at the `n`th call from now on, from 1, once it did what it should: the hook is dropped.
+    pub fn crash_after(&self, n: usize) {
+        self.strike(n, true, true);
+    }
+
+    fn strike(&self, n: usize, after: bool, kills: bool) {
         let mut books = self.books();
-        books.fail_after = Some(books.calls.len() + n);
+        let at = books.calls.len() + n;
+        books.faults.push(Fault { at, after, kills });
     }
 
     /// The operation is being cancelled once `n` more calls were made.
     pub fn cancel_after(&self, n: usize) {
         let mut books = self.books();
         books.cancel_after = Some(books.calls.len() + n);
+    }
+
+    /// The operation is no longer being cancelled, as after a retry.
+    pub fn go_on(&self) {
+        self.books().cancel_after = None;
+    }
+
+    /// How long hooks slept while their operation was being cancelled.
+    pub fn slept_while_cancelled(&self) -> Duration {
+        Duration::try_from_secs_f64(self.books().slept_cancelled).unwrap_or(Duration::MAX)
     }
 
     /// The context that a hook gets.
@@ -130,13 +205,38 @@ impl TestHost {
     ///
     /// # Errors
     ///
-    /// As the hook says.
+    /// As the hook says; `crashed` where the VNFM was killed by [`TestHost::crash_before`] or
+    /// [`TestHost::crash_after`].
     pub fn run<D: MgmtDriver>(&self, request: TestRequest) -> Result<Effects, DriverError> {
+        futures::executor::block_on(self.run_async::<D>(request))
+    }
+
+    /// The same where the [`World`] needs a runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`TestHost::run`].
+    pub async fn run_async<D: MgmtDriver>(
+        &self,
+        request: TestRequest,
+    ) -> Result<Effects, DriverError> {
         let (request, config) = request.parts();
         let config = serde_json::from_value(config)
             .map_err(|error| DriverError::new("bad-config", error.to_string()))?;
         let driver = Arc::new(D::new(config)?);
-        futures::executor::block_on(Hooks::<D>::of().run(driver, self.context(), request?))
+        let (crash, crashed) = oneshot::channel();
+        self.books().crash = Some(crash);
+        let killed = async {
+            if crashed.await.is_err() {
+                pending::<()>().await;
+            }
+        };
+        let hooks = Hooks::<D>::of();
+        let running = pin!(hooks.run(driver, self.context(), request?));
+        match select(running, pin!(killed)).await {
+            Either::Left((outcome, _)) => outcome,
+            Either::Right(_) => Err(DriverError::new("crashed", "the VNFM was killed").retryable()),
+        }
     }
 
     /// Every call: service and request, in order.
@@ -195,7 +295,7 @@ impl Services for TestHost {
         request: Value,
     ) -> BoxFuture<'static, Result<Value, ServiceError>> {
         let (host, service) = (self.clone(), service.to_owned());
-        Box::pin(async move { host.books().call(&service, &request) })
+        Box::pin(async move { host.answer(&service, &request).await })
     }
 
     fn log(&self, level: Level, text: &str) {
@@ -203,18 +303,60 @@ impl Services for TestHost {
     }
 }
 
+impl TestHost {
+    async fn answer(&self, service: &str, request: &Value) -> Result<Value, ServiceError> {
+        let (fault, world) = self.books().begin(service, request);
+        if let Some(fault) = fault
+            && !fault.after
+        {
+            return self.struck(fault, service).await;
+        }
+        let elsewhere = match world {
+            Some(world) => world.call(service, request).await,
+            None => None,
+        };
+        let answer = match elsewhere {
+            Some(answer) => answer,
+            None => self.books().serve(service, request),
+        };
+        match fault {
+            Some(fault) => self.struck(fault, service).await,
+            None => answer,
+        }
+    }
+
+    /// The answer is lost, or the hook with it.
+    async fn struck(&self, fault: Fault, service: &str) -> Result<Value, ServiceError> {
+        if fault.kills {
+            let crash = self.books().crash.take();
+            // Whoever listens drops the hook.
+            let _ = crash.map(|crash| crash.send(()));
+            pending::<()>().await;
+        }
+        let when = if fault.after { "after" } else { "before" };
+        let said = format!("a fault by script, {when} the call");
+        Err(ServiceError::new(service, ErrorKind::Unavailable, said))
+    }
+}
+
 impl Books {
-    fn call(&mut self, service: &str, request: &Value) -> Result<Value, ServiceError> {
+    /// Writes a call down; what goes wrong at it, and who answers.
+    fn begin(&mut self, service: &str, request: &Value) -> (Option<Fault>, Option<Arc<dyn World>>) {
         self.calls.push((service.to_owned(), request.clone()));
-        let lost = |what| Err(ServiceError::new(service, ErrorKind::Unavailable, what));
-        if self.fail_before == Some(self.calls.len()) {
-            return lost("a fault by script, before the call");
+        if service == "ssh.run" {
+            let line = text(request, "/command");
+            self.commands.push(format!("{}: {line}", text(request, "/host/address")));
         }
-        let answer = self.serve(service, request);
-        if self.fail_after == Some(self.calls.len()) {
-            return lost("a fault by script, after the call");
+        if service == "sleep" && self.is_cancelled() {
+            self.slept_cancelled += request["seconds"].as_f64().unwrap_or_default();
         }
-        answer
+        let number = self.calls.len();
+        let fault = self.faults.iter().copied().find(|fault| fault.at == number);
+        (fault, self.world.clone())
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel_after.is_some_and(|after| self.calls.len() > after)
     }
 
     fn serve(&mut self, service: &str, request: &Value) -> Result<Value, ServiceError> {
@@ -242,20 +384,15 @@ impl Books {
                 self.checkpoints.insert(text(request, "/key").into(), request["value"].clone());
                 Ok(json!({}))
             }
-            "cancelled" => {
-                let cancelled = self.cancel_after.is_some_and(|after| self.calls.len() > after);
-                Ok(json!({ "cancelled": cancelled }))
-            }
+            "cancelled" => Ok(json!({ "cancelled": self.is_cancelled() })),
             _ => Err(refused(service, format!("there is no service `{service}`"))),
         }
     }
 
     fn run(&mut self, request: &Value) -> Result<Value, ServiceError> {
         let (address, line) = (text(request, "/host/address"), text(request, "/command"));
-        let shown = format!("{address}: {line}");
-        self.commands.push(shown.clone());
         self.script.command(address, line).unwrap_or_else(|| {
-            self.unknown.push(shown);
+            self.unknown.push(format!("{address}: {line}"));
             Ok(json!({ "exitCode": 127, "stdout": "", "stderr": "command not found" }))
         })
     }

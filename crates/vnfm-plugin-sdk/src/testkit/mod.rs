@@ -24,13 +24,31 @@
 //! assert_eq!(host.commands(), ["10.0.0.1: echo hello"]);
 //! ```
 //!
+//! [`trial`] then lets everything go wrong, one thing at a time, and looks whether the hook keeps its promises.
+//!
 //! Time stands still: `sleep` returns at once. What no rule knows is answered as a real host would: a command
 //! with exit code 127, a URL with no answer.
 
 mod host;
 mod request;
 mod script;
+mod trial;
 
-pub use host::{TestHost, Uploaded};
+/// Runs a future of a driver to its end, for tests of its parts.
+///
+/// ```
+/// use vnfm_plugin_sdk::testkit::{Reply, TestHost, block_on};
+/// use vnfm_plugin_sdk::SshTarget;
+///
+/// let host = TestHost::new().ssh("10.0.0.1", "uname", Reply::ok("Linux\n"));
+/// let ssh = host.context().ssh(SshTarget::new("server-1", "10.0.0.1", "ubuntu"));
+/// assert_eq!(block_on(ssh.run("uname")).unwrap().stdout, "Linux\n");
+/// ```
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    futures::executor::block_on(future)
+}
+
+pub use host::{TestHost, Uploaded, World};
 pub use request::{TestRequest, request};
 pub use script::Reply;
+pub use trial::{Broken, Trial, Tried, trial, trial_each};

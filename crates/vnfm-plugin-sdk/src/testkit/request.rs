@@ -49,6 +49,11 @@ impl std::fmt::Debug for TestRequest {
 }
 
 impl TestRequest {
+    /// A request that is there already as JSON, such as one that a VNFM sent.
+    pub fn recorded(json: Value) -> Self {
+        Self { json, config: json!({}) }
+    }
+
     /// Adds a VNFC of `vdu`, whose server is called `name` and has these addresses by connection point.
     pub fn vnfc(mut self, vdu: &str, name: &str, addresses: &[(&str, &str)]) -> Self {
         let cps: Vec<Value> =

@@ -1,9 +1,10 @@
 //! What somebody does on their own authority: abandon, and the audit of all such acts. Our own API.
 
+use crate::access::Tenant;
 use crate::acts::Acting;
 use crate::problem::{Answer, Problem};
 use crate::query;
-use crate::state::{App, TENANT};
+use crate::state::App;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use std::collections::BTreeMap;
@@ -14,31 +15,34 @@ const ENTRIES: usize = 500;
 
 pub(super) async fn abandon(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     acting: Acting,
     Path(id): Path<String>,
     Query(asked): Query<BTreeMap<String, String>>,
 ) -> Answer<StatusCode> {
     let force = query::force(&asked)?;
-    app.engine.abandon(TENANT, &id, force, acting.act).await?;
+    app.engine.abandon(&tenant, &id, force, acting.act).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn forget(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     acting: Acting,
     Path(id): Path<String>,
 ) -> Answer<StatusCode> {
-    app.engine.forget_abandoned(TENANT, &id, acting.act).await?;
+    app.engine.forget_abandoned(&tenant, &id, acting.act).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn audit(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     Query(asked): Query<BTreeMap<String, String>>,
 ) -> Answer<axum::Json<Vec<AuditEntry>>> {
     query::known(&asked, &["after"])?;
     let after = asked.get("after").map_or(Ok(0), |after| after.parse()).map_err(|_| {
         Problem::bad_request("query parameter `after` has to be the number of an entry")
     })?;
-    Ok(axum::Json(app.engine.audit(TENANT, after, ENTRIES).await?))
+    Ok(axum::Json(app.engine.audit(&tenant, after, ENTRIES).await?))
 }

@@ -1,9 +1,10 @@
 //! Lists of the standard's resources: filtered, cut to the attributes that are wanted, in pages; or, where the server
 //! is configured so, whole in one answer, which is read and sent piece by piece.
 
+use crate::access::Tenant;
 use crate::problem::Answer;
 use crate::query::Asked;
-use crate::state::{App, TENANT};
+use crate::state::App;
 use crate::view::{self, Root};
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
@@ -12,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use futures::stream;
 use serde::Serialize;
 use serde_json::Value;
+use std::sync::atomic::Ordering;
 use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, StoreError, SubscriptionRecord};
 use vnfm_core::query::{Query, Selector};
 use vnfm_types::shape::{
@@ -33,6 +35,7 @@ pub(super) trait Listed: Send + Sync + 'static {
 
     fn read(
         app: &App,
+        tenant: &str,
         query: &Query,
     ) -> impl Future<Output = Result<Vec<Self::Record>, StoreError>> + Send;
     fn show(record: Self::Record, root: &Root) -> Self::Shown;
@@ -48,8 +51,12 @@ impl Listed for Instances {
     const RESOURCE: &'static Resource = &VNF_INSTANCES;
     const PATH: &'static str = "/vnflcm/v2/vnf_instances";
 
-    async fn read(app: &App, query: &Query) -> Result<Vec<InstanceRecord>, StoreError> {
-        app.engine.store().instances(TENANT, query).await
+    async fn read(
+        app: &App,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<InstanceRecord>, StoreError> {
+        app.engine.store().instances(tenant, query).await
     }
     fn show(record: InstanceRecord, root: &Root) -> VnfInstance {
         view::instance(record, root)
@@ -68,8 +75,8 @@ impl Listed for Ops {
     const RESOURCE: &'static Resource = &VNF_LCM_OP_OCCS;
     const PATH: &'static str = "/vnflcm/v2/vnf_lcm_op_occs";
 
-    async fn read(app: &App, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
-        app.engine.store().ops(TENANT, query).await
+    async fn read(app: &App, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
+        app.engine.store().ops(tenant, query).await
     }
     fn show(record: OpRecord, root: &Root) -> VnfLcmOpOcc {
         view::op(record, root)
@@ -88,8 +95,12 @@ impl Listed for Packages {
     const RESOURCE: &'static Resource = &VNF_PACKAGES;
     const PATH: &'static str = "/vnfpkgm/v2/vnf_packages";
 
-    async fn read(app: &App, query: &Query) -> Result<Vec<PackageRecord>, StoreError> {
-        app.engine.store().package_records(TENANT, query).await
+    async fn read(
+        app: &App,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<PackageRecord>, StoreError> {
+        app.engine.store().package_records(tenant, query).await
     }
     fn show(record: PackageRecord, root: &Root) -> VnfPkgInfo {
         view::package(record, root)
@@ -108,8 +119,12 @@ impl Listed for Subscriptions {
     const RESOURCE: &'static Resource = &LCCN_SUBSCRIPTIONS;
     const PATH: &'static str = "/vnflcm/v2/subscriptions";
 
-    async fn read(app: &App, query: &Query) -> Result<Vec<SubscriptionRecord>, StoreError> {
-        app.engine.store().subscriptions(TENANT, query).await
+    async fn read(
+        app: &App,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        app.engine.store().subscriptions(tenant, query).await
     }
     fn show(record: SubscriptionRecord, root: &Root) -> LccnSubscription {
         view::subscription(record, root)
@@ -122,19 +137,25 @@ impl Listed for Subscriptions {
 /// Answers with a page, or with the whole.
 pub(super) async fn list<L: Listed>(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     root: Root,
     RawQuery(raw): RawQuery,
 ) -> Answer {
     let asked = Asked::read(L::RESOURCE, raw.as_deref())?;
-    match app.page {
-        0 => whole::<L>(app, root, asked).await,
-        most => page::<L>(&app, &root, &asked, most).await,
+    match app.page.load(Ordering::Relaxed) {
+        0 => whole::<L>((app, tenant), root, asked).await,
+        most => page::<L>((&app, &tenant), &root, &asked, most).await,
     }
 }
 
 /// One entry more than is shown is read, so that we know of a next page.
-async fn page<L: Listed>(app: &App, root: &Root, asked: &Asked, most: usize) -> Answer {
-    let mut records = L::read(app, &asked.query(most + 1)).await?;
+async fn page<L: Listed>(
+    (app, tenant): (&App, &str),
+    root: &Root,
+    asked: &Asked,
+    most: usize,
+) -> Answer {
+    let mut records = L::read(app, tenant, &asked.query(most + 1)).await?;
     let more = records.len() > most;
     records.truncate(most);
     let last = records.last().map(|record| L::id(record).to_owned()).filter(|_| more);
@@ -154,6 +175,7 @@ async fn page<L: Listed>(app: &App, root: &Root, asked: &Asked, most: usize) -> 
 /// What is left of a whole list.
 struct Rest {
     app: App,
+    tenant: String,
     root: Root,
     selector: Selector,
     /// The next piece; `None` once the last one was sent.
@@ -163,9 +185,9 @@ struct Rest {
 
 /// The first piece is read before anything is answered, so that what refuses it has its status; where a later one
 /// cannot be read, the connection ends in the middle of the list.
-async fn whole<L: Listed>(app: App, root: Root, asked: Asked) -> Answer {
+async fn whole<L: Listed>((app, tenant): (App, String), root: Root, asked: Asked) -> Answer {
     let next = Some(asked.query(PIECE));
-    let mut rest = Rest { app, root, selector: asked.selector, next, opened: false };
+    let mut rest = Rest { app, tenant, root, selector: asked.selector, next, opened: false };
     let first = piece::<L>(&mut rest).await?;
     let others = stream::unfold(rest, |mut rest| async {
         rest.next.is_some().then_some(())?;
@@ -182,7 +204,7 @@ async fn whole<L: Listed>(app: App, root: Root, asked: Asked) -> Answer {
 /// The next piece of a list as JSON, with the brackets that belong to it.
 async fn piece<L: Listed>(rest: &mut Rest) -> Result<Bytes, StoreError> {
     let Some(query) = rest.next.take() else { return Ok(Bytes::new()) };
-    let records = L::read(&rest.app, &query).await?;
+    let records = L::read(&rest.app, &rest.tenant, &query).await?;
     let (is_last, is_empty) = (records.len() < query.limit, records.is_empty());
     let last = records.last().map(|record| L::id(record).to_owned());
     let mut text = Vec::new();

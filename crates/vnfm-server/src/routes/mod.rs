@@ -15,13 +15,12 @@ mod vnf_lcm_op_occs;
 mod vnf_packages;
 
 use crate::state::App;
-use crate::{gate, page};
+use crate::{access, follow, gate, metrics, page, probes};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
-use tower_http::trace::TraceLayer;
 
 /// Our `OpenAPI` document, written by hand and checked against [`PATHS`].
 pub const OPENAPI: &str = include_str!("../../../../schemas/openapi/vnfm.yaml");
@@ -66,6 +65,9 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnfm/v1/recovery", &["get"]),
     ("/vnfm/v1/recovery/confirm", &["post"]),
     ("/vnfm/v1/health", &["get"]),
+    ("/healthz", &["get"]),
+    ("/readyz", &["get"]),
+    ("/metrics", &["get"]),
     ("/openapi.yaml", &["get"]),
     ("/", &["get"]),
 ];
@@ -82,12 +84,31 @@ pub fn router(app: App) -> Router {
         .layer(from_fn(gate::accept))
         .layer(from_fn(gate::version))
         .layer(from_fn_with_state(app.clone(), crate::upkeep::guard))
-        .layer(from_fn_with_state(app.clone(), gate::credential))
+        .layer(from_fn_with_state(app.clone(), access::admit))
+        .merge(probes_only())
+        .layer(from_fn_with_state(app.clone(), metrics::count))
         .layer(CatchPanicLayer::custom(gate::panicked))
         .layer(PropagateRequestIdLayer::x_request_id())
-        .layer(TraceLayer::new_for_http())
+        .layer(from_fn(follow::follow))
         .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
         .with_state(app)
+}
+
+/// Health and metrics alone, for an address of their own; metrics need a login where `guarded`.
+pub fn monitoring(app: App, guarded: bool) -> Router {
+    let mut figures = Router::new().route("/metrics", get(metrics::show));
+    if guarded {
+        figures = figures.layer(from_fn_with_state(app.clone(), access::admit));
+    }
+    probes_only().merge(figures).fallback(gate::unknown).with_state(app)
+}
+
+/// What needs no credential.
+fn probes_only() -> Router<App> {
+    Router::new()
+        .route("/healthz", get(probes::health))
+        .route("/readyz", get(probes::ready))
+        .method_not_allowed_fallback(gate::not_allowed)
 }
 
 fn lcm() -> Router<App> {
@@ -159,6 +180,7 @@ fn own() -> Router<App> {
         .route("/vnfm/v1/recovery", get(upkeep::recovery))
         .route("/vnfm/v1/recovery/confirm", post(upkeep::confirm))
         .route("/vnfm/v1/health", get(upkeep::health))
+        .route("/metrics", get(metrics::show))
         .route("/openapi.yaml", get(openapi))
         .route("/", get(page::show))
 }

@@ -1,8 +1,9 @@
 //! Our own view of an operation: what it does, why it waits, its log, as JSON and as server-sent events.
 
+use crate::access::Tenant;
 use crate::problem::{Answer, Problem};
 use crate::query;
-use crate::state::{App, TENANT};
+use crate::state::App;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -14,13 +15,15 @@ use vnfm_types::{LogLine, Progress};
 
 pub(super) async fn progress(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     Path(id): Path<String>,
 ) -> Answer<Json<Progress>> {
-    Ok(Json(app.engine.progress(TENANT, &id).await?))
+    Ok(Json(app.engine.progress(&tenant, &id).await?))
 }
 
 pub(super) async fn log(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     Path(id): Path<String>,
     Query(asked): Query<BTreeMap<String, String>>,
 ) -> Answer<Json<Vec<LogLine>>> {
@@ -28,21 +31,23 @@ pub(super) async fn log(
     let after = asked.get("after").map_or(Ok(0), |after| after.parse()).map_err(|_| {
         Problem::bad_request("query parameter `after` has to be the number of a log line")
     })?;
-    Ok(Json(app.engine.log(TENANT, &id, after).await?))
+    Ok(Json(app.engine.log(&tenant, &id, after).await?))
 }
 
 /// One event per change, until the operation is no longer driven; the last one carries the state that it ended in.
 pub(super) async fn events(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     Path(id): Path<String>,
 ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
-    let first = app.engine.progress(TENANT, &id).await?;
-    let seen = Seen { app, id, last: None, next: Some(first) };
+    let first = app.engine.progress(&tenant, &id).await?;
+    let seen = Seen { app, tenant, id, last: None, next: Some(first) };
     Ok(Sse::new(stream::unfold(seen, following)).keep_alive(KeepAlive::default()))
 }
 
 struct Seen {
     app: App,
+    tenant: String,
     id: String,
     last: Option<Progress>,
     next: Option<Progress>,
@@ -57,7 +62,7 @@ async fn following(mut seen: Seen) -> Option<(Result<Event, Infallible>, Seen)> 
             }
             None => {
                 seen.app.engine.changed(&seen.id).await;
-                seen.app.engine.progress(TENANT, &seen.id).await.ok()?
+                seen.app.engine.progress(&seen.tenant, &seen.id).await.ok()?
             }
         };
         if seen.last.as_ref() == Some(&now) {

@@ -1,20 +1,30 @@
 //! Every MgmtDriver that hooks are found among: what it declares, or why it cannot be used.
 
+use crate::access::Tenant;
 use crate::problem::{Answer, Problem};
 use crate::state::App;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
-use vnfm_core::Refusal;
-use vnfm_core::ports::{Declaration, PortError};
+use vnfm_core::ports::{Declaration, DriverId, PortError};
+use vnfm_core::{PluginUse, Refusal};
 use vnfm_plugin_host::{Pin, PluginStatus};
 use vnfm_types::ProblemDetails;
 
-/// One of them.
+/// One of them, with the packages whose hooks it serves.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Listed {
+    #[serde(flatten)]
+    shown: Shown,
+    used_by: Vec<PluginUse>,
+}
+
+/// What it is.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Shown {
+enum Shown {
     /// Linked into the program.
     Linked {
         #[serde(flatten)]
@@ -38,13 +48,35 @@ pub(super) enum Shown {
     },
 }
 
-pub(super) async fn list(State(app): State<App>) -> Answer<Json<Vec<Shown>>> {
+pub(super) async fn list(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+) -> Answer<Json<Vec<Listed>>> {
+    let mut uses = app.engine.plugin_uses(&tenant).await?;
     let looking = tokio::task::spawn_blocking(move || look(&app));
     let shown = looking.await.map_err(|error| Problem::bug(&error))?;
     let unreadable = |error: PortError| {
         Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.code().name, error.to_string())
     };
-    Ok(Json(shown.map_err(unreadable)?))
+    let listed = shown.map_err(unreadable)?.into_iter().map(|shown| {
+        let (used_by, others) = uses.drain(..).partition(|used| shown.is(&used.driver));
+        uses = others;
+        Listed { shown, used_by }
+    });
+    Ok(Json(listed.collect()))
+}
+
+impl Shown {
+    fn is(&self, driver: &DriverId) -> bool {
+        let (name, version, sha256) = match self {
+            Self::Linked { declaration, .. } => (&declaration.name, &declaration.version, None),
+            Self::Usable { declaration, sha256, .. } => {
+                (&declaration.name, &declaration.version, Some(sha256))
+            }
+            Self::Unusable { pin, .. } => (&pin.name, &pin.version, Some(&pin.sha256)),
+        };
+        (name, version, sha256) == (&driver.name, &driver.version, driver.sha256.as_ref())
+    }
 }
 
 /// Reads libraries, which takes its time.

@@ -1,8 +1,9 @@
 //! Subscriptions to lifecycle changes (SOL003 5.4.18, 5.4.19).
 
+use crate::access::Tenant;
 use crate::body::Json;
 use crate::problem::Answer;
-use crate::state::{App, TENANT};
+use crate::state::App;
 use crate::view::{self, Root};
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
@@ -13,10 +14,11 @@ use vnfm_types::LccnSubscriptionRequest;
 /// 201, or 303 to the one that says the same.
 pub(super) async fn create(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     root: Root,
     Json(request): Json<LccnSubscriptionRequest>,
 ) -> Answer {
-    match app.engine.subscribe(TENANT, request, &root.url, &*app.subscribers).await? {
+    match app.engine.subscribe(&tenant, request, &root.url, &*app.subscribers).await? {
         Subscribed::New(record) => {
             let location = root.subscription(&record.subscription.id);
             let body = axum::Json(view::subscription(*record, &root));
@@ -29,12 +31,21 @@ pub(super) async fn create(
     }
 }
 
-pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
-    let record = app.engine.store().subscription(TENANT, &id).await?;
+pub(super) async fn show(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    root: Root,
+    Path(id): Path<String>,
+) -> Answer {
+    let record = app.engine.store().subscription(&tenant, &id).await?;
     Ok(axum::Json(view::subscription(record, &root)).into_response())
 }
 
-pub(super) async fn delete(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {
-    app.engine.unsubscribe(TENANT, &id).await?;
+pub(super) async fn delete(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+) -> Answer<StatusCode> {
+    app.engine.unsubscribe(&tenant, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -2,7 +2,7 @@
 
 use crate::body;
 use crate::problem::{Answer, Problem};
-use crate::state::{App, TENANT};
+use crate::state::App;
 use crate::upkeep::Upkeep;
 use axum::Json;
 use axum::body::Body;
@@ -57,7 +57,7 @@ pub(super) async fn prune(State(app): State<App>, request: Bytes) -> Answer<Json
 
 /// How the world differs from the database; `recovering` where that has to be confirmed.
 pub(super) async fn recovery(State(app): State<App>) -> Answer<Json<Value>> {
-    let mut shown = serde_json::to_value(app.engine.compare(TENANT).await?).unwrap_or_default();
+    let mut shown = serde_json::to_value(app.engine.compare_all().await?).unwrap_or_default();
     let recovery = app.upkeep.as_deref().and_then(Upkeep::recovery);
     shown["recovering"] = recovery.is_some().into();
     if let Some(recovery) = recovery {
@@ -82,7 +82,7 @@ pub(super) async fn confirm(State(app): State<App>, request: Bytes) -> Answer<Js
         let what = "the server is not in recovery";
         return Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what));
     }
-    let comparison = app.engine.compare(TENANT).await?;
+    let comparison = app.engine.compare_all().await?;
     let silent: Vec<_> = comparison.not_asked.iter().map(|silent| silent.vim.as_str()).collect();
     if !silent.is_empty() && !force {
         let what = format!(

@@ -1,10 +1,12 @@
 //! VIMs: our own API, since the standard leaves their registration open. Secrets go in and never come out.
 
+use crate::access::roles::Needs;
+use crate::access::{Principal, Tenant};
 use crate::acts::Acting;
 use crate::body::Json;
-use crate::problem::Answer;
+use crate::problem::{Answer, Problem};
 use crate::query;
-use crate::state::{App, TENANT};
+use crate::state::App;
 use crate::view::Root;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
@@ -24,6 +26,7 @@ pub(super) struct NewVim {
     #[serde(default)]
     connection: VimConnectionInfo,
     from_vnf_instance_id: Option<String>,
+    shared: Option<bool>,
 }
 
 /// What changes of a VIM.
@@ -34,60 +37,87 @@ pub(super) struct ChangedVim {
     #[serde(default)]
     connection: VimConnectionInfo,
     password: Option<Secret>,
+    shared: Option<bool>,
 }
 
 pub(super) async fn register(
     State(app): State<App>,
+    principal: Principal,
     root: Root,
     Json(new): Json<NewVim>,
 ) -> Answer {
+    may_share(&principal, new.shared)?;
+    let tenant = &principal.tenant;
     let vim = if let Some(instance) = new.from_vnf_instance_id {
-        app.engine.register_vim_of(TENANT, &instance, new.name).await?
+        if new.shared.is_some() {
+            let what =
+                "`shared` is for a VIM with a `connection`; share this one once it is registered";
+            return Err(Problem::bad_request(what));
+        }
+        app.engine.register_vim_of(tenant, &instance, new.name).await?
     } else {
         let connection = SecretConnection(new.connection);
-        let change = VimChange { id: new.id, name: Some(new.name), connection, password: None };
-        app.engine.register_vim(TENANT, change).await?
+        let (id, name, shared) = (new.id, Some(new.name), new.shared);
+        let change = VimChange { id, name, connection, password: None, shared };
+        app.engine.register_vim(tenant, change).await?
     };
     let location = format!("{}/vnfm/v1/vims/{}", root.url, vim.id);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], axum::Json(vim)).into_response())
 }
 
-pub(super) async fn list(State(app): State<App>) -> Answer<axum::Json<Vec<Vim>>> {
-    Ok(axum::Json(app.engine.vims(TENANT).await?))
+/// Whether a VIM is shared concerns all tenants.
+fn may_share(principal: &Principal, shared: Option<bool>) -> Answer<()> {
+    if shared.is_none() || principal.is_operator() {
+        return Ok(());
+    }
+    let what = format!("`shared` concerns all tenants and needs {}", Needs::Operator);
+    Err(Problem::new(StatusCode::FORBIDDEN, "access.forbidden", what))
+}
+
+pub(super) async fn list(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+) -> Answer<axum::Json<Vec<Vim>>> {
+    Ok(axum::Json(app.engine.vims(&tenant).await?))
 }
 
 pub(super) async fn show(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     Path(id): Path<String>,
 ) -> Answer<axum::Json<Vim>> {
-    Ok(axum::Json(app.engine.vim(TENANT, &id).await?))
+    Ok(axum::Json(app.engine.vim(&tenant, &id).await?))
 }
 
 pub(super) async fn update(
     State(app): State<App>,
+    principal: Principal,
     Path(id): Path<String>,
     Json(changed): Json<ChangedVim>,
 ) -> Answer<axum::Json<Vim>> {
+    may_share(&principal, changed.shared)?;
     let connection = SecretConnection(changed.connection);
-    let (name, password) = (changed.name, changed.password);
-    let change = VimChange { id: None, name, connection, password };
-    Ok(axum::Json(app.engine.update_vim(TENANT, &id, change).await?))
+    let (name, password, shared) = (changed.name, changed.password, changed.shared);
+    let change = VimChange { id: None, name, connection, password, shared };
+    Ok(axum::Json(app.engine.update_vim(&principal.tenant, &id, change).await?))
 }
 
 pub(super) async fn delete(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     acting: Acting,
     Path(id): Path<String>,
     Query(asked): Query<BTreeMap<String, String>>,
 ) -> Answer<StatusCode> {
     let force = query::force(&asked)?.then_some(acting.act);
-    app.engine.delete_vim(TENANT, &id, force).await?;
+    app.engine.delete_vim(&tenant, &id, force).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn check(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     Path(id): Path<String>,
 ) -> Answer<axum::Json<VimReport>> {
-    Ok(axum::Json(app.engine.check_vim(TENANT, &id).await?))
+    Ok(axum::Json(app.engine.check_vim(&tenant, &id).await?))
 }

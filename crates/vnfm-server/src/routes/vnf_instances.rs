@@ -1,10 +1,11 @@
 //! VNF instances (SOL003 5.4.2, 5.4.3), their modification, and the tasks on them (5.4.4, 5.4.8).
 
+use crate::access::Tenant;
 use crate::acts::Acting;
 use crate::body::Json;
 use crate::conditions::{self, Conditions};
 use crate::problem::Answer;
-use crate::state::{App, TENANT};
+use crate::state::App;
 use crate::view::{self, Root};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -16,40 +17,47 @@ use vnfm_types::{
 
 pub(super) async fn create(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     root: Root,
     Json(request): Json<CreateVnfRequest>,
 ) -> Answer {
-    let record = app.engine.create(TENANT, request).await?;
+    let record = app.engine.create(&tenant, request).await?;
     let location = root.instance(&record.vnf.id);
     let body = axum::Json(view::instance(record, &root));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
 }
 
-pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
-    let record = app.engine.store().instance(TENANT, &id).await?;
+pub(super) async fn show(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    root: Root,
+    Path(id): Path<String>,
+) -> Answer {
+    let record = app.engine.store().instance(&tenant, &id).await?;
     let headers = conditions::of_instance(&record);
     Ok((headers, axum::Json(view::instance(record, &root))).into_response())
 }
 
 pub(super) async fn delete(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Answer<StatusCode> {
     let seen = Conditions::of(&headers)?;
-    app.engine.delete_if(TENANT, &id, &|record| seen.hold(record)).await?;
+    app.engine.delete_if(&tenant, &id, &|record| seen.hold(record)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn modify(
     State(app): State<App>,
     root: Root,
-    Path(id): Path<String>,
+    (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     headers: HeaderMap,
     Json(request): Json<VnfInfoModificationRequest>,
 ) -> Answer {
     let seen = Conditions::of(&headers)?;
-    let op_id = app.engine.modify(TENANT, &id, request, &|record| seen.hold(record)).await?;
+    let op_id = app.engine.modify(&tenant, &id, request, &|record| seen.hold(record)).await?;
     Ok(accepted(&app, &root, &op_id))
 }
 
@@ -57,11 +65,11 @@ pub(super) async fn instantiate(
     State(app): State<App>,
     root: Root,
     acting: Acting,
-    Path(id): Path<String>,
+    (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     Json(request): Json<InstantiateVnfRequest>,
 ) -> Answer {
     acting.no_skip()?;
-    let op_id = app.engine.instantiate(TENANT, &id, request).await?;
+    let op_id = app.engine.instantiate(&tenant, &id, request).await?;
     Ok(accepted(&app, &root, &op_id))
 }
 
@@ -69,12 +77,12 @@ pub(super) async fn terminate(
     State(app): State<App>,
     root: Root,
     acting: Acting,
-    Path(id): Path<String>,
+    (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     Json(request): Json<TerminateVnfRequest>,
 ) -> Answer {
     let op_id = match acting.skip() {
-        None => app.engine.terminate(TENANT, &id, request).await?,
-        Some(skip) => app.engine.terminate_without(TENANT, &id, request, skip).await?,
+        None => app.engine.terminate(&tenant, &id, request).await?,
+        Some(skip) => app.engine.terminate_without(&tenant, &id, request, skip).await?,
     };
     Ok(accepted(&app, &root, &op_id))
 }
@@ -83,12 +91,12 @@ pub(super) async fn heal(
     State(app): State<App>,
     root: Root,
     acting: Acting,
-    Path(id): Path<String>,
+    (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     Json(request): Json<HealVnfRequest>,
 ) -> Answer {
     let op_id = match acting.skip() {
-        None => app.engine.heal(TENANT, &id, request).await?,
-        Some(skip) => app.engine.heal_without(TENANT, &id, request, skip).await?,
+        None => app.engine.heal(&tenant, &id, request).await?,
+        Some(skip) => app.engine.heal_without(&tenant, &id, request, skip).await?,
     };
     Ok(accepted(&app, &root, &op_id))
 }

@@ -1,54 +1,70 @@
 //! Operation occurrences (SOL003 5.4.12, 5.4.13) and the error handling tasks on them (5.4.14 to 5.4.17).
 
+use crate::access::Tenant;
 use crate::acts::Acting;
 use crate::body::Json;
 use crate::conditions;
 use crate::problem::Answer;
-use crate::state::{App, TENANT};
+use crate::state::App;
 use crate::view::{self, Root};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use vnfm_types::{CancelMode, CancelRequest};
 
-pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
-    let record = app.engine.store().op(TENANT, &id).await?;
+pub(super) async fn show(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    root: Root,
+    Path(id): Path<String>,
+) -> Answer {
+    let record = app.engine.store().op(&tenant, &id).await?;
     let changed = record.op.state_entered_time;
     Ok(conditions::tagged(&view::op(record, &root), Some(changed)))
 }
 
-pub(super) async fn retry(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {
-    app.engine.retry(TENANT, &id).await?;
+pub(super) async fn retry(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+) -> Answer<StatusCode> {
+    app.engine.retry(&tenant, &id).await?;
     app.wake.drive(&id);
     Ok(StatusCode::ACCEPTED)
 }
 
-pub(super) async fn rollback(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {
-    app.engine.rollback(TENANT, &id).await?;
+pub(super) async fn rollback(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+) -> Answer<StatusCode> {
+    app.engine.rollback(&tenant, &id).await?;
     app.wake.drive(&id);
     Ok(StatusCode::ACCEPTED)
 }
 
 pub(super) async fn fail(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     root: Root,
     acting: Acting,
     Path(id): Path<String>,
 ) -> Answer {
-    app.engine.fail_by(TENANT, &id, acting.act).await?;
-    let record = app.engine.store().op(TENANT, &id).await?;
+    app.engine.fail_by(&tenant, &id, acting.act).await?;
+    let record = app.engine.store().op(&tenant, &id).await?;
     Ok(axum::Json(view::op(record, &root)).into_response())
 }
 
 pub(super) async fn cancel(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     acting: Acting,
     Path(id): Path<String>,
     Json(request): Json<CancelRequest>,
 ) -> Answer<StatusCode> {
     match request.cancel_mode {
-        CancelMode::Graceful => app.engine.cancel(TENANT, &id, CancelMode::Graceful).await?,
-        mode @ CancelMode::Forceful => app.engine.cancel_by(TENANT, &id, mode, acting.act).await?,
+        CancelMode::Graceful => app.engine.cancel(&tenant, &id, CancelMode::Graceful).await?,
+        mode @ CancelMode::Forceful => app.engine.cancel_by(&tenant, &id, mode, acting.act).await?,
     }
     Ok(StatusCode::ACCEPTED)
 }

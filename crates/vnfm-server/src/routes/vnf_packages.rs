@@ -1,9 +1,10 @@
 //! VNF packages, onboarded by upload the SOL005 way (9.4.2 to 9.4.5).
 
+use crate::access::Tenant;
 use crate::body::Json;
 use crate::conditions;
 use crate::problem::{Answer, Problem};
-use crate::state::{App, TENANT};
+use crate::state::App;
 use crate::view::{self, Root};
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -22,22 +23,32 @@ pub(super) struct Create {
 
 pub(super) async fn create(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     root: Root,
     Json(request): Json<Create>,
 ) -> Answer {
-    let record = app.onboarding.create(TENANT, request.user_defined_data).await?;
+    let record = app.onboarding.create(&tenant, request.user_defined_data).await?;
     let location = root.package(&record.info.id);
     let body = axum::Json(view::package(record, &root));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())
 }
 
-pub(super) async fn show(State(app): State<App>, root: Root, Path(id): Path<String>) -> Answer {
-    let record = app.engine.store().package_record(TENANT, &id).await?;
+pub(super) async fn show(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    root: Root,
+    Path(id): Path<String>,
+) -> Answer {
+    let record = app.engine.store().package_record(&tenant, &id).await?;
     Ok(conditions::tagged(&view::package(record, &root), None))
 }
 
-pub(super) async fn delete(State(app): State<App>, Path(id): Path<String>) -> Answer<StatusCode> {
-    app.onboarding.delete(TENANT, &id).await?;
+pub(super) async fn delete(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+) -> Answer<StatusCode> {
+    app.onboarding.delete(&tenant, &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -47,6 +58,7 @@ const ARCHIVE: &[&str] = &["application/zip", "application/octet-stream"];
 /// 202; the record's `onboardingState` tells when it can be used, or why not.
 pub(super) async fn upload(
     State(app): State<App>,
+    Tenant(tenant): Tenant,
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
@@ -57,11 +69,15 @@ pub(super) async fn upload(
         let what = format!("content type `{other}` is none of {}", ARCHIVE.join(", "));
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "request.media-type", what));
     }
-    app.onboarding.upload(TENANT, &id, body).await?;
+    app.onboarding.upload(&tenant, &id, body).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
-pub(super) async fn vnfd(State(app): State<App>, Path(id): Path<String>) -> Answer {
-    let vnfd = app.onboarding.vnfd(TENANT, &id).await?;
+pub(super) async fn vnfd(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+) -> Answer {
+    let vnfd = app.onboarding.vnfd(&tenant, &id).await?;
     Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], vnfd).into_response())
 }

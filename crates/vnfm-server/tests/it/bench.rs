@@ -2,25 +2,35 @@
 
 use crate::oracle;
 use crate::world::{Driver, Mgmt, NoHosts, Only, World};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 use vnfm::SystemClock;
-use vnfm_core::ports::StoreError;
+use vnfm_core::ports::{Clock, StoreError};
 use vnfm_core::{Drivers, Engine, EngineParts, Limits, Notifier, Patience};
 use vnfm_nfvo::{Callbacks, Networks, Tls};
+use vnfm_server::access::Access;
 use vnfm_server::drive::{self, Wake};
 use vnfm_server::onboarding::Onboarding;
 use vnfm_server::problem;
 use vnfm_server::routes;
-use vnfm_server::state::{AppState, Rotate};
+use vnfm_server::signatures::{Packages, Signatures};
+use vnfm_server::state::{AppState, Operating, Rotate};
 use vnfm_store::{PackageDir, SqliteStore};
 use vnfm_types::Secret;
+
+/// The password of every user of a bench.
+pub(crate) const PASSWORD: &str = "planted-password";
+/// It, hashed with as little work as can be, so that a test does not wait for it.
+pub(crate) const HASHED: &str = "$argon2id$v=19$m=64,t=1,p=1$xujd1/a21sl7dd9Ve2+HDA$0S7vqNQWTHP2Xn4eaJn6Y3De5rMuvW3RU7jMxQXFhtM";
 
 pub(crate) const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
 pub(crate) const OPS: &str = "/vnflcm/v2/vnf_lcm_op_occs";
@@ -30,23 +40,40 @@ pub(crate) const VIMS: &str = "/vnfm/v1/vims";
 /// How a bench differs from the usual one.
 pub(crate) struct Setup {
     pub(crate) token: Option<&'static str>,
+    /// `access` of the configuration.
+    pub(crate) access: Option<String>,
     pub(crate) largest: u64,
     pub(crate) page: usize,
     pub(crate) hooks: &'static [&'static str],
     /// How it speaks TLS with subscribers.
     pub(crate) tls: Tls,
+    /// Whose packages are taken.
+    pub(crate) signatures: Packages,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let hooks = &["instantiate_end", "heal_start", "heal_end", "terminate_end"];
-        Self { token: None, largest: 1 << 20, page: 100, hooks, tls: Tls::default() }
+        let (tls, signatures) = (Tls::default(), Packages::default());
+        Self { token: None, access: None, largest: 1 << 20, page: 100, hooks, tls, signatures }
+    }
+}
+
+impl Setup {
+    fn access(&self, clock: &Arc<dyn Clock>) -> Access {
+        let token = self.token.map(Secret::new);
+        match &self.access {
+            None => Access::by_token(token).unwrap(),
+            Some(yaml) => Access::new(serde_yaml::from_str(yaml).unwrap(), token, clock).unwrap(),
+        }
     }
 }
 
 pub(crate) struct Bench {
     pub(crate) url: String,
     pub(crate) world: Arc<World>,
+    /// Who its requests are from: `Authorization` of each.
+    login: Mutex<Option<String>>,
     http: reqwest::Client,
     _folder: TempDir,
     _tasks: JoinSet<()>,
@@ -101,8 +128,9 @@ impl Bench {
         let store = Arc::new(SqliteStore::in_memory().await.unwrap());
         let world = World::new();
         let mgmt = Arc::new(Only(Mgmt::declaring(setup.hooks)));
-        let clock = Arc::new(SystemClock);
-        let engine = Engine::new(EngineParts {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let operating = Operating::new().unwrap();
+        let parts = EngineParts {
             store: store.clone(),
             packages: packages.clone(),
             drivers: Drivers::default().with(Driver(world.clone())),
@@ -111,7 +139,9 @@ impl Bench {
             nfvo: None,
             clock: clock.clone(),
             limits: Limits::default(),
-        });
+        };
+        let engine = Engine::new(parts).observed_by(operating.metrics.clone());
+        let signatures = Signatures::new(setup.signatures.clone(), clock.clone()).unwrap();
         let wake = Wake::default();
         let networks = Networks::parse(&["127.0.0.0/8".to_owned()]).unwrap();
         let notifier = Notifier {
@@ -125,31 +155,43 @@ impl Bench {
         };
         let app = Arc::new(AppState {
             engine: engine.clone(),
-            onboarding: Onboarding::new(store, packages, mgmt, setup.largest),
+            onboarding: Onboarding::new(store, packages, mgmt, signatures, setup.largest),
             wake: wake.clone(),
             subscribers: notifier.subscribers.clone(),
-            page: setup.page,
+            page: setup.page.into(),
             public_url: None,
             nfvo: None,
             tls: false,
-            token: setup.token.map(Secret::new),
+            access: setup.access(&clock),
             plugins: None,
             rotation: Arc::new(NoRotation),
             upkeep: None,
+            operating,
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
+        let service = routes::router(app).into_make_service_with_connect_info::<SocketAddr>();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move { notifier.run().await });
         tasks.spawn(drive::run(engine, clock, wake, std::future::pending()));
-        tasks.spawn(async move { axum::serve(listener, routes::router(app)).await.unwrap() });
+        tasks.spawn(async move { axum::serve(listener, service).await.unwrap() });
         let http = reqwest::Client::builder().no_proxy();
         let http = http.redirect(reqwest::redirect::Policy::none()).build().unwrap();
-        Self { url, world, http, _folder: folder, _tasks: tasks }
+        Self { url, world, login: Mutex::default(), http, _folder: folder, _tasks: tasks }
+    }
+
+    /// From now on requests are from a user, with a password of [`PASSWORD`].
+    pub(crate) fn log_in(&self, user: &str) {
+        let login = format!("Basic {}", STANDARD.encode(format!("{user}:{PASSWORD}")));
+        *self.login.lock().unwrap() = Some(login);
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.bare(method, path).header("version", "2.3.0")
+        let request = self.bare(method, path).header("version", "2.3.0");
+        match &*self.login.lock().unwrap() {
+            Some(login) => request.header("authorization", login),
+            None => request,
+        }
     }
 
     /// A request without the `Version` that the standard wants.

@@ -4,16 +4,25 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod audit;
 mod bench;
+mod configured;
 mod gate;
+mod large;
+mod limits;
 mod lists;
+mod logins;
 mod modify;
 mod openapi;
+mod operate;
 mod oracle;
 mod packages;
 mod process;
 mod refusals;
+mod signed;
 mod subscriptions;
 mod tasks;
+mod tenants;
+mod tls;
 mod ways_out;
 mod world;

@@ -108,3 +108,19 @@ async fn a_hook_that_its_plugin_does_not_declare_is_refused_and_an_absent_plugin
     let warnings = bench.get(&format!("{PACKAGES}/{id}")).await.body["warnings"].to_string();
     assert!(warnings.contains("find plugin `mgmt-drivers-kubernetes`"), "{warnings}");
 }
+
+#[tokio::test]
+async fn the_list_of_plugins_says_which_packages_use_one() {
+    let bench = Bench::new().await;
+    let (package, vnfd) = bench.onboard("vnf-a-k8s-cluster").await;
+    // It names a plugin that is not there, or none.
+    bench.onboard("vnf-a-seed").await;
+    bench.onboard("vnf-b-cnf").await;
+    let used_by = async || bench.get("/vnfm/v1/plugins").await.body[0]["usedBy"].clone();
+    let seen = used_by().await;
+    assert_eq!(seen.as_array().unwrap().len(), 1, "{seen:#}");
+    assert_eq!((&seen[0]["vnfPkgId"], &seen[0]["vnfdId"]), (&json!(package), &json!(vnfd)));
+    assert_eq!(seen[0]["usageState"], "NOT_IN_USE");
+    bench.create(&vnfd).await;
+    assert_eq!(used_by().await[0]["usageState"], "IN_USE");
+}

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-struct Server {
-    process: Child,
-    url: String,
+pub(crate) struct Server {
+    pub(crate) process: Child,
+    pub(crate) url: String,
 }
 
 impl Drop for Server {
@@ -18,7 +18,7 @@ impl Drop for Server {
     }
 }
 
-fn command(data: &Path) -> Command {
+pub(crate) fn command(data: &Path) -> Command {
     listening("127.0.0.1:0", data)
 }
 
@@ -29,11 +29,18 @@ fn listening(address: &str, data: &Path) -> Command {
     command
 }
 
+/// A server on this folder, with this configuration.
+pub(crate) fn with_config(data: &Path, config: &Path) -> Command {
+    let mut command = command(data);
+    command.arg("--config").arg(config);
+    command
+}
+
 fn start(data: &Path) -> Server {
     started(&mut command(data))
 }
 
-fn started(command: &mut Command) -> Server {
+pub(crate) fn started(command: &mut Command) -> Server {
     let mut process = command.spawn().unwrap();
     let mut line = String::new();
     BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -127,6 +134,26 @@ fn it_does_not_listen_where_others_could_use_it_without_a_login() {
     let refused = command(data.path()).args(["--token-file", "/dev/null"]).output().unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(!refused.status.success() && said.contains("shorter than 16 characters"), "{said}");
+}
+
+#[test]
+fn a_password_becomes_a_hash_that_the_configuration_takes() {
+    use std::io::Write as _;
+    let hash = |password: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vnfm-server"));
+        command.arg("hash-password").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
+        process.stdin.take().unwrap().write_all(password.as_bytes()).unwrap();
+        process.wait_with_output().unwrap()
+    };
+    let (one, two) = (hash("correct horse\n"), hash("correct horse\n"));
+    assert!(one.status.success());
+    assert_ne!(one.stdout, two.stdout, "the salt is another one each time");
+    let printed = String::from_utf8(one.stdout).unwrap();
+    assert!(printed.starts_with("$argon2id$") && printed.lines().count() == 1, "{printed}");
+    let short = hash("short\n");
+    assert!(!short.status.success());
+    assert!(String::from_utf8(short.stderr).unwrap().contains("shorter than 8 characters"));
 }
 
 #[test]

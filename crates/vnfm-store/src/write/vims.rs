@@ -14,8 +14,8 @@ const WHAT: &str = "VIM";
 /// A new VIM.
 pub(super) async fn add(writing: &mut Writing<'_>, record: &VimRecord) -> Done<()> {
     const ADD: &str = "
-        INSERT INTO vims (tenant, id, version, name, registered_by, identity, vim, access_info)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        INSERT INTO vims (tenant, id, version, name, registered_by, identity, vim, access_info, shared)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
         ON CONFLICT DO NOTHING";
     let keys = writing.keys;
     let added = writing
@@ -28,6 +28,7 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &VimRecord) -> Done<(
         .bind(&record.vim.identity)
         .bind(serde_json::to_string(&record.vim)?)
         .bind(keys.seal(&record.access_info)?)
+        .bind(i64::from(record.vim.shared))
         .changed()
         .await?;
     if added {
@@ -42,8 +43,9 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &VimRecord) -> Done<(
 pub(super) async fn put(writing: &mut Writing<'_>, record: &VimRecord) -> Done<()> {
     const PUT: &str = "
         UPDATE vims SET version = version + 1, name = $4, registered_by = $5, identity = $6, vim = $7,
-            access_info = $8
-        WHERE tenant = $1 AND id = $2 AND version = $3";
+            access_info = $8, shared = $9
+        WHERE tenant = $1 AND id = $2 AND version = $3
+            AND ($9 = 1 OR shared = 0 OR NOT EXISTS (SELECT 1 FROM uses WHERE vim_id = $2 AND tenant <> $1))";
     let keys = writing.keys;
     let written = writing
         .statement(PUT)
@@ -55,6 +57,7 @@ pub(super) async fn put(writing: &mut Writing<'_>, record: &VimRecord) -> Done<(
         .bind(&record.vim.identity)
         .bind(serde_json::to_string(&record.vim)?)
         .bind(keys.seal(&record.access_info)?)
+        .bind(i64::from(record.vim.shared))
         .changed()
         .await;
     match written {
@@ -63,11 +66,34 @@ pub(super) async fn put(writing: &mut Writing<'_>, record: &VimRecord) -> Done<(
         }
         Err(fault) => Err(fault),
         Ok(true) => Ok(()),
-        Ok(false) if is_known(writing, &record.tenant, &record.vim.id).await? => {
-            Err(StoreError::Changed { what: WHAT, id: record.vim.id.clone() }.into())
-        }
-        Ok(false) => Err(absent(WHAT, &record.vim.id).into()),
+        Ok(false) => Err(not_put(writing, record).await?.into()),
     }
+}
+
+/// Why a VIM cannot be written as it is wanted: others would lose it, somebody else wrote it, or it is gone.
+async fn not_put(writing: &mut Writing<'_>, record: &VimRecord) -> Done<StoreError> {
+    let (tenant, id) = (&record.tenant, &record.vim.id);
+    let users = if record.vim.shared { Vec::new() } else { others_on(writing, record).await? };
+    Ok(if !users.is_empty() {
+        in_use(WHAT, id, tenant, users)
+    } else if is_known(writing, tenant, id).await? {
+        StoreError::Changed { what: WHAT, id: id.clone() }
+    } else {
+        absent(WHAT, id)
+    })
+}
+
+/// The instances of other tenants that live on a VIM which is shared.
+async fn others_on(writing: &mut Writing<'_>, record: &VimRecord) -> Done<Vec<User>> {
+    const OTHERS: &str = "
+        SELECT DISTINCT u.instance_id, u.tenant, i.name
+        FROM uses u
+        JOIN vims v ON v.tenant = $1 AND v.id = u.vim_id AND v.shared = 1 AND v.version = $3
+        LEFT JOIN instances i ON i.id = u.instance_id
+        WHERE u.vim_id = $2 AND u.tenant <> $1
+        ORDER BY u.instance_id";
+    let others = query_as(OTHERS).bind(&record.tenant).bind(&record.vim.id);
+    Ok(others.bind(number(record.version)).fetch_all(writing.now()?).await?)
 }
 
 /// Removes a VIM that nobody uses, or, with `force`, any.
@@ -79,11 +105,15 @@ pub(super) async fn remove(
 ) -> Done<()> {
     const REMOVE: &str = "
         DELETE FROM vims WHERE tenant = $1 AND id = $2
-            AND ($3 = 1 OR NOT EXISTS (SELECT 1 FROM uses WHERE tenant = $1 AND vim_id = $2))";
+            AND ($3 = 1 OR NOT EXISTS (
+                SELECT 1 FROM uses WHERE vim_id = $2 AND (tenant = $1 OR vims.shared = 1)
+            ))";
     const USERS: &str = "
         SELECT DISTINCT u.instance_id, u.tenant, i.name
-        FROM uses u LEFT JOIN instances i ON i.id = u.instance_id
-        WHERE u.tenant = $1 AND u.vim_id = $2
+        FROM uses u
+        JOIN vims v ON v.tenant = $1 AND v.id = u.vim_id AND (u.tenant = $1 OR v.shared = 1)
+        LEFT JOIN instances i ON i.id = u.instance_id
+        WHERE u.vim_id = $2
         ORDER BY u.instance_id";
     let remove = writing.statement(REMOVE).bind(tenant).bind(id).bind(i64::from(force));
     if remove.changed().await? || !is_known(writing, tenant, id).await? {
@@ -99,16 +129,24 @@ pub(super) async fn add_use(writing: &mut Writing<'_>, lives_on: &Use) -> Done<(
     const ADD: &str = "
         INSERT INTO uses (instance_id, tenant, vim_id, identity)
         SELECT $1, $2, $3, behind.identity
-        FROM (SELECT COALESCE($4, (SELECT identity FROM vims WHERE tenant = $2 AND id = $3), '') AS identity) AS behind
-        WHERE ($3 = '' OR EXISTS (SELECT 1 FROM vims WHERE tenant = $2 AND id = $3))
+        FROM (SELECT COALESCE($4, (
+            SELECT identity FROM vims WHERE (tenant = $2 OR shared = 1) AND id = $3
+            ORDER BY CASE WHEN tenant = $2 THEN 0 ELSE 1 END, tenant LIMIT 1
+        ), '') AS identity) AS behind
+        WHERE ($3 = '' OR EXISTS (SELECT 1 FROM vims WHERE (tenant = $2 OR shared = 1) AND id = $3))
             AND NOT EXISTS (
                 SELECT 1 FROM retiring AS r
-                WHERE (r.tenant = $2 AND r.vim_id = $3) OR (r.identity = behind.identity AND r.identity <> '')
+                WHERE (r.vim_id = $3 AND (r.tenant = $2 OR EXISTS (
+                    SELECT 1 FROM vims v WHERE v.tenant = r.tenant AND v.id = r.vim_id AND v.shared = 1
+                ))) OR (r.identity = behind.identity AND r.identity <> '')
             )
         ON CONFLICT (instance_id, vim_id, identity) DO UPDATE SET tenant = excluded.tenant";
     const FORGET_UNKNOWN: &str = "
         DELETE FROM uses WHERE instance_id = $1 AND vim_id = $3 AND identity = ''
-            AND COALESCE($4, (SELECT identity FROM vims WHERE tenant = $2 AND id = $3), '') <> ''";
+            AND COALESCE($4, (
+                SELECT identity FROM vims WHERE (tenant = $2 OR shared = 1) AND id = $3
+                ORDER BY CASE WHEN tenant = $2 THEN 0 ELSE 1 END, tenant LIMIT 1
+            ), '') <> ''";
     let vim_id = lives_on.vim_id.as_deref().unwrap_or_default();
     let mut added = true;
     for sql in [ADD, FORGET_UNKNOWN] {
@@ -131,9 +169,9 @@ pub(super) async fn add_use(writing: &mut Writing<'_>, lives_on: &Use) -> Done<(
 async fn not_added(writing: &mut Writing<'_>, lives_on: &Use, vim_id: &str) -> Done<StoreError> {
     const RETIRING: &str = "
         SELECT op_id FROM retiring
-        WHERE (tenant = $1 AND vim_id = $2) OR (identity = $3 AND identity <> '')
-        ORDER BY op_id LIMIT 1";
-    if !vim_id.is_empty() && !is_known(writing, &lives_on.tenant, vim_id).await? {
+        WHERE vim_id = $2 OR (identity = $3 AND identity <> '')
+        ORDER BY CASE WHEN tenant = $1 THEN 0 ELSE 1 END, op_id LIMIT 1";
+    if !vim_id.is_empty() && !is_visible(writing, &lives_on.tenant, vim_id).await? {
         return Ok(absent(WHAT, vim_id));
     }
     let identity = match &lives_on.identity {
@@ -184,7 +222,7 @@ pub(super) async fn users_of_instance(
         SELECT DISTINCT u.instance_id, u.tenant, i.name
         FROM uses u
         LEFT JOIN vims lived_on ON lived_on.tenant = u.tenant AND lived_on.id = u.vim_id
-        JOIN vims v ON (v.tenant = u.tenant AND v.id = u.vim_id)
+        JOIN vims v ON ((v.tenant = u.tenant OR v.shared = 1) AND v.id = u.vim_id)
             OR (u.identity <> '' AND v.identity = u.identity)
             OR v.identity = lived_on.identity
         LEFT JOIN instances i ON i.id = u.instance_id
@@ -215,13 +253,24 @@ pub(super) fn in_use(what: &'static str, id: &str, tenant: &str, users: Vec<User
 }
 
 async fn identity_of(writing: &mut Writing<'_>, lives_on: &Use) -> Done<String> {
-    let known: Option<Option<String>> =
-        query_scalar("SELECT identity FROM vims WHERE tenant = $1 AND id = $2")
-            .bind(&lives_on.tenant)
-            .bind(&lives_on.vim_id)
-            .fetch_optional(writing.now()?)
-            .await?;
+    const IDENTITY: &str = "
+        SELECT identity FROM vims WHERE (tenant = $1 OR shared = 1) AND id = $2
+        ORDER BY CASE WHEN tenant = $1 THEN 0 ELSE 1 END, tenant LIMIT 1";
+    let known: Option<Option<String>> = query_scalar(IDENTITY)
+        .bind(&lives_on.tenant)
+        .bind(&lives_on.vim_id)
+        .fetch_optional(writing.now()?)
+        .await?;
     Ok(known.flatten().unwrap_or_default())
+}
+
+/// Whether a tenant may use it: it is its own, or shared.
+async fn is_visible(writing: &mut Writing<'_>, tenant: &str, id: &str) -> Done<bool> {
+    const VISIBLE: &str =
+        "SELECT 1 FROM vims WHERE (tenant = $1 OR shared = 1) AND id = $2 LIMIT 1";
+    let visible: Option<i64> =
+        query_scalar(VISIBLE).bind(tenant).bind(id).fetch_optional(writing.now()?).await?;
+    Ok(visible.is_some())
 }
 
 async fn is_known(writing: &mut Writing<'_>, tenant: &str, id: &str) -> Done<bool> {

@@ -16,7 +16,8 @@ use vnfm_core::ports::{
     RemoteFile, SshCommand, SshTarget,
 };
 use vnfm_plugin_host::{Config, PluginHost};
-use vnfm_plugin_sdk::static_driver;
+use vnfm_plugin_sdk::testkit::World;
+use vnfm_plugin_sdk::{ServiceError, static_driver};
 use vnfm_sim::books::Books;
 use vnfm_sim::faults::Faults;
 use vnfm_sim::hosts::{HostSpec, Hosts, User};
@@ -239,20 +240,30 @@ impl Lab {
         plugins.register(static_driver::<KubernetesCluster>()).unwrap();
         let driver = plugins.find("kubernetes-cluster", None).unwrap();
         let dead = Arc::new(Notify::new());
-        let host = Arc::new(EngineSide {
-            ssh: Ssh::new(self.host_keys.clone()),
-            package: self.package.clone(),
-            checkpoints: self.checkpoints.clone(),
-            hook: request.hook.clone(),
-            told: self.told.clone(),
-            calls: Mutex::new(0),
-            kill,
-            dead: dead.clone(),
-        });
+        let host = Arc::new(EngineSide { kill, dead: dead.clone(), ..self.side(&request.hook) });
         tokio::select! {
             result = driver.call(request, host) => Some(result),
             () = dead.notified() => None,
         }
+    }
+
+    /// What answers a hook's calls.
+    fn side(&self, hook: &str) -> EngineSide {
+        EngineSide {
+            ssh: Ssh::new(self.host_keys.clone()),
+            package: self.package.clone(),
+            checkpoints: self.checkpoints.clone(),
+            hook: hook.to_owned(),
+            told: self.told.clone(),
+            calls: Mutex::new(0),
+            kill: None,
+            dead: Arc::default(),
+        }
+    }
+
+    /// The lab as a world of the test-kit.
+    pub(crate) fn neighbours(&self) -> Arc<Neighbours> {
+        Arc::new(Neighbours(Arc::new(self.side("instantiate_end"))))
     }
 
     /// How often a program was begun on the host, by its books.
@@ -288,6 +299,33 @@ impl Lab {
         let calls: Vec<_> =
             calls.map(|call| format!("{} {} {}", call.call, call.subject, call.detail)).collect();
         calls.join("\n") + &self.told.lock().unwrap().join("\n")
+    }
+}
+
+/// The lab behind the test-kit: its hosts and clusters answer, package, checkpoints and faults are the kit's.
+pub(crate) struct Neighbours(Arc<EngineSide>);
+
+impl World for Neighbours {
+    fn call(
+        &self,
+        service: &str,
+        request: &Value,
+    ) -> BoxFuture<'static, Option<Result<Value, ServiceError>>> {
+        let (side, service, request) = (self.0.clone(), service.to_owned(), request.clone());
+        Box::pin(async move {
+            if !["ssh.run", "ssh.put", "ssh.wait", "http", "sleep"].contains(&service.as_str()) {
+                return None;
+            }
+            let answer = side.serve(&service, request).await;
+            Some(answer.map_err(|error| {
+                let kind = match error.kind() {
+                    ErrorKind::Unavailable => vnfm_plugin_sdk::ErrorKind::Unavailable,
+                    ErrorKind::Refused => vnfm_plugin_sdk::ErrorKind::Refused,
+                    _ => vnfm_plugin_sdk::ErrorKind::Broken,
+                };
+                ServiceError::new(&service, kind, error.to_string())
+            }))
+        })
     }
 }
 

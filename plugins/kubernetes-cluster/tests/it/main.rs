@@ -14,3 +14,5 @@ mod refusals;
 mod runner;
 #[cfg(test)]
 mod script;
+#[cfg(test)]
+mod trial;

@@ -1,4 +1,9 @@
-//! `vnfmctl new vnfd NAME`: a package that lints clean and can be onboarded as it is.
+//! `vnfmctl new vnfd NAME`: a package that lints clean and can be onboarded as it is. `vnfmctl plugin new NAME` makes a
+//! crate: `plugin.rs`.
+
+mod plugin;
+
+pub(super) use plugin::plugin;
 
 use crate::args::{Kind, New};
 use crate::client::{Failure, Outcome, local};
@@ -30,14 +35,8 @@ const CNF: &[File] = &[
 
 pub(super) fn run(output: Output, wanted: &New) -> Outcome<()> {
     let New::Vnfd { name, kind, dir } = wanted;
-    named(name)?;
-    let folder = dir.clone().unwrap_or_else(|| PathBuf::from(name));
-    if folder.exists() {
-        return Err(Failure::Hinted {
-            what: format!("`{}` is already there", folder.display()),
-            hint: "name another folder with --dir".to_owned(),
-        });
-    }
+    named(name, "VNF")?;
+    let folder = free(dir.as_deref(), name)?;
     let id = Uuid::new_v4().to_string();
     let own = if *kind == Kind::Vm { VM } else { CNF };
     for (path, text) in BOTH.iter().chain(own) {
@@ -49,15 +48,27 @@ pub(super) fn run(output: Output, wanted: &New) -> Outcome<()> {
     output.done(&sentence, &json!({"path": shown, "vnfdId": id}))
 }
 
-/// The name goes into file names, node templates and Kubernetes' objects.
-fn named(name: &str) -> Outcome<()> {
+/// The folder to make, which must not be there.
+fn free(dir: Option<&Path>, name: &str) -> Outcome<PathBuf> {
+    let folder = dir.map_or_else(|| PathBuf::from(name), Path::to_owned);
+    if folder.exists() {
+        return Err(Failure::Hinted {
+            what: format!("`{}` is already there", folder.display()),
+            hint: "name another folder with --dir".to_owned(),
+        });
+    }
+    Ok(folder)
+}
+
+/// The name goes into file names, node templates, Kubernetes' objects and crates.
+fn named(name: &str, what: &str) -> Outcome<()> {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let begins = name.starts_with(|first: char| first.is_ascii_lowercase());
     if begins && !name.ends_with('-') && name.len() <= 40 && name.bytes().all(fits) {
         return Ok(());
     }
     Err(Failure::Hinted {
-        what: format!("`{name}` cannot be the name of a new VNF"),
+        what: format!("`{name}` cannot be the name of a new {what}"),
         hint: "lower case letters, digits and `-`, a letter first, 40 at most".to_owned(),
     })
 }

@@ -104,7 +104,21 @@ pub(super) const ALL: &[Explanation] = &[
         codes::SIGNATURE,
         "A server that must know who made a package verifies its signature.",
         "-----BEGIN CMS-----",
-        "(nothing to mend: the hashes are checked, the signature is not)",
+        "packages: {signatures: require, trust: vendors.pem}   (in the configuration of the server)",
+        SECURITY,
+    ),
+    why(
+        codes::SIGNATURE_WRONG,
+        "The signature was made over what is in the package, with a key whose certificate is there.",
+        "(a manifest that was edited after it was signed)",
+        "vnfmctl package sign FOLDER --key vendor.key --cert vendor.pem",
+        SECURITY,
+    ),
+    why(
+        codes::SIGNATURE_GAP,
+        "A signed manifest states the hash of every file.",
+        "Source: Scripts/install.sh\n-----BEGIN CMS-----",
+        "Source: Scripts/install.sh\nAlgorithm: SHA-256\nHash: 9f86d0…\n-----BEGIN CMS-----",
         SECURITY,
     ),
     why(

@@ -1,0 +1,158 @@
+//! `vnfmctl plugin run FILE HOOK`: one hook of a library, as the server would run it, without the server.
+//!
+//! ```text
+//! library ── copied, pinned, loaded by the plugin host; a process of its own unless --in-process
+//! inventory ─ hosts, real or simulated; secrets from files and the environment     inventory.rs
+//! request ── what the file says, and what the server would add                     request.rs
+//! run ────── each call of the hook is served and told                              host.rs
+//!            its checkpoints outlive it                                            kept.rs
+//! effects ── to standard output; everything else went to standard error
+//! ```
+
+mod host;
+mod inventory;
+mod kept;
+mod request;
+
+use crate::RUNNER_MODE;
+use crate::args::Run;
+use crate::client::{Failure, Outcome, local};
+use crate::output::{Output, tell};
+use host::{Fault, Host};
+use inventory::Inventory;
+use kept::Kept;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+use tempfile::TempDir;
+use vnfm::ports::{Effects, ErrorKind, HookRequest, MgmtDriver, MgmtDrivers as _, PortError};
+use vnfm::{Redactor, SystemClock, misfits, redact};
+use vnfm_plugin_host::{Config, PluginConfig, PluginHost, ProcessConfig, Runner};
+
+pub(super) async fn run(output: Output, wanted: &Run) -> Outcome<()> {
+    let inventory = Inventory::read(&wanted.hosts)?;
+    let opened = wanted.package.as_deref().map(super::package::opened).transpose()?;
+    let (package, _file) = opened.map(|opened| (opened.package, opened.local)).unzip();
+    let plugin = load(wanted)?;
+    let kept = Arc::new(Kept::open(wanted.checkpoints.as_deref(), &wanted.hook)?);
+    let mut secrets = Redactor::default();
+    let request = request::build(wanted, &inventory, kept.begin()?, &mut secrets)?;
+    check(&*plugin.driver, &request, &mut secrets)?;
+    let fault = Fault { before: wanted.fail_at, after: wanted.fail_after };
+    let host = Arc::new(Host::new((inventory, package), kept, fault, secrets.clone()));
+    let (name, begun) = (plugin.driver.id(), Instant::now());
+    tell(&format!("hook `{}` of {name}, attempt {}", wanted.hook, request.attempt));
+    let outcome = until_it_ends(&*plugin.driver, request, &host).await?;
+    let told = format!("{} calls in {:.3} s", host.calls(), begun.elapsed().as_secs_f64());
+    match outcome {
+        Ok(effects) => {
+            tell(&format!("done, {told}; its effects:"));
+            output.value(&shown(&effects, &secrets)?)
+        }
+        Err(error) => {
+            host.unanswered().iter().for_each(|call| tell(&format!("not answered: {call}")));
+            Err(failure(&error, &told, &secrets))
+        }
+    }
+}
+
+/// A plugin that was loaded, and what it lives on.
+struct Loaded {
+    driver: Arc<dyn MgmtDriver>,
+    _plugins: PluginHost,
+    _folder: TempDir,
+}
+
+/// Loads the library as the server does: out of a folder of ours, by its hash.
+fn load(wanted: &Run) -> Outcome<Loaded> {
+    let failed =
+        |error: std::io::Error| local(format!("cannot load `{}`: {error}", wanted.file.display()));
+    let folder = tempfile::Builder::new().prefix("vnfmctl-plugin-").tempdir().map_err(failed)?;
+    let file = wanted.file.file_name().and_then(|name| name.to_str()).unwrap_or("plugin.so");
+    let copy = folder.path().join(file);
+    std::fs::copy(&wanted.file, &copy).map_err(failed)?;
+    std::fs::set_permissions(&copy, PermissionsExt::from_mode(0o644)).map_err(failed)?;
+    let process = if wanted.in_process { None } else { Some(runner().map_err(failed)?) };
+    let runner = if wanted.in_process { Runner::InProcess } else { Runner::Process };
+    let mut config = Config { dir: folder.path().to_owned(), process, ..Config::default() };
+    let pin = PluginHost::new(config.clone(), Arc::new(SystemClock)).allow(file)?;
+    let own = wanted.config.as_deref().map(request::read).transpose()?.unwrap_or_default();
+    config.plugins = BTreeMap::from([(pin.name.clone(), PluginConfig { config: own, runner })]);
+    let plugins = PluginHost::new(config, Arc::new(SystemClock));
+    let driver = plugins.find(&pin.name, None)?;
+    Ok(Loaded { driver, _plugins: plugins, _folder: folder })
+}
+
+/// This program, in the mode in which it is the process of a hook.
+fn runner() -> std::io::Result<ProcessConfig> {
+    let program = std::env::current_exe()?;
+    Ok(ProcessConfig { arguments: vec![RUNNER_MODE.to_owned()], ..ProcessConfig::by(program) })
+}
+
+/// Checks what the server checks before it accepts the operation, and learns which parameters are secrets.
+fn check(driver: &dyn MgmtDriver, request: &HookRequest, secrets: &mut Redactor) -> Outcome<()> {
+    let Some(hook) = driver.declaration().hooks.get(&request.hook) else { return Ok(()) };
+    if request.undo && !hook.undo {
+        return Err(local(format!("hook `{}` declares no opposite", request.hook)));
+    }
+    let params = Value::Object(request.additional_params.clone());
+    let Some(schema) = &hook.parameters else { return Ok(()) };
+    redact(&params, Some(schema), secrets);
+    let places = misfits(schema, &params, "additionalParams")
+        .map_err(|error| local(format!("the schema of the hook is no JSON Schema: {error}")))?;
+    if places.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Hinted {
+        what: format!("the parameters do not fit the hook: {}", places.join("; ")),
+        hint: "correct the file of --request; `vnfmctl -o json plugin inspect` shows the schema"
+            .into(),
+    })
+}
+
+/// Runs the hook. The first interrupt tells it that its operation is cancelled, the second ends it.
+async fn until_it_ends(
+    driver: &dyn MgmtDriver,
+    request: HookRequest,
+    host: &Arc<Host>,
+) -> Outcome<Result<Effects, PortError>> {
+    let mut running = pin!(driver.call(request, host.clone()));
+    loop {
+        tokio::select! {
+            outcome = &mut running => return Ok(outcome),
+            heard = tokio::signal::ctrl_c() => {
+                heard.map_err(local)?;
+                if host.cancel() {
+                    return Err(local("the hook was ended in its middle; its checkpoints are kept"));
+                }
+                tell("cancelling: the hook is told when it asks; interrupt again to end it now");
+            }
+        }
+    }
+}
+
+fn shown(effects: &Effects, secrets: &Redactor) -> Outcome<Value> {
+    let effects = serde_json::to_value(effects).map_err(local)?;
+    let hidden = redact(&effects, None, &mut Redactor::default()).to_string();
+    serde_json::from_str(&secrets.clean(&hidden)).map_err(local)
+}
+
+fn failure(error: &PortError, told: &str, secrets: &Redactor) -> Failure {
+    let code = match error.kind() {
+        ErrorKind::Unavailable => 7,
+        ErrorKind::Broken => 8,
+        _ => 1,
+    };
+    let what = format!("{} ({told}): {error}", error.name());
+    Failure::Hook { what: secrets.clean(&what), hint: error.next().to_owned(), code }
+}
+
+/// Reads a text file of the command line.
+fn text(path: &Path) -> Outcome<String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| local(format!("cannot read `{}`: {error}", path.display())))
+}

@@ -1,0 +1,71 @@
+//! Which packages name which MgmtDriver for their hooks: what an operator asks before a library is taken away.
+
+use crate::engine::Engine;
+use crate::hooks;
+use crate::ports::{DriverId, PackageRecord};
+use crate::query::Query;
+use crate::refusal::Refusal;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use vnfm_descriptor::Flavour;
+use vnfm_types::{PackageOnboardingState, PackageUsageState};
+
+/// A package with a hook that a MgmtDriver serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PluginUse {
+    /// Which driver serves new operations.
+    #[serde(skip)]
+    pub driver: DriverId,
+    /// Our id of the package.
+    pub vnf_pkg_id: String,
+    /// Its VNFD.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vnfd_id: Option<String>,
+    /// Its product, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vnf_product_name: Option<String>,
+    /// Whether an instance was made from it.
+    pub usage_state: PackageUsageState,
+}
+
+impl Engine {
+    /// The onboarded packages of `tenant` with each MgmtDriver that serves one of their hooks. A hook whose driver is not
+    /// there, or a package whose file cannot be read, is left out: lists say elsewhere what is wrong with it.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn plugin_uses(&self, tenant: &str) -> Result<Vec<PluginUse>, Refusal> {
+        let mut uses = Vec::new();
+        for record in self.store().package_records(tenant, &Query::default()).await? {
+            if record.info.onboarding_state == PackageOnboardingState::Onboarded {
+                uses.extend(self.uses_of(tenant, &record).await);
+            }
+        }
+        Ok(uses)
+    }
+
+    async fn uses_of(&self, tenant: &str, record: &PackageRecord) -> Vec<PluginUse> {
+        let info = &record.info;
+        let Ok(package) = self.parts.packages.package(tenant, &info.id).await else {
+            return Vec::new();
+        };
+        let hooks = package.vnfd().flavours.values().flat_map(Flavour::hooks);
+        let drivers = hooks.filter_map(|hook| hooks::driver_of(self, hook).ok());
+        // One of each, whatever number of hooks it serves.
+        let named: BTreeMap<_, _> = drivers
+            .map(|driver| driver.id())
+            .map(|id| ((id.name.clone(), id.version.clone()), id))
+            .collect();
+        let used = |driver| PluginUse {
+            driver,
+            vnf_pkg_id: info.id.clone(),
+            vnfd_id: info.vnfd_id.clone(),
+            vnf_product_name: info.vnf_product_name.clone(),
+            usage_state: info.usage_state,
+        };
+        named.into_values().map(used).collect()
+    }
+}

@@ -1,0 +1,255 @@
+//! The services that a hook may ask its host for, by name, with the shapes of their requests: the one place that knows
+//! them. Who answers is not here.
+
+use super::{Code, ErrorKind, HttpRequest, PortError, RemoteFile, SshCommand, SshTarget};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// One call of a hook, understood.
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub enum HookCall {
+    /// `ssh.run`: a command; answered by a `CommandOutput`.
+    Run(SshTarget, SshCommand),
+    /// `ssh.put`: a file, there whole or not at all.
+    Put(SshTarget, HookFile),
+    /// `ssh.wait`: until a login works, for so many seconds at most.
+    Wait(SshTarget, u32),
+    /// `http`: answered by an `HttpResponse`.
+    Http(HttpRequest),
+    /// `artifact.list`: answered by `{"paths": […]}`.
+    Artifacts,
+    /// `artifact.read` of a path: answered by `{"contentBase64": "…"}`.
+    Artifact(String),
+    /// `progress`: so many percent, and a sentence.
+    Progress(u8, String),
+    /// `waiting`: for what.
+    Waiting(String),
+    /// `checkpoint.get` of a key: answered by `{"value": …}`.
+    Recall(String),
+    /// `checkpoint.put`: a key and its value, which may be a secret.
+    Remember(String, Value),
+    /// `sleep`: so many seconds, from 0 to an hour.
+    Sleep(f64),
+    /// `cancelled`: answered by `{"cancelled": true|false}`.
+    Cancelled,
+}
+
+impl std::fmt::Debug for HookCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // What is sent and kept may be a secret.
+        write!(f, "HookCall({})", self.service())
+    }
+}
+
+/// The file of an `ssh.put`.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookFile {
+    /// Absolute path on the host.
+    pub path: String,
+    /// Permissions in octal.
+    #[serde(default = "private")]
+    pub mode: String,
+    /// Whether root writes it.
+    #[serde(default)]
+    pub sudo: bool,
+    /// Its bytes, in base64; this or `artifact`.
+    pub content_base64: Option<String>,
+    /// The file of the package that it is a copy of.
+    pub artifact: Option<String>,
+}
+
+impl std::fmt::Debug for HookFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HookFile({}, {})", self.path, self.mode)
+    }
+}
+
+impl HookFile {
+    /// The file as it goes to the host; `artifact` reads what is a file of the package.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where it has no content, or two, or one that is no base64; else as `artifact` says.
+    pub fn with(
+        self,
+        artifact: impl FnOnce(&str) -> Result<Vec<u8>, PortError>,
+    ) -> Result<RemoteFile, PortError> {
+        let content = match (self.content_base64, self.artifact) {
+            (Some(text), None) => {
+                BASE64.decode(text).map_err(|error| wrong_call("ssh.put", error.to_string()))?
+            }
+            (None, Some(path)) => artifact(&path)?,
+            _ => return Err(wrong_call("ssh.put", "needs one of contentBase64 and artifact")),
+        };
+        Ok(RemoteFile { path: self.path, mode: self.mode, sudo: self.sudo, content })
+    }
+}
+
+fn private() -> String {
+    "0600".to_owned()
+}
+
+/// The longest pause that a hook can ask for in one call, in seconds.
+const LONGEST_PAUSE: f64 = 3600.0;
+
+impl HookCall {
+    /// Understands the call of `service`.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where there is no such service, or its request has another shape.
+    pub fn parse(service: &str, request: Value) -> Result<Self, PortError> {
+        Ok(match service {
+            "ssh.run" => shaped::<Run>(service, request).map(|r| Self::Run(r.host, r.command))?,
+            "ssh.put" => shaped::<Put>(service, request).map(|r| Self::Put(r.host, r.file))?,
+            "ssh.wait" => {
+                shaped::<Wait>(service, request).map(|r| Self::Wait(r.host, r.deadline_seconds))?
+            }
+            "http" => Self::Http(shaped(service, request)?),
+            "artifact.list" => Self::Artifacts,
+            "artifact.read" => Self::Artifact(shaped::<Path>(service, request)?.path),
+            "progress" => {
+                shaped::<Percent>(service, request).map(|r| Self::Progress(r.percent, r.message))?
+            }
+            "waiting" => Self::Waiting(shaped::<Reason>(service, request)?.what),
+            "checkpoint.get" => Self::Recall(shaped::<Key>(service, request)?.key),
+            "checkpoint.put" => {
+                shaped::<Key>(service, request).map(|r| Self::Remember(r.key, r.value))?
+            }
+            "sleep" => {
+                Self::Sleep(shaped::<Pause>(service, request)?.seconds.clamp(0.0, LONGEST_PAUSE))
+            }
+            "cancelled" => Self::Cancelled,
+            other => {
+                let what = format!("there is no host service `{other}`");
+                return Err(PortError::new(&SERVICE, "serve a hook", what));
+            }
+        })
+    }
+
+    /// The name of its service.
+    pub fn service(&self) -> &'static str {
+        match self {
+            Self::Run(..) => "ssh.run",
+            Self::Put(..) => "ssh.put",
+            Self::Wait(..) => "ssh.wait",
+            Self::Http(_) => "http",
+            Self::Artifacts => "artifact.list",
+            Self::Artifact(_) => "artifact.read",
+            Self::Progress(..) => "progress",
+            Self::Waiting(_) => "waiting",
+            Self::Recall(_) => "checkpoint.get",
+            Self::Remember(..) => "checkpoint.put",
+            Self::Sleep(_) => "sleep",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The host that it goes to, if it goes to one.
+    pub fn target(&self) -> Option<&SshTarget> {
+        match self {
+            Self::Run(target, _) | Self::Put(target, _) | Self::Wait(target, _) => Some(target),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Run {
+    host: SshTarget,
+    #[serde(flatten)]
+    command: SshCommand,
+}
+
+#[derive(Deserialize)]
+struct Put {
+    host: SshTarget,
+    #[serde(flatten)]
+    file: HookFile,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wait {
+    host: SshTarget,
+    deadline_seconds: u32,
+}
+
+#[derive(Deserialize)]
+struct Path {
+    path: String,
+}
+
+#[derive(Deserialize)]
+struct Percent {
+    percent: u8,
+    message: String,
+}
+
+#[derive(Deserialize)]
+struct Reason {
+    #[serde(rename = "for")]
+    what: String,
+}
+
+#[derive(Deserialize)]
+struct Key {
+    key: String,
+    #[serde(default)]
+    value: Value,
+}
+
+#[derive(Deserialize)]
+struct Pause {
+    seconds: f64,
+}
+
+fn shaped<T: DeserializeOwned>(service: &str, request: Value) -> Result<T, PortError> {
+    serde_json::from_value(request).map_err(|error| wrong_call(service, error.to_string()))
+}
+
+/// A hook asked for `service` in a wrong way.
+pub fn wrong_call(service: &str, what: impl Into<String>) -> PortError {
+    PortError::new(&SERVICE, format!("serve `{service}` to a hook"), what)
+}
+
+/// A host service was asked for in the wrong way.
+pub(crate) const SERVICE: Code = Code {
+    name: "hook.service",
+    kind: ErrorKind::Refused,
+    means: "a hook asked for a host service that is not there, or in the wrong shape",
+    next: "report it to whoever wrote the plugin",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::HookCall;
+    use serde_json::json;
+
+    #[test]
+    fn a_call_is_understood_or_refused_by_name() {
+        let host = json!({"serverId": "s", "address": "10.0.0.1", "username": "u"});
+        let run = json!({"host": host, "command": "true", "deadlineSeconds": 5});
+        let HookCall::Run(target, command) = HookCall::parse("ssh.run", run).unwrap() else {
+            panic!("it is a command")
+        };
+        assert_eq!((target.port, command.deadline_seconds), (22, 5));
+        let put = HookCall::parse("ssh.put", json!({"host": host, "path": "/a", "artifact": "b"}));
+        let HookCall::Put(_, file) = put.unwrap() else { panic!("it is a file") };
+        assert_eq!((file.mode.as_str(), file.artifact.as_deref()), ("0600", Some("b")));
+        let sleep = HookCall::parse("sleep", json!({"seconds": 1e9})).unwrap();
+        assert_eq!(sleep, HookCall::Sleep(3600.0));
+        for (service, request, word) in
+            [("ssh.walk", json!({}), "no host service `ssh.walk`"), ("sleep", json!({}), "seconds")]
+        {
+            let error = HookCall::parse(service, request).unwrap_err();
+            assert_eq!(error.name(), "hook.service");
+            assert!(error.to_string().contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! SOL004's two text files are written: `TOSCA.meta`, and a manifest that names every file with its hash.
+//!
+//! What a vendor wrote stays: metadata, sets of non-MANO artifacts, signatures of single files. What can be computed
+//! is computed anew.
+
+use crate::archive::hex;
+use crate::finding::Findings;
+use crate::model::Vnfd;
+use crate::package::Package;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+/// Keys of a file in the manifest.
+const OF_A_FILE: &[&str] = &["source", "algorithm", "hash", "signature", "certificate"];
+
+/// The package's manifest (or `text`, where it has none) with the SHA-256 of every file of the package, without a
+/// signature. Files in `instead` have these bytes in place of those in the package; the files in `without` are not
+/// named: the manifest itself, signatures, certificates.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn manifest_with(
+    package: &Package,
+    text: &str,
+    instead: &BTreeMap<String, Vec<u8>>,
+    without: &[&str],
+) -> Result<String, Findings> {
+    let (head, tail) = kept(text);
+    let own: BTreeMap<&str, _> = package
+        .manifest()
+        .into_iter()
+        .flat_map(|manifest| &manifest.sources)
+        .map(|source| (source.source.as_str(), source))
+        .collect();
+    let mut written = head;
+    let mut names: Vec<&str> = package.paths().chain(instead.keys().map(String::as_str)).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names.into_iter().filter(|name| !without.contains(name)) {
+        let hash = match instead.get(name) {
+            Some(bytes) => hex(&Sha256::digest(bytes)),
+            None => hash(package, name)?,
+        };
+        // Writing into a String cannot fail.
+        let _ = write!(written, "\nSource: {name}\nAlgorithm: SHA-256\nHash: {hash}\n");
+        let source = own.get(name);
+        for (key, value) in [
+            ("Signature", source.and_then(|source| source.signature.as_ref())),
+            ("Certificate", source.and_then(|source| source.certificate.as_ref())),
+        ] {
+            if let Some(value) = value {
+                let _ = writeln!(written, "{key}: {value}");
+            }
+        }
+    }
+    if !tail.is_empty() {
+        let _ = write!(written, "\n{tail}");
+    }
+    Ok(written)
+}
+
+/// A manifest without the files that it names.
+pub fn without_files(text: &str) -> String {
+    let (head, _) = kept(text);
+    head
+}
+
+/// What stays of a manifest: what stands before its files, and the sets of artifacts behind them.
+fn kept(text: &str) -> (String, String) {
+    let (mut head, mut tail) = (Vec::new(), Vec::new());
+    let mut in_sets = false;
+    for line in text.trim_start_matches('\u{feff}').lines().map(str::trim_end) {
+        if line.trim_start().starts_with("-----BEGIN") {
+            break;
+        }
+        let key = line.split(':').next().unwrap_or_default().trim().to_ascii_lowercase();
+        in_sets |= key == "non_mano_artifact_sets";
+        if in_sets {
+            tail.push(line);
+        } else if !OF_A_FILE.contains(&key.as_str()) && !line.trim().is_empty() {
+            head.push(line);
+        }
+    }
+    let lines = |mut lines: Vec<&str>| {
+        if !lines.is_empty() {
+            // The last line ends, too.
+            lines.push("");
+        }
+        lines.join("\n")
+    };
+    (lines(head), lines(tail))
+}
+
+fn hash(package: &Package, name: &str) -> Result<String, Findings> {
+    struct Hashing(Sha256);
+    impl Write for Hashing {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.update(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut hashing = Hashing(Sha256::new());
+    package.copy(name, &mut hashing).map_err(|error| {
+        let span = crate::finding::Span::file(name);
+        let code = crate::finding::codes::IO;
+        Findings::one(crate::finding::Finding::new(code, span, error.to_string()))
+    })?;
+    Ok(hex(&hashing.0.finalize()))
+}
+
+/// The metadata of a manifest for a package that has none; `released` is a time as RFC 3339 has it.
+pub fn new_manifest(vnfd: &Vnfd, released: &str) -> String {
+    let mut text = format!(
+        "metadata:\n  vnf_product_name: {}\n  vnf_provider_id: {}\n  vnf_package_version: {}\n  \
+         vnf_release_date_time: {released}\n  vnfd_id: {}\n  vnf_software_version: {}\n",
+        vnfd.product_name,
+        vnfd.provider,
+        vnfd.descriptor_version,
+        vnfd.descriptor_id,
+        vnfd.software_version
+    );
+    if !vnfd.vnfm_info.is_empty() {
+        let _ = writeln!(text, "  vnfm_info: {}", vnfd.vnfm_info.join(","));
+    }
+    text
+}
+
+/// `TOSCA.meta` for a descriptor and a manifest.
+pub fn new_meta(entry: &str, manifest: &str) -> String {
+    format!(
+        "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: vnfmctl\nEntry-Definitions: {entry}\n\
+         ETSI-Entry-Manifest: {manifest}\n"
+    )
+}

@@ -1,0 +1,199 @@
+//! Packages that are nearly right: nothing that a byte, a line or a token can do makes a reader panic or think long.
+//!
+//! The corpus is `vnfd-samples/broken`: each of its packages shows one mistake, so a mutation begins where it hurts.
+//! A run here is short and always the same; `VNFM_FUZZ_SECONDS=600 VNFM_FUZZ_SEED=7` makes it long and another one.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::fs;
+use std::io::{Cursor, Write as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use vnfm_descriptor::{Limits, Package, pack};
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+/// What a target may take at most.
+const LONG: Duration = Duration::from_secs(5);
+
+/// YAML to the model.
+fn vnfd(bytes: &[u8]) {
+    drop(Package::from_bytes(archive_of(&[("vnfd.yaml", bytes)]), &Limits::default()));
+}
+
+/// The manifest, beside a descriptor that is right.
+fn manifest(bytes: &[u8]) {
+    let files = [
+        ("vnfd.yaml", &b"tosca_definitions_version: tosca_simple_yaml_1_3\n"[..]),
+        ("vnfd.mf", bytes),
+    ];
+    drop(Package::from_bytes(archive_of(&files), &Limits::default()));
+}
+
+/// The archive itself.
+fn archive(bytes: &[u8]) {
+    drop(Package::from_bytes(bytes.to_vec(), &Limits::default()));
+}
+
+fn archive_of(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in files {
+        zip.start_file(*name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+/// The files of the broken packages that end like this; all of them packed for the empty ending.
+fn corpus(ending: &str) -> Vec<Vec<u8>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples/broken");
+    let mut folders: Vec<_> =
+        fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    folders.retain(|folder| folder.is_dir());
+    if ending.is_empty() {
+        let packed = folders.iter().map(|folder| pack(folder, &Limits::default()).unwrap());
+        return packed.collect();
+    }
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let mut paths: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.retain(|path| path.to_string_lossy().ends_with(ending));
+    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+/// Pieces at which readers have stumbled.
+const TOKENS: &[&[u8]] = &[
+    b"&a [*a, *a]",
+    b"*a",
+    b"<<: *a",
+    b"- ",
+    b"{",
+    b"}",
+    b"[",
+    b"\t",
+    b": ",
+    b"? ",
+    b"---\n",
+    b"...\n",
+    b"!!binary x",
+    b"\xef\xbb\xbf",
+    b"\xff",
+    b"\0",
+    b"|2\n",
+    b"'",
+    b"\"",
+    b"#",
+    b"%TAG ! x\n",
+    b"99999999999999999999",
+    b"-1",
+    b".inf",
+    b"1e999",
+    b"0x",
+    b"9223372036854775808 GiB",
+    b"{get_input: [a, b]}",
+    b"{get_property: [SELF, a]}",
+    b"{concat: []}",
+    b"{token: [a, '', 1]}",
+    b"derived_from: tosca.nodes.Root",
+    b"../..",
+    b"://",
+    b"\r\n",
+    b"Source:",
+    b"Hash:",
+    b"-----BEGIN CMS-----",
+    b"PK\x01\x02",
+    b"PK\x05\x06",
+    b"PK\x06\x06",
+    b"\xff\xff\xff\xff",
+];
+
+/// Numbers that are the same in each run (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let value = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33;
+        usize::try_from(value).unwrap() % bound.max(1)
+    }
+}
+
+fn mutated(corpus: &[Vec<u8>], dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = corpus[dice.below(corpus.len())].clone();
+    for _ in 0..=dice.below(4) {
+        let from = dice.below(bytes.len());
+        let to = (from + dice.below(40)).min(bytes.len());
+        match dice.below(6) {
+            0 => bytes.iter_mut().skip(from).take(1).for_each(|byte| *byte ^= 1 << dice.below(8)),
+            1 => drop(bytes.drain(from..to)),
+            2 => {
+                let piece = bytes[from..to].repeat(1 + dice.below(8));
+                drop(bytes.splice(from..from, piece));
+            }
+            3 => {
+                let token = TOKENS[dice.below(TOKENS.len())];
+                drop(bytes.splice(from..to, token.iter().copied()));
+            }
+            4 => {
+                let other = &corpus[dice.below(corpus.len())];
+                let at = dice.below(other.len());
+                let piece = other[at..(at + dice.below(200)).min(other.len())].to_vec();
+                drop(bytes.splice(from..to, piece));
+            }
+            _ => bytes.truncate(to),
+        }
+    }
+    bytes
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Runs a target: the corpus as it is, then mutations of it.
+fn run(target: fn(&[u8]), corpus: &[Vec<u8>], rounds: usize) {
+    assert!(!corpus.is_empty());
+    for bytes in corpus {
+        target(bytes);
+    }
+    let mut dice =
+        Dice(number("VNFM_FUZZ_SEED").unwrap_or(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let until =
+        number("VNFM_FUZZ_SECONDS").map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let mut round = 0;
+    while until.map_or(round < rounds, |until| Instant::now() < until) {
+        let bytes = mutated(corpus, &mut dice);
+        let begun = Instant::now();
+        let outcome = std::panic::catch_unwind(|| target(&bytes));
+        let took = begun.elapsed();
+        if outcome.is_err() || took > LONG {
+            let kept = std::env::temp_dir().join(format!("vnfm-fuzz-{round}"));
+            fs::write(&kept, &bytes).unwrap();
+            panic!(
+                "round {round} took {took:?}, panicked: {}; kept as `{}`",
+                outcome.is_err(),
+                kept.display()
+            );
+        }
+        round += 1;
+    }
+    println!("{round} rounds");
+}
+
+#[test]
+fn a_descriptor_that_is_nearly_right_is_read_or_refused() {
+    run(vnfd, &corpus("vnfd.yaml"), 150);
+}
+
+#[test]
+fn a_manifest_that_is_nearly_right_is_read_or_refused() {
+    run(manifest, &corpus(".mf"), 1_000);
+}
+
+#[test]
+fn an_archive_that_is_nearly_right_is_read_or_refused() {
+    run(archive, &corpus(""), 300);
+}

@@ -1,0 +1,378 @@
+//! Who may do what: every request passes here, once, before its handler.
+//!
+//! ```text
+//! who is it? ── too many? ── which role does the route need? ── narrowed? ── quota left? ── handler ── audit
+//!    401,503        429                403                          403          403
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | [`principal`] | name, tenant, role, and what changes are narrowed to |
+//! | [`users`], [`oauth2`], [`keystone`], [`certificates`] | the ways to log in, beside the server's own token |
+//! | [`roles`] | which role each route needs; what is not in its table is shut |
+//! | [`narrow`] | changes of those who are narrowed to VIMs, namespaces, vendors |
+//! | [`rate`], [`quota`] | how much is too much |
+//! | [`trail`] | each change in the audit |
+//!
+//! Whose objects a request sees is not decided here: handlers take the tenant from the principal ([`Tenant`]), and every
+//! question to the database names it.
+
+pub mod certificates;
+pub mod keys;
+pub mod keystone;
+mod narrow;
+pub mod oauth2;
+pub mod outside;
+pub mod principal;
+pub mod quota;
+pub mod rate;
+pub mod roles;
+mod trail;
+pub mod users;
+
+pub use principal::{DEFAULT_TENANT, Principal, Role};
+pub(crate) use trail::who;
+
+use crate::gate;
+use crate::problem::Problem;
+use crate::state::App;
+use anyhow::{Context as _, bail};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use vnfm_core::ports::Clock;
+use vnfm_types::Secret;
+
+/// `access` of the configuration.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Access")]
+pub struct Settings {
+    /// Users with passwords (HTTP Basic).
+    pub users: Vec<users::User>,
+    /// Whose signed tokens are taken.
+    pub oauth2: Vec<oauth2::Oauth2>,
+    /// The Keystone whose tokens are taken.
+    pub keystone: Option<keystone::Settings>,
+    /// Whose client certificates are taken; needs `tls`.
+    pub certificates: Option<certificates::Settings>,
+    /// How many requests one principal may send.
+    pub rate: Option<rate::Settings>,
+    /// What each tenant may have.
+    pub quota: quota::Quota,
+    /// Tenants that differ from that.
+    pub tenants: BTreeMap<String, quota::Tenant>,
+}
+
+impl Settings {
+    /// True where there is a way to log in.
+    pub fn has_a_way(&self) -> bool {
+        !self.users.is_empty()
+            || !self.oauth2.is_empty()
+            || self.keystone.is_some()
+            || self.certificates.is_some()
+    }
+}
+
+/// The ways to log in, and the limits.
+pub struct Access {
+    token: Option<Secret>,
+    users: users::Users,
+    issuers: Vec<oauth2::Issuer>,
+    keystone: Option<keystone::Keystone>,
+    certificates: Vec<certificates::Rule>,
+    rate: Option<rate::Rate>,
+    quotas: quota::Quotas,
+    is_open: bool,
+    audits: bool,
+}
+
+/// Why somebody is not let in.
+#[derive(Debug)]
+enum Refused {
+    /// Nobody said who it is.
+    Nobody,
+    /// What they said is wrong.
+    Wrong(String),
+    /// We know who it is, and that is worth nothing here.
+    NoRole(String),
+    /// Whoever knows cannot be asked.
+    Unavailable(String),
+}
+
+impl Access {
+    /// Where there is no `access` in the configuration: whoever has the token, or anybody where there is none.
+    ///
+    /// # Errors
+    ///
+    /// Where passwords cannot be hashed on this machine.
+    pub fn by_token(token: Option<Secret>) -> anyhow::Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(vnfm::SystemClock);
+        Ok(Self { audits: false, ..Self::new(Settings::default(), token, &clock)? })
+    }
+
+    /// As configured; nobody is asked yet.
+    ///
+    /// # Errors
+    ///
+    /// Where what is configured contradicts itself or a file cannot be read.
+    pub fn new(
+        settings: Settings,
+        token: Option<Secret>,
+        clock: &Arc<dyn Clock>,
+    ) -> anyhow::Result<Self> {
+        let is_open = token.is_none() && !settings.has_a_way();
+        let rules =
+            settings.certificates.map(|certificates| certificates.rules).unwrap_or_default();
+        for rule in &rules {
+            rule.gets.checked().map_err(|why| anyhow::anyhow!("access.certificates: {why}"))?;
+        }
+        let issuers = settings.oauth2.into_iter();
+        let keystone = settings.keystone;
+        Ok(Self {
+            token,
+            users: users::Users::new(&settings.users)?,
+            issuers: issuers
+                .map(|one| oauth2::Issuer::new(one, clock.clone()))
+                .collect::<anyhow::Result<_>>()?,
+            keystone: keystone
+                .map(|one| keystone::Keystone::new(one, clock.clone()))
+                .transpose()?,
+            certificates: rules,
+            rate: settings.rate.map(rate::Rate::new),
+            quotas: quota::Quotas::new(settings.quota, settings.tenants),
+            is_open,
+            audits: true,
+        })
+    }
+
+    /// Who a request is from.
+    async fn who(&self, parts: &Parts) -> Result<Principal, Refused> {
+        if self.is_open {
+            return Ok(Principal::anybody());
+        }
+        let said =
+            |name| parts.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        if let Some(given) = said("authorization") {
+            let (scheme, given) = given.split_once(' ').unwrap_or((given, ""));
+            let given = given.trim();
+            return match scheme.to_ascii_lowercase().as_str() {
+                "bearer" => self.bearer(given).await,
+                "basic" if !self.users.is_empty() => self.users.check(given).await,
+                _ => Err(Refused::Wrong(format!(
+                    "`Authorization: {scheme}` is no way to log in here"
+                ))),
+            };
+        }
+        if let (Some(keystone), Some(token)) = (&self.keystone, said("x-auth-token")) {
+            return keystone.check(token).await;
+        }
+        match parts.extensions.get() {
+            Some(names) if !self.certificates.is_empty() => {
+                certificates::check(&self.certificates, names)
+            }
+            _ => Err(Refused::Nobody),
+        }
+    }
+
+    async fn bearer(&self, given: &str) -> Result<Principal, Refused> {
+        if self.token.as_ref().is_some_and(|token| same(given, token)) {
+            return Ok(Principal::of_token());
+        }
+        match self.issuers.iter().find(|issuer| issuer.gave(given)) {
+            Some(issuer) => issuer.check(given).await,
+            None => {
+                Err(Refused::Wrong("the bearer token is none that this server takes".to_owned()))
+            }
+        }
+    }
+
+    /// What says no to somebody who is not let in.
+    fn answer(&self, refused: Refused) -> Response {
+        let (status, code, what) = match refused {
+            Refused::Nobody => {
+                let what = format!("this server needs {}", self.ways().join(" or "));
+                (StatusCode::UNAUTHORIZED, "request.unauthorized", what)
+            }
+            Refused::Wrong(what) => (StatusCode::UNAUTHORIZED, "request.unauthorized", what),
+            Refused::NoRole(what) => (StatusCode::FORBIDDEN, "access.no-role", what),
+            Refused::Unavailable(what) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "access.unavailable", what)
+            }
+        };
+        let mut response = Problem::new(status, code, what).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().remove(header::WWW_AUTHENTICATE);
+            for challenge in self.challenges() {
+                if let Ok(challenge) = HeaderValue::from_str(&challenge) {
+                    response.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
+                }
+            }
+        }
+        response
+    }
+
+    fn ways(&self) -> Vec<&'static str> {
+        let bearer = self.token.is_some() || !self.issuers.is_empty();
+        [
+            (bearer, "`Authorization: Bearer TOKEN`, which `vnfmctl` takes from VNFM_TOKEN"),
+            (
+                !self.users.is_empty(),
+                "`Authorization: Basic`, which `vnfmctl` takes from VNFM_USER and VNFM_PASSWORD",
+            ),
+            (self.keystone.is_some(), "`X-Auth-Token` with a token of Keystone"),
+            (!self.certificates.is_empty(), "a client certificate"),
+        ]
+        .into_iter()
+        .filter_map(|(is_there, way)| is_there.then_some(way))
+        .collect()
+    }
+
+    /// `WWW-Authenticate` (RFC 9110 11.6.1): one for each way.
+    fn challenges(&self) -> Vec<String> {
+        let mut challenges = Vec::new();
+        if !self.users.is_empty() {
+            challenges.push("Basic realm=\"vnfm\", charset=\"UTF-8\"".to_owned());
+        }
+        if let Some(keystone) = &self.keystone {
+            challenges.push(format!("Keystone uri=\"{}\"", keystone.endpoint()));
+        }
+        if self.token.is_some() || !self.issuers.is_empty() || challenges.is_empty() {
+            challenges.insert(0, "Bearer".to_owned());
+        }
+        challenges
+    }
+}
+
+/// Lets a request in that somebody may make, and notes changes in the audit.
+pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let trail = trail::Trail::of(&app, &parts);
+    let principal = match app.access.who(&parts).await {
+        Ok(principal) => principal,
+        Err(refused) => {
+            tracing::info!(?refused, path, from = trail.from(), "a login is refused");
+            return gate::with_version(&path, app.access.answer(refused));
+        }
+    };
+    if let Some(Err(seconds)) = app.access.rate.as_ref().map(|rate| rate.take(&principal)) {
+        return gate::with_version(&path, too_many(seconds));
+    }
+    parts.extensions.insert(principal.clone());
+    let is_noted = app.access.audits && trail.is_of_a_change();
+    let handling = handled(app, principal, trail, Request::from_parts(parts, body), next);
+    if !is_noted {
+        return handling.await;
+    }
+    // In a task of its own: whoever hangs up keeps no change out of the audit.
+    let handled = tokio::spawn(handling).await;
+    handled.unwrap_or_else(|_| gate::panicked(Box::new(())))
+}
+
+/// What becomes of a request of somebody who is known.
+async fn handled(
+    app: App,
+    principal: Principal,
+    trail: trail::Trail,
+    request: Request,
+    next: Next,
+) -> Response {
+    let path = request.uri().path().to_owned();
+    let response = match allowed(&app, &principal, request).await {
+        Ok((request, place)) => {
+            let response = next.run(request).await;
+            let exceeded = place.exceeded(&principal.tenant);
+            exceeded.map_or(response, |problem| gate::with_version(&path, problem.into_response()))
+        }
+        Err(problem) => gate::with_version(&path, problem.into_response()),
+    };
+    if app.access.audits && trail.is_of_a_change() {
+        let entry = trail.entry(app.engine.now(), &principal, &response);
+        trail::write(&app, &principal.tenant, entry).await;
+    }
+    response
+}
+
+/// The request, where its principal may make it, with its place in a quota.
+async fn allowed(
+    app: &App,
+    principal: &Principal,
+    request: Request,
+) -> Result<(Request, quota::Place), Problem> {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let routed = request.extensions().get::<MatchedPath>().is_some();
+    let needs = roles::needed(&method, &path, routed);
+    if !needs.met_by(principal) {
+        let what = format!(
+            "`{}` has the role `{}` in the tenant `{}`; {method} {path} needs {needs}",
+            principal.name, principal.role, principal.tenant
+        );
+        return Err(Problem::new(StatusCode::FORBIDDEN, "access.forbidden", what));
+    }
+    let request = narrow::check(app, principal, request).await?;
+    let place = app.access.quotas.place(app, &principal.tenant, (&method, &path)).await?;
+    let (parts, body) = request.into_parts();
+    let body = place.bounded(body);
+    Ok((Request::from_parts(parts, body), place))
+}
+
+fn too_many(seconds: u64) -> Response {
+    let what = format!("too many requests for one login; the next one is taken in {seconds} s");
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", what);
+    let mut response = problem.into_response();
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    response
+}
+
+/// Compares without telling by its time how much was right.
+fn same(given: &str, wanted: &Secret) -> bool {
+    let (given, wanted) = (given.as_bytes(), wanted.reveal().as_bytes());
+    let differing = given.iter().zip(wanted).fold(0_u8, |sum, (a, b)| sum | (a ^ b));
+    given.len() == wanted.len() && differing == 0
+}
+
+/// A secret that lies in a file.
+///
+/// # Errors
+///
+/// Where the file cannot be read or is empty.
+pub(crate) fn secret(path: &Path) -> anyhow::Result<Secret> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the password file `{}`", path.display()))?;
+    let text = text.trim_end_matches(['\r', '\n']);
+    if text.is_empty() {
+        bail!("the password file `{}` is empty", path.display());
+    }
+    Ok(Secret::new(text))
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Principal {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| {
+            tracing::error!("a route is served past `access::admit`");
+            let what = "the server met a bug in itself; its log has more";
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "server.bug", what)
+        })
+    }
+}
+
+/// Whose objects a request is about.
+pub struct Tenant(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Tenant {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        Principal::from_request_parts(parts, state).await.map(|principal| Self(principal.tenant))
+    }
+}

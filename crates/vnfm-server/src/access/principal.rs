@@ -1,0 +1,192 @@
+//! Who asks, and what they may do.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::fmt;
+
+/// The tenant of a server that nobody logs in to, and of those whose login names none.
+pub const DEFAULT_TENANT: &str = "default";
+
+/// What somebody may do; each role includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// See everything of the tenant.
+    Read,
+    /// And change it: VNFs, packages, subscriptions.
+    Operate,
+    /// And look after it: VIMs, what overrides the VNFM, the audit.
+    Admin,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Operate => "operate",
+            Self::Admin => "admin",
+        })
+    }
+}
+
+/// What changes are narrowed to; an empty list does not narrow. Seeing is not narrowed: it is the tenant's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Only {
+    /// Ids of VIMs.
+    pub vims: Vec<String>,
+    /// Namespaces of Kubernetes.
+    pub namespaces: Vec<String>,
+    /// Vendors, as `vnfProvider` spells them.
+    pub vendors: Vec<String>,
+}
+
+impl Only {
+    /// True where nothing is narrowed.
+    pub fn is_anything(&self) -> bool {
+        self.vims.is_empty() && self.namespaces.is_empty() && self.vendors.is_empty()
+    }
+}
+
+/// Somebody who logged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// Their name, as the login has it.
+    pub name: String,
+    /// By which way they logged in, such as `oauth2`; empty where nobody has to.
+    pub way: &'static str,
+    /// Whose objects they see.
+    pub tenant: String,
+    /// What they may do with them.
+    pub role: Role,
+    /// What their changes are narrowed to.
+    pub only: Only,
+}
+
+impl Principal {
+    /// Whoever asks a server that needs no login: it is on loopback.
+    pub fn anybody() -> Self {
+        Self::operator(String::new(), "")
+    }
+
+    /// Whoever has the server's own token.
+    pub fn of_token() -> Self {
+        Self::operator("token".to_owned(), "token")
+    }
+
+    fn operator(name: String, way: &'static str) -> Self {
+        let tenant = DEFAULT_TENANT.to_owned();
+        Self { name, way, tenant, role: Role::Admin, only: Only::default() }
+    }
+
+    /// True where somebody logged in.
+    pub fn is_known(&self) -> bool {
+        !self.way.is_empty()
+    }
+
+    /// True for whoever looks after the server itself and not after one tenant: the admins of the tenant `default`.
+    pub fn is_operator(&self) -> bool {
+        self.role == Role::Admin && self.tenant == DEFAULT_TENANT && self.only.is_anything()
+    }
+}
+
+/// As the audit shows them: `alice (basic)`.
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.way)
+    }
+}
+
+/// What a login is worth, as the configuration says.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gets {
+    /// Whose objects; where absent, what the way to log in says of it.
+    pub tenant: Option<String>,
+    /// What may be done.
+    pub role: Role,
+    /// Ids of the VIMs that changes are narrowed to.
+    #[serde(default)]
+    pub vims: Vec<String>,
+    /// Namespaces of Kubernetes that changes are narrowed to.
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    /// Vendors that changes are narrowed to.
+    #[serde(default)]
+    pub vendors: Vec<String>,
+}
+
+impl Gets {
+    /// The principal `name` that logged in by `way`; `tenant` is what that way says of the tenant.
+    ///
+    /// # Errors
+    ///
+    /// Where the name of the tenant cannot be one.
+    pub fn principal(
+        &self,
+        name: &str,
+        way: &'static str,
+        tenant: Option<&str>,
+    ) -> Result<Principal, String> {
+        let tenant = self.tenant.as_deref().or(tenant).unwrap_or(DEFAULT_TENANT);
+        if !is_tenant(tenant) {
+            return Err(format!("`{tenant}` cannot be the name of a tenant: {TENANTS}"));
+        }
+        let only = Only {
+            vims: self.vims.clone(),
+            namespaces: self.namespaces.clone(),
+            vendors: self.vendors.clone(),
+        };
+        let (name, tenant) = (name.to_owned(), tenant.to_owned());
+        Ok(Principal { name, way, tenant, role: self.role, only })
+    }
+
+    /// Checks what the configuration says.
+    ///
+    /// # Errors
+    ///
+    /// Where the name of the tenant cannot be one.
+    pub fn checked(&self) -> Result<(), String> {
+        self.principal("", "", None).map(drop)
+    }
+}
+
+const TENANTS: &str = "letters, digits, `-`, `_` and `.`, at most 64";
+
+fn is_tenant(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (1..=64).contains(&name.len()) && name.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Gets, Role};
+
+    fn gets(yaml: &str) -> Gets {
+        serde_yaml::from_str(yaml).unwrap()
+    }
+
+    #[test]
+    fn a_role_includes_those_before_it() {
+        assert!(Role::Admin > Role::Operate && Role::Operate > Role::Read);
+    }
+
+    #[test]
+    fn the_configured_tenant_wins_over_what_the_login_says() {
+        let own = gets("{tenant: acme, role: read}").principal("a", "basic", Some("other"));
+        assert_eq!(own.unwrap().tenant, "acme");
+        let said = gets("{role: read}").principal("a", "basic", Some("other"));
+        assert_eq!(said.unwrap().tenant, "other");
+        assert_eq!(gets("{role: read}").principal("a", "basic", None).unwrap().tenant, "default");
+        let wrong = gets("{role: read}").principal("a", "basic", Some("a/b")).unwrap_err();
+        assert!(wrong.contains("a/b"), "{wrong}");
+    }
+
+    #[test]
+    fn only_an_admin_of_the_default_tenant_who_is_not_narrowed_looks_after_the_server() {
+        let of = |yaml: &str| gets(yaml).principal("a", "basic", None).unwrap().is_operator();
+        assert!(of("{role: admin}"));
+        assert!(!of("{role: operate}"));
+        assert!(!of("{role: admin, tenant: acme}"));
+        assert!(!of("{role: admin, vims: [v]}"));
+    }
+}

@@ -1,0 +1,290 @@
+//! Where clients find this server, as the proxies before it say: `Forwarded` (RFC 7239), or `X-Forwarded-*`.
+//!
+//! Only the word of a proxy that is configured counts: whoever else sends such a header names a place of their own
+//! choice. Each proxy adds its word at the end, so the list is read from there, as long as it was a proxy of ours that
+//! the request came from; the word of the outermost of them is taken.
+
+use axum::http::HeaderMap;
+use axum::http::uri::Authority;
+use std::net::{IpAddr, SocketAddr};
+use vnfm_nfvo::Networks;
+
+/// The proxies whose word counts.
+#[derive(Debug, Clone, Default)]
+pub struct Proxies(Option<Networks>);
+
+impl Proxies {
+    /// Those in these networks; none where there are no networks.
+    ///
+    /// # Errors
+    ///
+    /// The one that is none.
+    pub fn parse(networks: &[String]) -> Result<Self, String> {
+        let some = (!networks.is_empty()).then(|| Networks::parse(networks));
+        some.transpose().map(Self)
+    }
+
+    fn has(&self, address: IpAddr) -> bool {
+        self.0.as_ref().is_some_and(|networks| networks.allow(address))
+    }
+
+    /// What stands before every path for the client, as they say; `None` where the request came from none of them, or
+    /// they say nothing that can be used.
+    pub fn outer(&self, headers: &HeaderMap, peer: Option<IpAddr>) -> Option<String> {
+        peer.filter(|peer| self.has(*peer))?;
+        let word = self.forwarded(headers).or_else(|| self.x_forwarded(headers))?;
+        word.url(headers)
+    }
+
+    /// Who asks: whom the outermost of them heard, else `peer`.
+    pub fn client(&self, headers: &HeaderMap, peer: IpAddr) -> IpAddr {
+        if !self.has(peer) {
+            return peer;
+        }
+        let from: Vec<_> = match elements(headers) {
+            none if none.is_empty() => {
+                list(headers, "x-forwarded-for").iter().map(|text| address(text)).collect()
+            }
+            some => some.iter().map(|one| address(one.from.as_deref()?)).collect(),
+        };
+        let outermost = from.len().checked_sub(self.hops(&from));
+        outermost.and_then(|outermost| from.get(outermost).copied().flatten()).unwrap_or(peer)
+    }
+
+    fn forwarded(&self, headers: &HeaderMap) -> Option<Word> {
+        let elements = elements(headers);
+        let from: Vec<_> = elements.iter().map(|one| address(one.from.as_deref()?)).collect();
+        let outermost = elements.len().checked_sub(self.hops(&from))?;
+        let ours = elements.get(outermost..)?;
+        let word = Word {
+            proto: ours.iter().find_map(|one| one.proto.clone()),
+            host: ours.iter().find_map(|one| one.host.clone()),
+            port: None,
+        };
+        word.says_something()
+    }
+
+    fn x_forwarded(&self, headers: &HeaderMap) -> Option<Word> {
+        let from = list(headers, "x-forwarded-for");
+        let from: Vec<_> = from.iter().map(|text| address(text)).collect();
+        let hops = self.hops(&from).max(1);
+        let of = |name| {
+            let all = list(headers, name);
+            all.get(all.len().saturating_sub(hops)).cloned()
+        };
+        let word = Word {
+            proto: of("x-forwarded-proto"),
+            host: of("x-forwarded-host"),
+            port: of("x-forwarded-port"),
+        };
+        word.says_something()
+    }
+
+    /// How many of the last words are of our proxies: the last one is, and each before it that one of ours heard.
+    fn hops(&self, from: &[Option<IpAddr>]) -> usize {
+        let inner = from.iter().rev().take_while(|from| from.is_some_and(|from| self.has(from)));
+        (inner.count() + 1).min(from.len())
+    }
+}
+
+/// What a proxy says of the place where it was asked.
+#[derive(Debug, Default)]
+struct Word {
+    proto: Option<String>,
+    host: Option<String>,
+    port: Option<String>,
+}
+
+impl Word {
+    fn says_something(self) -> Option<Self> {
+        (self.proto.is_some() || self.host.is_some()).then_some(self)
+    }
+
+    fn url(self, headers: &HeaderMap) -> Option<String> {
+        let proto = self.proto.unwrap_or_else(|| "http".to_owned()).to_ascii_lowercase();
+        let own = || Some(headers.get("host")?.to_str().ok()?.to_owned());
+        let host = self.host.or_else(own)?;
+        let authority: Authority = host.parse().ok()?;
+        if !matches!(proto.as_str(), "http" | "https") || host.contains('@') {
+            return None;
+        }
+        let usual = if proto == "https" { "443" } else { "80" };
+        let port = self.port.filter(|port| {
+            authority.port().is_none() && port != usual && port.parse::<u16>().is_ok()
+        });
+        let port = port.map_or_else(String::new, |port| format!(":{port}"));
+        let prefix = list(headers, "x-forwarded-prefix").pop().filter(|prefix| is_path(prefix));
+        let prefix = prefix.unwrap_or_default();
+        Some(format!("{proto}://{host}{port}{}", prefix.trim_end_matches('/')))
+    }
+}
+
+fn is_path(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
+    text.starts_with('/') && !text.starts_with("//") && text.bytes().all(plain)
+}
+
+/// One element of `Forwarded`.
+#[derive(Default)]
+struct Element {
+    from: Option<String>,
+    host: Option<String>,
+    proto: Option<String>,
+}
+
+fn elements(headers: &HeaderMap) -> Vec<Element> {
+    list(headers, "forwarded").iter().map(|one| element(one)).collect()
+}
+
+fn element(text: &str) -> Element {
+    let mut element = Element::default();
+    for pair in split(text, ';') {
+        let Some((name, value)) = pair.split_once('=') else { continue };
+        let value = value.trim().trim_matches('"').replace('\\', "");
+        match name.trim().to_ascii_lowercase().as_str() {
+            "for" => element.from = Some(value),
+            "host" => element.host = Some(value),
+            "proto" => element.proto = Some(value),
+            _ => {}
+        }
+    }
+    element
+}
+
+/// All parts of a header that is a list, however many lines it has.
+fn list(headers: &HeaderMap, name: &str) -> Vec<String> {
+    let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| split(line, ',')).filter(|part| !part.is_empty()).collect()
+}
+
+/// Splits at a character outside of quotes.
+fn split(text: &str, at: char) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut quoted = false;
+    for letter in text.chars() {
+        quoted ^= letter == '"';
+        match parts.last_mut() {
+            Some(part) if quoted || letter != at => part.push(letter),
+            _ => parts.push(String::new()),
+        }
+    }
+    parts.into_iter().map(|part| part.trim().to_owned()).collect()
+}
+
+/// An address with or without a port; none for `unknown` and names of their own.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.trim_start_matches('[').split(']').next().unwrap_or_default();
+    let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
+    text.parse().ok().or_else(with_port).or_else(|| bare.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Proxies;
+    use axum::http::HeaderMap;
+    use axum::http::header::{HeaderName, HeaderValue};
+
+    fn outer(peer: &str, given: &[(&str, &str)]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        headers.append("host", HeaderValue::from_static("inner:9890"));
+        for (name, value) in given {
+            let name: HeaderName = name.parse().unwrap();
+            headers.append(name, value.parse().unwrap());
+        }
+        let proxies = Proxies::parse(&["10.0.0.0/8".to_owned()]).unwrap();
+        proxies.outer(&headers, Some(peer.parse().unwrap()))
+    }
+
+    #[test]
+    fn only_the_word_of_a_proxy_that_is_configured_counts() {
+        let told = [("forwarded", "proto=https;host=vnfm.example.com")];
+        assert_eq!(outer("10.0.0.1", &told).as_deref(), Some("https://vnfm.example.com"));
+        assert_eq!(outer("192.0.2.1", &told), None);
+        let mut headers = HeaderMap::new();
+        headers.append("forwarded", HeaderValue::from_static("host=evil.example.com"));
+        let none = Proxies::parse(&[]).unwrap();
+        assert_eq!(none.outer(&headers, Some([10, 0, 0, 1].into())), None);
+    }
+
+    #[test]
+    fn the_outermost_of_our_proxies_says_it() {
+        for (given, wanted) in [
+            // The client names a place of its own; the proxy adds what it saw.
+            (
+                vec![("forwarded", "host=evil, for=192.0.2.9;host=a.example;proto=https")],
+                "https://a.example",
+            ),
+            // Two of ours: the inner one heard the outer one, which heard the client.
+            (
+                vec![
+                    ("forwarded", "for=\"[2001:db8::1]:4711\";host=out.example;proto=https"),
+                    ("forwarded", "for=10.0.0.9;host=in.example;proto=http"),
+                ],
+                "https://out.example",
+            ),
+            (
+                vec![
+                    ("x-forwarded-for", "192.0.2.9, 10.0.0.9"),
+                    ("x-forwarded-host", "evil, out.example, in.example"),
+                    ("x-forwarded-proto", "https, http"),
+                ],
+                "https://out.example",
+            ),
+            (vec![("x-forwarded-proto", "https")], "https://inner:9890"),
+            (
+                vec![
+                    ("x-forwarded-host", "a.example"),
+                    ("x-forwarded-port", "8443"),
+                    ("x-forwarded-proto", "https"),
+                    ("x-forwarded-prefix", "/vnfm/"),
+                ],
+                "https://a.example:8443/vnfm",
+            ),
+        ] {
+            assert_eq!(outer("10.0.0.1", &given).as_deref(), Some(wanted), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn who_asks_is_whom_the_outermost_trusted_proxy_heard() {
+        for (peer, given, wanted) in [
+            ("10.0.0.1", vec![], "10.0.0.1"),
+            ("192.0.2.1", vec![("x-forwarded-for", "198.51.100.7")], "192.0.2.1"),
+            (
+                "10.0.0.1",
+                vec![("x-forwarded-for", "198.51.100.7, 192.0.2.9, 10.0.0.9")],
+                "192.0.2.9",
+            ),
+            (
+                "10.0.0.1",
+                vec![("forwarded", "for=198.51.100.7, for=\"[2001:db8::1]:4711\"")],
+                "2001:db8::1",
+            ),
+            ("10.0.0.1", vec![("forwarded", "for=unknown")], "10.0.0.1"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for (name, value) in &given {
+                headers.append(*name, value.parse().unwrap());
+            }
+            let proxies = Proxies::parse(&["10.0.0.0/8".to_owned()]).unwrap();
+            let who = proxies.client(&headers, peer.parse().unwrap());
+            assert_eq!(who.to_string(), wanted, "{peer}: {given:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_place_is_passed_over() {
+        for given in [
+            ("forwarded", "host=\"u:p@a.example\""),
+            ("forwarded", "host=a.example;proto=javascript"),
+            ("forwarded", "host=\"a b\""),
+            ("x-forwarded-host", "a.example/path"),
+            ("forwarded", ""),
+            ("forwarded", "=;;=,\""),
+        ] {
+            assert_eq!(outer("10.0.0.1", &[given]), None, "{given:?}");
+        }
+        let prefix = [("x-forwarded-host", "a.example"), ("x-forwarded-prefix", "//evil")];
+        assert_eq!(outer("10.0.0.1", &prefix).as_deref(), Some("http://a.example"));
+    }
+}

@@ -1,0 +1,49 @@
+//! Subscribers, and how late they are told: each notification is measured when it is taken or refused.
+
+use crate::metrics::Metrics;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::sync::Arc;
+use vnfm_core::ports::{Clock, PortError, Subscribers};
+use vnfm_types::SubscriptionAuthentication;
+
+/// Subscribers that are measured.
+pub struct Measured {
+    /// Those who are told.
+    pub inner: Arc<dyn Subscribers>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Where it is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+#[async_trait]
+impl Subscribers for Measured {
+    fn has_certificate(&self) -> bool {
+        self.inner.has_certificate()
+    }
+
+    async fn test(
+        &self,
+        callback: &str,
+        login: Option<&SubscriptionAuthentication>,
+    ) -> Result<(), PortError> {
+        self.inner.test(callback, login).await
+    }
+
+    async fn tell(
+        &self,
+        callback: &str,
+        login: Option<&SubscriptionAuthentication>,
+        notification: &Value,
+    ) -> Result<(), PortError> {
+        let outcome = self.inner.tell(callback, login, notification).await;
+        let written = notification["timeStamp"].as_str();
+        if let Some(written) = written.and_then(|text| text.parse::<Timestamp>().ok()) {
+            let age = self.clock.now().duration_since(written).try_into().unwrap_or_default();
+            self.metrics.notified(outcome.is_ok(), age);
+        }
+        outcome
+    }
+}

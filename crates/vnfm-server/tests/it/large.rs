@@ -1,0 +1,62 @@
+//! A package that is larger than what the server may need of memory for it.
+
+use crate::process::{Server, started, with_config};
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use vnfm_descriptor::{Limits, Package};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+const MIB: u64 = 1 << 20;
+const IMAGE: u64 = 256 * MIB;
+
+/// VNF-B with an image of 256 MiB in it, stored as images are.
+fn large(path: &Path) {
+    let sample =
+        Package::from_bytes(crate::bench::packed("vnf-b-cnf"), &Limits::default()).unwrap();
+    let mut zip = ZipWriter::new(BufWriter::new(File::create(path).unwrap()));
+    let stored = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+    for name in sample.paths() {
+        zip.start_file(name, stored).unwrap();
+        sample.copy(name, &mut zip).unwrap();
+    }
+    zip.start_file("Files/images/web.raw", stored).unwrap();
+    let block: Vec<u8> = (0..=250).cycle().take(1 << 20).collect();
+    for _ in 0..IMAGE / MIB {
+        zip.write_all(&block).unwrap();
+    }
+    zip.finish().unwrap().flush().unwrap();
+}
+
+/// The most memory that the process ever had, in bytes.
+fn peak(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.process.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+#[tokio::test]
+async fn a_large_package_is_taken_in_with_constant_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, config) = (folder.path().join("web.csar"), folder.path().join("config.yaml"));
+    large(&path);
+    fs::write(&config, format!("limits: {{package_bytes: {}}}\n", 2 * IMAGE)).unwrap();
+    let server = started(&mut with_config(&folder.path().join("data"), &config));
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let packages = format!("{}{}", server.url, crate::bench::PACKAGES);
+    let send = |request: reqwest::RequestBuilder| async move {
+        let answer = request.header("version", "2.3.0").send().await.unwrap();
+        assert!(answer.status().is_success(), "{answer:?}");
+        serde_json::from_str::<serde_json::Value>(&answer.text().await.unwrap()).unwrap_or_default()
+    };
+    let made = send(client.post(&packages).json(&serde_json::json!({}))).await;
+    let package = format!("{packages}/{}", made["id"].as_str().unwrap());
+    let before = peak(&server);
+    let content = tokio::fs::File::open(&path).await.unwrap();
+    send(client.put(format!("{package}/package_content")).body(content)).await;
+    let shown = send(client.get(&package)).await;
+    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+    let grown = peak(&server).saturating_sub(before);
+    assert!(grown < 48 * MIB, "the server took {} MiB more for it", grown / MIB);
+}

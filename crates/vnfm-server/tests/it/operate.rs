@@ -1,0 +1,104 @@
+//! What those see who operate it: health, figures in Prometheus' format, traces.
+
+use crate::bench::{Bench, INSTANCES, Setup};
+use prometheus_parse::{Sample, Scrape, Value};
+use reqwest::Method;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+async fn figures(bench: &Bench) -> Scrape {
+    let answer = bench.get("/metrics").await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.headers["content-type"].to_str().unwrap().starts_with("text/plain"));
+    Scrape::parse(answer.text.lines().map(|line| Ok(line.to_owned()))).unwrap()
+}
+
+/// How often something of this name with these labels was seen.
+fn count(scrape: &Scrape, name: &str, labels: &[(&str, &str)]) -> String {
+    let fits = |sample: &&Sample| {
+        let has = |(label, value): &(&str, &str)| sample.labels.get(label) == Some(value);
+        sample.metric == name && labels.iter().all(has)
+    };
+    let samples = scrape.samples.iter().filter(fits).map(|sample| match &sample.value {
+        Value::Counter(value) | Value::Gauge(value) | Value::Untyped(value) => *value,
+        Value::Histogram(buckets) => buckets.last().map_or(0.0, |bucket| bucket.count),
+        Value::Summary(_) => 0.0,
+    });
+    format!("{}", samples.fold(0.0, |sum, value| sum + value))
+}
+
+#[tokio::test]
+async fn health_needs_no_credential_and_figures_do() {
+    let bench = Bench::with(Setup { token: Some("planted-0123456789"), ..Setup::default() }).await;
+    assert_eq!(bench.get("/healthz").await.text, "ok\n");
+    let ready = bench.get("/readyz").await;
+    assert_eq!((ready.status, ready.body["ready"].clone()), (200, json!(true)));
+    assert_eq!(bench.get("/metrics").await.status, 401);
+    let request = bench.request(Method::GET, "/metrics");
+    let request = request.header("authorization", "Bearer planted-0123456789");
+    assert_eq!(bench.send(request).await.status, 200);
+}
+
+#[tokio::test]
+async fn figures_tell_how_requests_operations_steps_and_calls_fare() {
+    let bench = Bench::new().await;
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let id = bench.create(&vnfd).await;
+    let begun =
+        bench.post(&format!("{INSTANCES}/{id}/instantiate"), &bench.request_b().await).await;
+    assert_eq!(begun.status, 202, "{begun:?}");
+    assert_eq!(bench.ended(&begun.made()).await["operationState"], "COMPLETED");
+    bench.get(&format!("{INSTANCES}/nowhere")).await;
+    bench.get("/nothing/of/the/kind").await;
+    let seen = figures(&bench).await;
+    let route = ("route", "/vnflcm/v2/vnf_instances/:id");
+    let requests = "vnfm_http_request_duration_seconds";
+    assert_eq!(count(&seen, requests, &[route, ("method", "GET"), ("status", "404")]), "1");
+    assert_eq!(count(&seen, requests, &[("route", "unknown"), ("status", "404")]), "1");
+    let instantiate = ("operation", "INSTANTIATE");
+    for state in ["STARTING", "PROCESSING", "COMPLETED"] {
+        let states = count(&seen, "vnfm_operation_states_total", &[instantiate, ("state", state)]);
+        assert_eq!(states, "1", "{state}");
+    }
+    let steps = [instantiate, ("step", "allocate"), ("end", "done")];
+    assert_eq!(count(&seen, "vnfm_step_duration_seconds", &steps), "1");
+    assert_eq!(count(&seen, "vnfm_operations_driven", &[]), "0");
+    assert_eq!(count(&seen, "vnfm_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), "1");
+}
+
+#[tokio::test]
+async fn labels_take_few_values_and_none_of_them_is_a_tenants() {
+    let bench = Bench::new().await;
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let id = bench.create(&vnfd).await;
+    let before = series(&bench).await;
+    for number in 0..20 {
+        bench.get(&format!("{INSTANCES}/unknown-{number}")).await;
+        bench.get(&format!("/unknown-{number}")).await;
+        let odd = Method::from_bytes(format!("ODD{number}").as_bytes()).unwrap();
+        bench.send(bench.request(odd, "/")).await;
+    }
+    let text = bench.get("/metrics").await.text;
+    assert!(!text.contains(&id) && !text.contains("unknown-") && !text.contains(&vnfd), "{text}");
+    let after = series(&bench).await;
+    let more: Vec<_> = after.difference(&before).collect();
+    assert!(more.len() <= 8, "more series than there are routes that were asked: {more:#?}");
+}
+
+/// Each name with its labels, buckets apart.
+async fn series(bench: &Bench) -> BTreeSet<String> {
+    let text = bench.get("/metrics").await.text;
+    let samples = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
+    samples.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn a_problem_names_the_trace_that_the_request_belongs_to() {
+    let bench = Bench::new().await;
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let request = bench.request(Method::GET, &format!("{INSTANCES}/nowhere"));
+    let request = request.header("traceparent", format!("00-{trace}-00f067aa0ba902b7-01"));
+    assert_eq!(bench.send(request).await.body["traceId"], trace);
+    let own = bench.get(&format!("{INSTANCES}/nowhere")).await.body;
+    assert_eq!(own["traceId"].as_str().unwrap().len(), 32, "{own}");
+}

@@ -1,0 +1,176 @@
+//! Whose packages are taken: signed or not, by somebody who is trusted or not, as the configuration wants it.
+
+use crate::bench::{Bench, PACKAGES, Setup, packed};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    PKCS_ECDSA_P256_SHA256,
+};
+use serde_json::Value;
+use std::fs;
+use std::io::Cursor;
+use std::path::PathBuf;
+use tempfile::TempDir;
+use vnfm_descriptor::{Limits, Package};
+use vnfm_server::signatures::{Packages, Policy, Signatures};
+use vnfm_signature::{Certificate, Key, Padding, Seal};
+
+/// A vendor with an authority of its own.
+struct Vendor {
+    key: Key,
+    chain: Vec<Certificate>,
+    authority: String,
+}
+
+impl Vendor {
+    fn new() -> Self {
+        let pair = || KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "authority");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let root = pair();
+        let authority = params.self_signed(&root).unwrap().pem();
+        let issuer = Issuer::new(params, root);
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "vendor");
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        let own = pair();
+        let certificate = params.signed_by(&own, &issuer).unwrap();
+        Self {
+            key: Key::read(own.serialize_pem().as_bytes(), Padding::Pkcs1).unwrap(),
+            chain: Certificate::read(certificate.pem().as_bytes()).unwrap(),
+            authority,
+        }
+    }
+
+    fn seal(&self, inside: bool) -> Seal<'_> {
+        Seal { key: &self.key, chain: &self.chain, inside }
+    }
+
+    /// VNF-B, signed by option 1.
+    fn manifest(&self, inside: bool) -> Vec<u8> {
+        let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
+        let mut bytes = Cursor::new(Vec::new());
+        self.seal(inside).package(&package, &mut bytes).unwrap();
+        bytes.into_inner()
+    }
+
+    /// VNF-B, signed by option 2.
+    fn whole(&self, content: &[u8], inside: bool) -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("b.csar");
+        fs::write(&path, content).unwrap();
+        let mut bytes = Cursor::new(Vec::new());
+        self.seal(inside).outer(("b", &path), &mut bytes).unwrap();
+        bytes.into_inner()
+    }
+}
+
+/// A server that trusts `vendor`; its files lie in the folder.
+async fn trusting(vendor: &Vendor, signatures: Policy) -> (Bench, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let trust = folder.path().join("trust.pem");
+    fs::write(&trust, &vendor.authority).unwrap();
+    let signatures = Packages { signatures, trust: Some(trust), crl: None };
+    (Bench::with(Setup { signatures, ..Setup::default() }).await, folder)
+}
+
+async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {
+    let (id, answer) = bench.upload(content).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    bench.get(&format!("{PACKAGES}/{id}")).await.body
+}
+
+#[track_caller]
+fn refused(shown: &Value, why: &str) {
+    assert_eq!(shown["onboardingState"], "ERROR", "{shown:#}");
+    let detail = shown["onboardingFailureDetails"]["detail"].as_str().unwrap();
+    assert!(detail.contains(why), "`{detail}` lacks `{why}`");
+    assert!(shown.get("packageSecurityOption").is_none() && shown.get("vnfdId").is_none());
+}
+
+#[tokio::test]
+async fn where_signatures_are_required_only_those_of_trusted_vendors_are_taken() {
+    let (vendor, stranger) = (Vendor::new(), Vendor::new());
+    let (bench, _folder) = trusting(&vendor, Policy::Require).await;
+    let unsigned = onboarded(&bench, packed("vnf-b-cnf")).await;
+    refused(&unsigned, "signature: vnf-b.mf: the package is not signed");
+    refused(&onboarded(&bench, stranger.manifest(true)).await, "`CN=vendor` is not trusted");
+    let foreign = stranger.whole(&packed("vnf-b-cnf"), true);
+    refused(&onboarded(&bench, foreign).await, "`CN=vendor` is not trusted");
+
+    for (content, option, beside) in [
+        (vendor.manifest(true), "OPTION_1", false),
+        (vendor.manifest(false), "OPTION_1", true),
+        (vendor.whole(&packed("vnf-b-cnf"), true), "OPTION_2", false),
+        (vendor.whole(&packed("vnf-b-cnf"), false), "OPTION_2", true),
+    ] {
+        let shown = onboarded(&bench, content).await;
+        assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+        assert_eq!(shown["packageSecurityOption"], option);
+        let certificate = shown["signingCertificate"].as_str();
+        assert_eq!(
+            certificate.is_some_and(|pem| pem.starts_with("-----BEGIN CERTIFICATE")),
+            beside
+        );
+        assert!(!shown["warnings"].to_string().contains("ignature"), "{shown:#}");
+        let path = format!("{PACKAGES}/{}", shown["id"].as_str().unwrap());
+        assert_eq!(bench.delete(&path).await.status, 204);
+    }
+}
+
+#[tokio::test]
+async fn a_package_that_was_changed_after_it_was_signed_is_refused() {
+    let vendor = Vendor::new();
+    let (bench, _folder) = trusting(&vendor, Policy::Require).await;
+    let signed = Package::from_bytes(vendor.manifest(true), &Limits::default()).unwrap();
+    let more = [("Scripts/smuggled.sh".to_owned(), b"reboot".to_vec())].into();
+    let mut bytes = Cursor::new(Vec::new());
+    vnfm_descriptor::repack(&signed, &more, &mut bytes).unwrap();
+    let shown = onboarded(&bench, bytes.into_inner()).await;
+    assert_eq!(shown["onboardingState"], "ERROR");
+    assert!(shown.to_string().contains("no signature covers it"), "{shown:#}");
+    // The refused package left nothing behind: the same VNFD can be onboarded.
+    let shown = onboarded(&bench, vendor.manifest(true)).await;
+    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+}
+
+#[tokio::test]
+async fn what_is_only_warned_of_is_taken() {
+    let vendor = Vendor::new();
+    let (bench, _folder) = trusting(&vendor, Policy::Warn).await;
+    let shown = onboarded(&bench, packed("vnf-b-cnf")).await;
+    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+    assert!(shown["warnings"].to_string().contains("the package is not signed"), "{shown:#}");
+}
+
+#[tokio::test]
+async fn where_nobody_looks_a_signed_package_is_a_package() {
+    let bench = Bench::new().await;
+    let whole = Vendor::new().whole(&packed("vnf-b-cnf"), true);
+    let shown = onboarded(&bench, whole).await;
+    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+    assert!(shown.get("packageSecurityOption").is_none(), "nobody verified it: {shown:#}");
+}
+
+#[tokio::test]
+async fn an_outer_archive_cannot_hide_a_package_that_is_too_large() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("b.csar"), vec![0; 8 << 20]).unwrap();
+    fs::write(folder.path().join("b.cms"), "-----BEGIN CMS-----").unwrap();
+    let outer = vnfm_descriptor::pack(folder.path(), &Limits::default()).unwrap();
+    assert!(outer.len() < 1 << 20);
+    let bench = Bench::new().await;
+    refused(&onboarded(&bench, outer).await, "`b.csar` is larger than the 1048576 bytes");
+}
+
+#[tokio::test]
+async fn a_server_that_trusts_nobody_does_not_start() {
+    let clock = std::sync::Arc::new(vnfm::SystemClock);
+    let require = Packages { signatures: Policy::Require, ..Packages::default() };
+    let error = Signatures::new(require.clone(), clock.clone()).err().unwrap();
+    assert!(error.to_string().contains("packages.trust names nobody"), "{error:#}");
+    let absent = Packages { trust: Some(PathBuf::from("/no/such/file")), ..require };
+    let error = format!("{:#}", Signatures::new(absent, clock).err().unwrap());
+    assert!(error.contains("cannot read `/no/such/file`"), "{error}");
+}

@@ -1,0 +1,330 @@
+//! Two tenants on one server: what one has the other does not see, whichever route they ask, and nobody does what their
+//! role does not allow.
+
+use crate::bench::{Answer, Bench, HASHED, INSTANCES, OPS, PACKAGES, Setup, VIMS, packed};
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::{Value, json};
+use vnfm_server::access::Role;
+use vnfm_server::access::roles::{NEEDS, Needs};
+
+/// Users, each with the password of the bench: name, tenant, role.
+pub(crate) const USERS: &[(&str, &str, Role)] = &[
+    ("root", "default", Role::Admin),
+    ("acme-admin", "acme", Role::Admin),
+    ("acme-operator", "acme", Role::Operate),
+    ("acme-reader", "acme", Role::Read),
+    ("other-admin", "other", Role::Admin),
+];
+
+/// `access` of the configuration with those users and what `more` says.
+pub(crate) fn users(more: &str) -> Setup {
+    let one = |(name, tenant, role): &(&str, &str, Role)| {
+        format!(
+            "- {{name: {name}, password_hash: '{HASHED}', gets: {{tenant: {tenant}, role: {role}}}}}\n"
+        )
+    };
+    let all: String = USERS.iter().map(one).collect();
+    Setup { access: Some(format!("users:\n{all}{more}")), ..Setup::default() }
+}
+
+/// What one tenant has: the name of a parameter of a path, and the id of what it stands for.
+struct Has {
+    ids: Vec<(&'static str, String)>,
+    vnfd: String,
+}
+
+const SUBSCRIPTIONS: &str = "/vnflcm/v2/subscriptions";
+/// Names that the tenant gave, which another one must not read anywhere.
+const NAMES: &[&str] = &["acme-cluster", "acme-web"];
+
+/// Gives the tenant of whoever is logged in one of each.
+async fn furnished(bench: &Bench, callback: &str) -> Has {
+    let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
+        "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
+    let vim =
+        bench.post(VIMS, &json!({"name": "acme-cluster", "connection": connection})).await.id();
+    let (package, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let created = json!({"vnfdId": vnfd, "vnfInstanceName": "acme-web"});
+    let instance = bench.post(INSTANCES, &created).await.id();
+    let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
+    let started = bench.post(&format!("{INSTANCES}/{instance}/instantiate"), &request).await;
+    assert_eq!(started.status, 202, "{started:?}");
+    let op = started.made();
+    assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED");
+    let subscription = bench.post(SUBSCRIPTIONS, &json!({"callbackUri": callback})).await.id();
+    let ids = vec![
+        ("{vnfInstanceId}", instance),
+        ("{vnfLcmOpOccId}", op),
+        ("{subscriptionId}", subscription),
+        ("{vnfPkgId}", package),
+        ("{vimId}", vim),
+    ];
+    Has { ids, vnfd }
+}
+
+/// A path with ids in place of its parameters, and the id that it names.
+fn concrete(template: &str, has: &Has) -> (String, Option<String>) {
+    let of = has.ids.iter().find(|(parameter, _)| template.contains(parameter));
+    match of {
+        Some((parameter, id)) => (template.replace(parameter, id), Some(id.clone())),
+        None => (template.to_owned(), None),
+    }
+}
+
+/// A request that its route takes, as far as its shape goes.
+async fn ask(bench: &Bench, method: &str, path: &str) -> Answer {
+    let verb = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+    let request = bench.request(verb, path);
+    let request = match (method, path.rsplit('/').next().unwrap()) {
+        ("put", "package_content") => {
+            request.header(CONTENT_TYPE, "application/zip").body(packed("vnf-b-cnf"))
+        }
+        ("patch" | "post", last) => request.json(&body(last, path)),
+        _ => request,
+    };
+    bench.send(request.header("x-vnfm-reason", "a test")).await
+}
+
+fn body(last: &str, path: &str) -> Value {
+    match last {
+        "terminate" => json!({"terminationType": "FORCEFUL"}),
+        "cancel" => json!({"cancelMode": "GRACEFUL"}),
+        "instantiate" => {
+            json!({"flavourId": "simple", "vimConnectionInfo": {"v": {"vimId": "acme-cluster"}}})
+        }
+        "vnf_instances" => json!({"vnfdId": "none"}),
+        "vims" => json!({"name": "acme-cluster", "connection": {"vimType": "none"}}),
+        "subscriptions" => json!({"callbackUri": "http://192.0.2.1/none"}),
+        _ if path.starts_with("/vnflcm/v2/vnf_instances/") && path.split('/').count() == 5 => {
+            json!({"vnfInstanceName": "mine now"})
+        }
+        _ => json!({}),
+    }
+}
+
+async fn callback() -> (String, tokio::task::JoinSet<()>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/callback", listener.local_addr().unwrap());
+    let takes = axum::Router::new().fallback(|| async { axum::http::StatusCode::NO_CONTENT });
+    let mut task = tokio::task::JoinSet::new();
+    task.spawn(async move { axum::serve(listener, takes).await.unwrap() });
+    (url, task)
+}
+
+#[tokio::test]
+async fn no_route_shows_or_touches_what_another_tenant_has() {
+    let bench = Bench::with(users("")).await;
+    let (callback, _task) = callback().await;
+    bench.log_in("acme-admin");
+    let has = furnished(&bench, &callback).await;
+    let routes: Vec<_> = NEEDS
+        .iter()
+        .flat_map(|(template, methods)| {
+            methods.iter().map(move |(m, needs)| (*template, *m, *needs))
+        })
+        .collect();
+    // First what is only seen: the audit shows what they ask for afterwards, with the ids that they said.
+    let (seen, changed): (Vec<_>, Vec<_>) =
+        routes.iter().partition(|(_, method, _)| *method == "get");
+    for (template, method, needs) in seen.iter().chain(&changed) {
+        let (path, named) = concrete(template, &has);
+        bench.log_in("other-admin");
+        let answer = ask(&bench, method, &path).await;
+        let what = format!("{method} {path}: {answer:?}");
+        match (needs, &named) {
+            (Needs::Operator, _) => assert_eq!(answer.status, 403, "{what}"),
+            (Needs::Role(_), Some(_)) => assert_eq!(answer.status, 404, "{what}"),
+            (Needs::Role(_), None) => assert_ne!(answer.status, 403, "{what}"),
+        }
+        // An id that was asked for may be named in the answer; no other may, and no name.
+        let ids =
+            has.ids.iter().map(|(_, id)| id.as_str()).filter(|id| Some(*id) != named.as_deref());
+        let names = NAMES.iter().copied().filter(|name| *method == "get" || !body_has(name, &path));
+        for hidden in ids.chain(names) {
+            assert!(!answer.text.contains(hidden), "`{hidden}` in {what}");
+        }
+    }
+    let tried = routes.len();
+    assert!(tried > 40, "{tried}");
+    // And nothing of it was changed.
+    bench.log_in("acme-admin");
+    let instance = bench.get(&format!("{INSTANCES}/{}", has.ids[0].1)).await.body;
+    assert_eq!(instance["vnfInstanceName"], "acme-web", "{instance:#}");
+    assert_eq!(instance["instantiationState"], "INSTANTIATED");
+    for (list, many) in [(INSTANCES, 1), (OPS, 1), (PACKAGES, 1), (SUBSCRIPTIONS, 1), (VIMS, 1)] {
+        assert_eq!(bench.get(list).await.body.as_array().unwrap().len(), many, "{list}");
+    }
+}
+
+/// Whether a request of this test itself says the name.
+fn body_has(name: &str, path: &str) -> bool {
+    body(path.rsplit('/').next().unwrap(), path).to_string().contains(name)
+}
+
+#[tokio::test]
+async fn what_a_tenant_has_is_no_reason_to_refuse_another_one_the_same() {
+    let bench = Bench::with(users("")).await;
+    let (callback, _task) = callback().await;
+    bench.log_in("acme-admin");
+    let ours = furnished(&bench, &callback).await;
+    bench.log_in("other-admin");
+    let theirs = furnished(&bench, &callback).await;
+    assert_eq!(ours.vnfd, theirs.vnfd, "one VNFD in both");
+    for ((parameter, ours), (_, theirs)) in ours.ids.iter().zip(&theirs.ids) {
+        assert_ne!(ours, theirs, "{parameter}");
+    }
+    let again = bench.upload(packed("vnf-b-cnf")).await.0;
+    let refused = bench.get(&format!("{PACKAGES}/{again}")).await.body;
+    assert_eq!(refused["onboardingState"], "ERROR", "twice in one tenant: {refused:#}");
+}
+
+#[tokio::test]
+async fn every_route_is_refused_to_those_whose_role_is_too_small_and_to_no_other() {
+    let bench = Bench::with(users("")).await;
+    let nothing = Has { ids: Vec::new(), vnfd: String::new() };
+    for (user, tenant, role) in USERS {
+        bench.log_in(user);
+        for (template, methods) in NEEDS {
+            let (path, _) = concrete(template, &nothing);
+            let path: String = path
+                .split('/')
+                .map(|s| if s.starts_with('{') { "none" } else { s })
+                .collect::<Vec<_>>()
+                .join("/");
+            for (method, needs) in *methods {
+                let is_enough = match (needs, role) {
+                    (Needs::Operator, role) => (*tenant, *role) == ("default", Role::Admin),
+                    (Needs::Role(Role::Read), _) | (_, Role::Admin) => true,
+                    (Needs::Role(Role::Operate), role) => *role == Role::Operate,
+                    (Needs::Role(Role::Admin), _) => false,
+                };
+                let answer = ask(&bench, method, &path).await;
+                let what = format!("{user}: {method} {path}: {answer:?}");
+                assert_ne!(answer.status, 401, "{what}");
+                assert_eq!(answer.status == 403, !is_enough, "{what}");
+                if answer.status == 403 {
+                    assert_eq!(answer.body["code"], "access.forbidden", "{what}");
+                    let enough = match needs {
+                        Needs::Role(role) => format!("needs the role `{role}`"),
+                        Needs::Operator => {
+                            "needs the role `admin` in the tenant `default`".to_owned()
+                        }
+                    };
+                    assert!(answer.detail().contains(&enough), "{what}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_vim_that_is_shared_is_for_all_and_its_owners() {
+    let bench = Bench::with(users("")).await;
+    let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
+        "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
+    let new = json!({"name": "for-all", "connection": connection, "shared": true});
+    bench.log_in("acme-admin");
+    let refused = bench.post(VIMS, &new).await;
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (403, &json!("access.forbidden")),
+        "{refused:?}"
+    );
+    bench.log_in("root");
+    let vim = bench.post(VIMS, &new).await.id();
+    let path = format!("{VIMS}/{vim}");
+
+    bench.log_in("acme-admin");
+    assert_eq!(bench.get(VIMS).await.body[0]["shared"], true);
+    for id in [&vim, "for-all"] {
+        assert_eq!(bench.get(&format!("{VIMS}/{id}")).await.id(), vim);
+    }
+    let renamed = bench.request(Method::PATCH, &path).json(&json!({"name": "mine"}));
+    for answer in [bench.send(renamed).await, bench.delete(&path).await] {
+        assert_eq!(
+            (answer.status, &answer.body["code"]),
+            (409, &json!("vim.shared")),
+            "{answer:?}"
+        );
+    }
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let instance = bench.create(&vnfd).await;
+    let request = json!({"flavourId": "simple", "vimConnectionInfo": {"v": {"vimId": vim}}});
+    let started = bench.post(&format!("{INSTANCES}/{instance}/instantiate"), &request).await;
+    assert_eq!(bench.ended(&started.made()).await["operationState"], "COMPLETED");
+
+    // Its owner neither deletes nor hides it while somebody lives on it, and is not told who that is.
+    bench.log_in("root");
+    let hidden = bench.request(Method::PATCH, &path).json(&json!({"shared": false}));
+    for answer in [bench.delete(&path).await, bench.send(hidden).await] {
+        assert_eq!(answer.status, 409, "{answer:?}");
+        assert!(answer.detail().contains("an instance of another tenant"), "{answer:?}");
+        assert!(!answer.text.contains(&instance), "{answer:?}");
+    }
+    let orphans = bench.get("/vnfm/v1/orphans").await;
+    assert!(!orphans.text.contains(&instance), "{orphans:?}");
+
+    bench.log_in("acme-operator");
+    let terminate = json!({"terminationType": "FORCEFUL"});
+    let ended = bench.post(&format!("{INSTANCES}/{instance}/terminate"), &terminate).await;
+    assert_eq!(bench.ended(&ended.made()).await["operationState"], "COMPLETED");
+    bench.log_in("root");
+    let hidden = bench.request(Method::PATCH, &path).json(&json!({"shared": false}));
+    assert_eq!(bench.send(hidden).await.status, 200);
+    bench.log_in("acme-admin");
+    assert_eq!(bench.get(&path).await.status, 404);
+}
+
+#[tokio::test]
+async fn a_role_that_is_narrowed_changes_nothing_outside() {
+    let narrowed = format!(
+        "- {{name: narrow, password_hash: '{HASHED}', gets: {{tenant: acme, role: operate, vims: [11111111-1111-4111-8111-111111111111], vendors: [vnfm samples]}}}}\n\
+         - {{name: stranger, password_hash: '{HASHED}', gets: {{tenant: acme, role: operate, vendors: [Nobody]}}}}\n"
+    );
+    let bench = Bench::with(users(&narrowed)).await;
+    bench.log_in("acme-admin");
+    let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
+        "interfaceInfo": {"endpoint": "https://192.0.2.9:6443"}, "accessInfo": {"bearer_token": "planted-token"}});
+    for (id, name) in [
+        ("11111111-1111-4111-8111-111111111111", "allowed"),
+        ("22222222-2222-4222-8222-222222222222", "not"),
+    ] {
+        let vim = json!({"id": id, "name": name, "connection": connection});
+        assert_eq!(bench.post(VIMS, &vim).await.status, 201);
+    }
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let vendor = bench.get(PACKAGES).await.body[0]["vnfProvider"].clone();
+    let created = json!({"vnfdId": vnfd});
+    bench.log_in("stranger");
+    let refused = bench.post(INSTANCES, &created).await;
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (403, &json!("access.narrowed")),
+        "{vendor}: {refused:?}"
+    );
+    assert_eq!(bench.get(INSTANCES).await.status, 200, "seeing is not narrowed");
+    assert_eq!(bench.post(PACKAGES, &json!({})).await.status, 403);
+
+    bench.log_in("narrow");
+    let instance = bench.post(INSTANCES, &created).await;
+    assert_eq!(instance.status, 201, "{vendor}: {instance:?}");
+    let path = format!("{INSTANCES}/{}", instance.id());
+    let request = |vim: Value| json!({"flavourId": "simple", "vimConnectionInfo": {"v": vim}});
+    let other = request(json!({"vimId": "22222222-2222-4222-8222-222222222222"}));
+    let refused = bench.post(&format!("{path}/instantiate"), &other).await;
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (403, &json!("access.narrowed")),
+        "{refused:?}"
+    );
+    let own = request(json!({"vimId": "11111111-1111-4111-8111-111111111111"}));
+    let started = bench.post(&format!("{path}/instantiate"), &own).await;
+    assert_eq!(started.status, 202, "{started:?}");
+    assert_eq!(bench.ended(&started.made()).await["operationState"], "COMPLETED");
+    let terminate = json!({"terminationType": "FORCEFUL"});
+    bench.log_in("stranger");
+    assert_eq!(bench.post(&format!("{path}/terminate"), &terminate).await.status, 403);
+    bench.log_in("narrow");
+    assert_eq!(bench.post(&format!("{path}/terminate"), &terminate).await.status, 202);
+}

@@ -1,0 +1,149 @@
+//! Certificates, out of files that hold one or several, as PEM or DER.
+
+use crate::fault::Fault;
+use cms::cert::{CertificateChoices, IssuerAndSerialNumber};
+use cms::signed_data::SignerIdentifier;
+use der::{Decode as _, Encode as _};
+use x509_cert::ext::pkix::{BasicConstraints, KeyUsage, SubjectKeyIdentifier};
+
+/// A file of certificates is not larger.
+const LARGEST: usize = 1 << 20;
+
+/// A certificate (RFC 5280).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    der: Vec<u8>,
+    pub(crate) parsed: x509_cert::Certificate,
+}
+
+impl Certificate {
+    /// The certificates of a file, PEM or DER; what else a PEM file holds is left out.
+    ///
+    /// # Errors
+    /// It holds none, or one that cannot be read.
+    pub fn read(bytes: &[u8]) -> Result<Vec<Self>, Fault> {
+        if bytes.len() > LARGEST {
+            return Err(Fault::File(format!(
+                "a file of certificates has {} bytes, more than the {LARGEST} that are read",
+                bytes.len()
+            )));
+        }
+        let all: Vec<Self> = if is_pem(bytes) {
+            blocks(bytes, &["CERTIFICATE", "TRUSTED CERTIFICATE", "X509 CERTIFICATE"])?
+                .iter()
+                .map(|der| Self::from_der(der))
+                .collect::<Result<_, _>>()?
+        } else {
+            vec![Self::from_der(bytes)?]
+        };
+        if all.is_empty() {
+            return Err(Fault::File("the file holds no certificate".to_owned()));
+        }
+        Ok(all)
+    }
+
+    fn from_der(der: &[u8]) -> Result<Self, Fault> {
+        let parsed = x509_cert::Certificate::from_der(der)
+            .map_err(|error| Fault::File(format!("a certificate cannot be read: {error}")))?;
+        Ok(Self { der: der.to_vec(), parsed })
+    }
+
+    /// The certificate in a CMS; other forms than X.509 are left out.
+    pub(crate) fn in_cms(choice: &CertificateChoices) -> Option<Self> {
+        let CertificateChoices::Certificate(parsed) = choice else { return None };
+        Some(Self { der: parsed.to_der().ok()?, parsed: parsed.clone() })
+    }
+
+    /// Its bytes.
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// As PEM.
+    pub fn to_pem(&self) -> String {
+        crate::sign::to_pem("CERTIFICATE", &self.der)
+    }
+
+    /// Whose it is, such as `CN=Vendor,O=Example`.
+    pub fn subject(&self) -> String {
+        self.parsed.tbs_certificate().subject().to_string()
+    }
+
+    /// Who vouches for it.
+    pub fn issuer(&self) -> String {
+        self.parsed.tbs_certificate().issuer().to_string()
+    }
+
+    /// The last second at which it is valid, in seconds since 1970.
+    pub fn not_after(&self) -> u64 {
+        self.parsed.tbs_certificate().validity().not_after.to_unix_duration().as_secs()
+    }
+
+    /// Why it cannot be used at this time, in seconds since 1970.
+    pub(crate) fn out_of_time(&self, at: u64) -> Option<String> {
+        let validity = self.parsed.tbs_certificate().validity();
+        let (from, to) = (validity.not_before, validity.not_after);
+        if at < from.to_unix_duration().as_secs() {
+            Some(format!("it is not valid before {from}"))
+        } else if at > to.to_unix_duration().as_secs() {
+            Some(format!("it was valid until {to}"))
+        } else {
+            None
+        }
+    }
+
+    /// What its key may be used for; `None` where the certificate does not restrict it.
+    pub(crate) fn key_usage(&self) -> Result<Option<KeyUsage>, der::Error> {
+        let found = self.parsed.tbs_certificate().get_extension::<KeyUsage>()?;
+        Ok(found.map(|(_, usage)| usage))
+    }
+
+    /// Whether it is an authority's, as `basicConstraints` has it.
+    pub(crate) fn is_authority(&self) -> bool {
+        let found = self.parsed.tbs_certificate().get_extension::<BasicConstraints>();
+        matches!(found, Ok(Some((_, BasicConstraints { ca: true, .. }))))
+    }
+
+    /// How many authorities may stand between it and a signer; `None` where it does not say.
+    pub(crate) fn path_length(&self) -> Option<u8> {
+        let found = self.parsed.tbs_certificate().get_extension::<BasicConstraints>();
+        found.ok().flatten().and_then(|(_, constraints)| constraints.path_len_constraint)
+    }
+
+    /// Whether a CMS means this one.
+    pub(crate) fn is(&self, signer: &SignerIdentifier) -> bool {
+        let own = self.parsed.tbs_certificate();
+        match signer {
+            SignerIdentifier::IssuerAndSerialNumber(wanted) => {
+                wanted.issuer == *own.issuer() && wanted.serial_number == *own.serial_number()
+            }
+            SignerIdentifier::SubjectKeyIdentifier(wanted) => {
+                let found = own.get_extension::<SubjectKeyIdentifier>();
+                matches!(found, Ok(Some((_, found))) if found == *wanted)
+            }
+        }
+    }
+
+    /// How a CMS names it.
+    pub(crate) fn identifier(&self) -> SignerIdentifier {
+        let own = self.parsed.tbs_certificate();
+        SignerIdentifier::IssuerAndSerialNumber(IssuerAndSerialNumber {
+            issuer: own.issuer().clone(),
+            serial_number: own.serial_number().clone(),
+        })
+    }
+}
+
+/// Whether these bytes are PEM.
+pub(crate) fn is_pem(bytes: &[u8]) -> bool {
+    const MARK: &[u8] = b"-----BEGIN ";
+    bytes.windows(MARK.len()).any(|window| window == MARK)
+}
+
+/// The contents of the PEM blocks that have one of these labels.
+pub(crate) fn blocks(bytes: &[u8], labels: &[&str]) -> Result<Vec<Vec<u8>>, Fault> {
+    let all = pem::parse_many(bytes)
+        .map_err(|error| Fault::File(format!("the PEM cannot be read: {error}")))?;
+    let wanted = all.into_iter().filter(|block| labels.contains(&block.tag()));
+    Ok(wanted.map(pem::Pem::into_contents).collect())
+}

@@ -1,0 +1,82 @@
+//! What the database says for those who watch it: how much there is of what, and whether it can still be written.
+
+use crate::fault::Done;
+use crate::sqlite::SqliteStore;
+use jiff::Timestamp;
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{query, query_as};
+use vnfm_core::ports::StoreError;
+use vnfm_types::Vim;
+
+/// How much there is, over all tenants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Operations that are not ended: type, state, how many.
+    pub open_ops: Vec<(String, String, i64)>,
+    /// Instances: state, how many.
+    pub instances: Vec<(String, i64)>,
+    /// Notifications that were given up, of the subscriptions that there are.
+    pub given_up: i64,
+    /// Every VIM in the registry.
+    pub vims: Vec<VimEnd>,
+}
+
+/// When the login of a VIM ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VimEnd {
+    /// Its id.
+    pub id: String,
+    /// When what ends first of its login and its certificates ends.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl SqliteStore {
+    /// Counts.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn figures(&self) -> Result<Figures, StoreError> {
+        let counted = counted(&mut *self.reader().await).await;
+        counted.map_err(|fault| fault.told("count what there is"))
+    }
+
+    /// Writes something small, durably, to see that it can.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not take it.
+    pub async fn probe(&self) -> Result<(), StoreError> {
+        let mut writer = self.writer().await;
+        let written = query(
+            "INSERT INTO meta (key, value) VALUES ('probed', CURRENT_TIMESTAMP)
+             ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        )
+        .execute(&mut *writer)
+        .await;
+        let outcome = written.map(drop).map_err(Into::into);
+        self.ended(&mut writer, outcome, "write to the database").await
+    }
+}
+
+async fn counted(connection: &mut SqliteConnection) -> Done<Figures> {
+    let open_ops = query_as(
+        "SELECT operation, state, COUNT(*) FROM ops WHERE ended = 0 GROUP BY operation, state",
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let instances = query_as("SELECT state, COUNT(*) FROM instances GROUP BY state")
+        .fetch_all(&mut *connection)
+        .await?;
+    let (given_up,): (i64,) =
+        query_as("SELECT CAST(COALESCE(SUM(lost), 0) AS BIGINT) FROM subscriptions")
+            .fetch_one(&mut *connection)
+            .await?;
+    let vims: Vec<(String, String)> =
+        query_as("SELECT id, vim FROM vims ORDER BY id").fetch_all(connection).await?;
+    let end = |(id, vim): (String, String)| {
+        let vim: Option<Vim> = serde_json::from_str(&vim).ok();
+        VimEnd { id, expires_at: vim.and_then(|vim| vim.expires_at) }
+    };
+    Ok(Figures { open_ops, instances, given_up, vims: vims.into_iter().map(end).collect() })
+}

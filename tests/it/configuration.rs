@@ -1,0 +1,48 @@
+//! The configuration: its schema and its page are made from the types; the page's example is right.
+
+use std::fmt::Write as _;
+use vnfm_server::config::{example_mistakes, members, schema};
+use vnfm_tests::sources::{page_is_current, root};
+
+const PAGE: &str = "docs/configuration.md";
+const MARK: &str = "<!-- Generated from the types by `VNFM_UPDATE_GENERATED=1 cargo test -p vnfm-tests configuration`. -->\n";
+
+fn page() -> String {
+    std::fs::read_to_string(root().join(PAGE)).unwrap()
+}
+
+#[test]
+fn the_schema_of_the_configuration_is_current() {
+    let wanted = serde_json::to_string_pretty(&schema()).unwrap() + "\n";
+    page_is_current("schemas/config.schema.json", &wanted);
+}
+
+#[test]
+fn the_page_of_the_configuration_is_current() {
+    let page = page();
+    let (told, _) = page.split_once(MARK).expect("the page lacks its mark");
+    let mut wanted = format!("{told}{MARK}\n| member | variable | what |\n|---|---|---|\n");
+    for member in members() {
+        let means = member.means().replace('\n', " ").replace('|', "\\|");
+        let (name, variable, kind) = (&member.name, &member.variable, member.kind());
+        writeln!(wanted, "| `{name}` | `{variable}` | {means} ({kind}) |").unwrap();
+    }
+    page_is_current(PAGE, &wanted);
+}
+
+#[test]
+fn no_two_members_have_one_variable() {
+    let mut names: Vec<_> = members().into_iter().map(|member| member.variable).collect();
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all);
+    assert!(all > 40, "{all}");
+}
+
+#[test]
+fn the_example_of_the_page_is_right() {
+    let page = page();
+    let example = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_eq!(example_mistakes(example), Vec::<String>::new());
+}

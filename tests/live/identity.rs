@@ -1,0 +1,179 @@
+//! Logins by whoever really gives them: a Keycloak whose keys are rotated, and the Keystone of the cloud.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use vnfm_tests::live::{guest, neighbour};
+use vnfm_tests::programs::{Server, until};
+
+const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
+/// How long Keycloak may take to start.
+const STARTS: Duration = Duration::from_mins(3);
+const ADMIN: &str = "administrator";
+
+/// A Keycloak with nothing but memory, which ends with this.
+struct Keycloak {
+    process: Child,
+    url: String,
+}
+
+impl Drop for Keycloak {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Keycloak {
+    fn start(distribution: &Path, log: &Path) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut command = Command::new(distribution.join("bin/kc.sh"));
+        command.args(["start-dev", "--db=dev-mem", "--http-host=127.0.0.1"]);
+        command.arg(format!("--http-port={port}"));
+        command.env("KC_BOOTSTRAP_ADMIN_USERNAME", ADMIN).env("KC_BOOTSTRAP_ADMIN_PASSWORD", ADMIN);
+        let words = File::create(log).unwrap();
+        command.stdin(Stdio::null()).stdout(words.try_clone().unwrap()).stderr(words);
+        let process = command.spawn().unwrap();
+        let keycloak = Self { process, url: format!("http://127.0.0.1:{port}") };
+        until("Keycloak gives its administrator a token", STARTS, || keycloak.try_admin().ok());
+        keycloak
+    }
+
+    fn try_admin(&self) -> Result<String, ureq::Error> {
+        let form = [
+            ("grant_type", "password"),
+            ("client_id", "admin-cli"),
+            ("username", ADMIN),
+            ("password", ADMIN),
+        ];
+        self.token("master", &form)
+    }
+
+    fn token(&self, realm: &str, form: &[(&str, &str)]) -> Result<String, ureq::Error> {
+        let url = format!("{}/realms/{realm}/protocol/openid-connect/token", self.url);
+        let answer: Value =
+            ureq::post(&url).send_form(form.iter().copied())?.body_mut().read_json()?;
+        Ok(answer["access_token"].as_str().unwrap().to_owned())
+    }
+
+    fn administer(&self, path: &str, body: &Value) {
+        let login = format!("Bearer {}", self.try_admin().unwrap());
+        let url = format!("{}/admin/realms{path}", self.url);
+        ureq::post(&url).header("authorization", &login).send_json(body).unwrap();
+    }
+
+    /// A realm with a client that has the role `vnfm-operator`, and tokens for us.
+    fn furnish(&self) {
+        let audience = json!({"name": "vnfm", "protocol": "openid-connect", "protocolMapper": "oidc-audience-mapper",
+            "config": {"included.custom.audience": "vnfm", "access.token.claim": "true"}});
+        let client = |name: &str| {
+            json!({"clientId": name, "secret": "client-secret", "publicClient": false, "serviceAccountsEnabled": true,
+                "protocolMappers": [audience]})
+        };
+        let realm = json!({
+            "realm": "nfv", "id": "nfv", "enabled": true,
+            "roles": {"realm": [{"name": "vnfm-operator"}]},
+            "clients": [client("nfvo"), client("cook")],
+            "users": [{"username": "service-account-nfvo", "enabled": true, "serviceAccountClientId": "nfvo",
+                "realmRoles": ["vnfm-operator"]}],
+        });
+        self.administer("", &realm);
+    }
+
+    /// From now on tokens are signed with a new key.
+    fn rotate(&self) {
+        let config = json!({"priority": ["500"], "keySize": ["2048"], "algorithm": ["RS256"], "enabled": ["true"],
+            "active": ["true"]});
+        let key = json!({"name": "new", "providerId": "rsa-generated", "providerType": "org.keycloak.keys.KeyProvider",
+            "parentId": "nfv", "config": config});
+        self.administer("/nfv/components", &key);
+    }
+
+    fn of_client(&self, name: &str) -> String {
+        let form = [
+            ("grant_type", "client_credentials"),
+            ("client_id", name),
+            ("client_secret", "client-secret"),
+        ];
+        self.token("nfv", &form).unwrap()
+    }
+}
+
+/// Which key a token names.
+fn key_of(token: &str) -> String {
+    use base64::Engine as _;
+    let header = token.split('.').next().unwrap();
+    let header = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(header).unwrap();
+    let header: Value = serde_json::from_slice(&header).unwrap();
+    header["kid"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn tokens_of_keycloak_are_taken_also_when_its_keys_change() {
+    let Some(distribution) = guest("VNFM_LIVE_KEYCLOAK") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let keycloak = Keycloak::start(&distribution, &folder.path().join("keycloak.log"));
+    keycloak.furnish();
+    let access = json!({"access": {"oauth2": [{
+        "issuer": format!("{}/realms/nfv", keycloak.url),
+        "audience": ["vnfm"],
+        "jwks_url": format!("{}/realms/nfv/protocol/openid-connect/certs", keycloak.url),
+        "name_claim": "preferred_username",
+        "refetch_seconds": 0,
+        "rules": [{"claim": "realm_access.roles", "has": "vnfm-operator", "gets": {"tenant": "acme", "role": "operate"}}],
+    }]}});
+    std::fs::write(folder.path().join("server.yaml"), access.to_string()).unwrap();
+    let server = Server::start(folder.path(), "info");
+    let status = |token: &str| {
+        server.http_as("GET", INSTANCES, ("authorization", &format!("Bearer {token}"))).0
+    };
+
+    let old = keycloak.of_client("nfvo");
+    assert_eq!(status(&old), 200);
+    assert_eq!(status(&keycloak.of_client("cook")), 403, "it has not the role");
+    assert_eq!(status(&keycloak.try_admin().unwrap()), 401, "another realm's");
+    keycloak.rotate();
+    let new = keycloak.of_client("nfvo");
+    assert_ne!(key_of(&old), key_of(&new));
+    assert_eq!(status(&new), 200);
+    assert_eq!(status(&old), 200, "it is still published");
+    assert_eq!(server.http("GET", INSTANCES, "").0, 401);
+}
+
+#[test]
+fn tokens_of_the_clouds_keystone_are_taken() {
+    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else { return };
+    let file: Value = serde_yaml::from_str(&std::fs::read_to_string(&clouds).unwrap()).unwrap();
+    let of = |cloud: &str, member: &str| {
+        file["clouds"][cloud]["auth"][member].as_str().unwrap().to_owned()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let password = folder.path().join("password");
+    std::fs::write(&password, of("admin", "password")).unwrap();
+    let access = json!({"access": {"keystone": {
+        "endpoint": of("admin", "auth_url"),
+        "user": of("admin", "username"),
+        "project": of("admin", "project_name"),
+        "password_file": password,
+        "rules": [{"project": of("nfv", "project_name"), "role": "member", "gets": {"tenant": "acme", "role": "operate"}}],
+    }}});
+    std::fs::write(folder.path().join("server.yaml"), access.to_string()).unwrap();
+    let server = Server::start(folder.path(), "info");
+    let status = |token: &str| server.http_as("GET", INSTANCES, ("x-auth-token", token)).0;
+    let token = |cloud: &str| {
+        let login = json!({"auth": {
+            "identity": {"methods": ["password"], "password": {"user": {"name": of(cloud, "username"),
+                "domain": {"id": "default"}, "password": of(cloud, "password")}}},
+            "scope": {"project": {"name": of(cloud, "project_name"), "domain": {"id": "default"}}}}});
+        let answer =
+            ureq::post(&format!("{}/auth/tokens", of(cloud, "auth_url"))).send_json(login).unwrap();
+        answer.headers()["x-subject-token"].to_str().unwrap().to_owned()
+    };
+    assert_eq!(status(&token("nfv")), 200);
+    assert_eq!(status(&token("admin")), 403, "no rule is for that project");
+    assert_eq!(status("gAAAAAnone"), 401);
+}
