@@ -43,11 +43,14 @@ impl Sshd {
         let at = |name: &str| folder.path().join(name);
         keygen(&at("host"), &["-t", "ed25519"]);
         std::fs::write(at("authorized"), "").unwrap();
+        // A home of its own: what the shell of the one who tests reads at a login is no part of a test.
         let config = format!(
             "HostKey {}\nAuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nPermitRootLogin yes\n\
-             PasswordAuthentication no\nKbdInteractiveAuthentication no\nAllowTcpForwarding yes\n",
+             PasswordAuthentication no\nKbdInteractiveAuthentication no\nAllowTcpForwarding yes\n\
+             SetEnv HOME={}\n",
             at("host").display(),
             at("authorized").display(),
+            folder.path().display(),
         );
         std::fs::write(at("config"), config).unwrap();
         let _ = std::fs::create_dir_all("/run/sshd");
