@@ -1,6 +1,6 @@
 //! The runner itself, by the machine's own shell: the simulated hosts only answer like it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -89,14 +89,31 @@ fn a_daemon_that_a_step_leaves_behind_holds_nothing() {
     assert!(Command::new("kill").arg(pid.trim()).status().unwrap().success());
 }
 
+fn until_there(path: &Path) {
+    let asked = Instant::now();
+    while !path.exists() {
+        assert!(asked.elapsed() < Duration::from_secs(30), "never: {}", path.display());
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn steps_of_one_instance_take_turns_and_a_killed_one_is_lost() {
     let folder = Folder::new();
     let go = folder.0.join("go");
     assert!(Command::new("mkfifo").arg(&go).status().unwrap().success());
     let order = folder.0.join("order");
-    folder
-        .begin("first", &format!("read -r _ <{}; echo first >>{}", go.display(), order.display()));
+    let has_its_turn = folder.0.join("has-its-turn");
+    folder.begin(
+        "first",
+        &format!(
+            ": >{}; read -r _ <{}; echo first >>{}",
+            has_its_turn.display(),
+            go.display(),
+            order.display()
+        ),
+    );
+    until_there(&has_its_turn);
     folder.begin("second", &format!("echo second >>{}", order.display()));
     assert_eq!(folder.step(&["wait", "second", "1"]), "running\n");
     std::fs::write(&go, "go\n").unwrap();
@@ -113,11 +130,7 @@ fn steps_of_one_instance_take_turns_and_a_killed_one_is_lost() {
             go.display()
         ),
     );
-    let asked = Instant::now();
-    while !pid.exists() {
-        assert!(asked.elapsed() < Duration::from_secs(30));
-        std::thread::yield_now();
-    }
+    until_there(&pid);
     let id = std::fs::read_to_string(&pid).unwrap();
     assert!(Command::new("kill").args(["-9", id.trim()]).status().unwrap().success());
     assert_eq!(folder.step(&["wait", "killed", "60"]), "lost\n");
