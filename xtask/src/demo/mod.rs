@@ -42,6 +42,9 @@ pub(crate) struct Arguments {
     /// Leave everything as it is at the end, or where it broke off, and say what stays.
     #[arg(long)]
     keep: bool,
+    /// Take the programs as they are built already.
+    #[arg(long)]
+    built: bool,
 }
 
 /// The two shapes of VNF-A's package.
@@ -128,7 +131,9 @@ impl Drop for Server {
 /// # Errors
 /// When a step fails, or something is left behind at the end.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    build()?;
+    if !arguments.built {
+        build()?;
+    }
     let programs = places::target()?.join("debug");
     let folder = tempfile::Builder::new()
         .prefix("vnfm-demo.")
