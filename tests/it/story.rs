@@ -18,6 +18,7 @@
 //! | `refusals` | what is wrong from the beginning |
 //! | `upkeep` | SIGTERM, an older backup, a full disk |
 //! | `secrets` | what was planted is nowhere to be found |
+//! | `traces` | the spans that a collector gets |
 //! | `turns` | many operations on one Heat, so many at a time |
 //! | `ssh` | each way in which SSH fails in the middle |
 
@@ -37,6 +38,7 @@ mod processes;
 mod refusals;
 mod secrets;
 mod ssh;
+mod traces;
 mod turns;
 mod upkeep;
 

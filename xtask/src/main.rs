@@ -6,7 +6,7 @@
 //! stack    the real neighbours: OpenStack, hosts, a Kubernetes control plane          stack/
 //! check    what a change must pass before it is looked at                             check/
 //! faults   operations with something going wrong at every call                        faults.rs
-//! bench    figures as a table                                                         bench.rs
+//! bench    figures as a table                                                         bench.rs, outside.rs
 //! deb      the Debian package                                                         deb.rs
 //! samples  the sample packages as .csar files                                         samples.rs
 //! ```
@@ -18,6 +18,7 @@ mod deb;
 mod demo;
 mod faults;
 mod interrupt;
+mod outside;
 mod places;
 mod process;
 mod samples;

@@ -224,6 +224,7 @@ async fn call(
         vim,
         infra,
         pending: pending.clone(),
+        span: tracing::Span::current(),
     };
     driver.call(request, Arc::new(host)).await.map_err(|error| match pending.told() {
         Some(calls) => error.also(&op.live.clean(&calls)),

@@ -431,18 +431,22 @@ impl<'a> Session<'a> {
         F: Fn(Client) -> Fut,
         Fut: Future<Output = kube::Result<T>>,
     {
-        let answer = self.limited(doing, self.in_turn(run(self.client().await?))).await?;
+        let answer = self.limited(doing, self.in_turn(doing, run(self.client().await?))).await?;
         match answer {
             Err(error) if errors::status(&error) == 401 && self.was_updated().await => {
-                self.limited(doing, self.in_turn(run(self.client().await?))).await
+                self.limited(doing, self.in_turn(doing, run(self.client().await?))).await
             }
             answer => Ok(answer),
         }
     }
 
     /// A call, made once it is its turn at the VIM.
-    async fn in_turn<T>(&self, call: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
-        let turn = self.vim.turn(self.limit.map(|limit| limit.watcher)).await;
+    async fn in_turn<T>(
+        &self,
+        doing: &str,
+        call: impl Future<Output = kube::Result<T>>,
+    ) -> kube::Result<T> {
+        let turn = self.vim.turn(doing, self.limit.map(|limit| limit.watcher)).await;
         let answer = call.await;
         let told = answer.as_ref().err().is_none_or(|error| errors::status(error) == 404);
         turn.ended(told);

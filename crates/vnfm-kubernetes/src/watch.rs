@@ -21,6 +21,7 @@ use kube::runtime::watcher::{self, Event};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tracing::Instrument as _;
 use vnfm_core::ports::{ErrorKind, PortError, VimCall};
 
 /// Seconds after which the API server ends a watch and it is begun anew; shorter than the longest silence that a
@@ -160,15 +161,18 @@ pub(crate) async fn until<T>(
         gone: vec![false; feeds.len()],
     };
     wait.say("the API server's first answer");
-    loop {
-        let client = session.client().await?;
-        let mut stream = streams(&client, feeds, &wait.gone);
-        match wait.follow(&mut stream, &mut judge).await? {
-            Turn::Done(value) => return Ok(End::Done(value)),
-            Turn::Late => return Ok(End::Late { scene: wait.scene, reason: wait.reason }),
-            Turn::Anew => {}
+    let watching = async {
+        loop {
+            let client = session.client().await?;
+            let mut stream = streams(&client, feeds, &wait.gone);
+            match wait.follow(&mut stream, &mut judge).await? {
+                Turn::Done(value) => return Ok(End::Done(value)),
+                Turn::Late => return Ok(End::Late { scene: wait.scene, reason: wait.reason }),
+                Turn::Anew => {}
+            }
         }
-    }
+    };
+    watching.instrument(tracing::info_span!("watch", vim = session.vim())).await
 }
 
 type Events = BoxStream<'static, (usize, watcher::Result<Event<DynamicObject>>)>;

@@ -153,7 +153,7 @@ pub(crate) async fn send(
 async fn turn(cloud: &Cloud<'_>, call: &Call) -> Result<Turn, PortError> {
     let left = cloud.deadline.duration_since(cloud.clock.now());
     let left = Duration::try_from(left).unwrap_or_default();
-    match select(pin!(cloud.vim.turn(cloud.watcher)), cloud.clock.sleep(left)).await {
+    match select(pin!(cloud.vim.turn(&call.doing, cloud.watcher)), cloud.clock.sleep(left)).await {
         Either::Left((turn, _)) => Ok(turn),
         Either::Right(_) => {
             let what = format!("its turn at VIM `{}` did not come in time", cloud.vim.name());

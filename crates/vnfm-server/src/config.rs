@@ -145,7 +145,7 @@ pub struct Log {
     pub json: bool,
 }
 
-/// Health and metrics at an address of their own.
+/// Health and metrics at an address of their own, and where traces go.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Monitoring {
@@ -153,6 +153,10 @@ pub struct Monitoring {
     /// loopback, else over TLS and with one. They are served with the rest as well.
     #[schemars(extend("format" = "socket-address"))]
     pub listen: Option<SocketAddr>,
+    /// URL of an OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`; it is sent a span
+    /// for each request, operation, step and call. None where absent.
+    #[schemars(extend("format" = "http-url"))]
+    pub traces: Option<String>,
 }
 
 /// Where the certificate is.

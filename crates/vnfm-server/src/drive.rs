@@ -1,10 +1,14 @@
 //! Drives accepted operations on this process's runtime, and takes over those that nobody drives.
 
+use opentelemetry::Context;
+use opentelemetry::context::FutureExt as _;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use vnfm_core::Engine;
 use vnfm_core::ports::{Clock, StoreError};
 
@@ -14,23 +18,24 @@ pub struct Wake(Arc<Accepted>);
 
 #[derive(Default)]
 struct Accepted {
-    ops: Mutex<Vec<String>>,
+    /// Each with the trace of what began it.
+    ops: Mutex<Vec<(String, Context)>>,
     some: Notify,
 }
 
 impl Wake {
     /// This operation is to be driven.
     pub fn drive(&self, op_id: &str) {
-        self.ops().push(op_id.to_owned());
+        self.ops().push((op_id.to_owned(), Span::current().context()));
         self.0.some.notify_one();
     }
 
     /// Those that were told since the last time.
-    fn taken(&self) -> Vec<String> {
+    fn taken(&self) -> Vec<(String, Context)> {
         std::mem::take(&mut *self.ops())
     }
 
-    fn ops(&self) -> MutexGuard<'_, Vec<String>> {
+    fn ops(&self) -> MutexGuard<'_, Vec<(String, Context)>> {
         self.0.ops.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -60,9 +65,10 @@ pub async fn run(
         tokio::select! {
             () = &mut stop => break,
             () = wake.0.some.notified() => {
-                for op_id in wake.taken() {
+                for (op_id, cause) in wake.taken() {
                     let engine = engine.clone();
-                    driven.spawn(async move { ended(engine.drive(&op_id).await) });
+                    let driving = async move { ended(engine.drive(&op_id).await) };
+                    driven.spawn(driving.with_context(cause));
                 }
             }
             () = &mut look_again => {

@@ -3,27 +3,38 @@
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use opentelemetry::Context;
+use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
+use opentelemetry::trace::TraceContextExt as _;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
 use serde_json::Value;
 use tracing::Instrument as _;
+use tracing::field::Empty;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 /// The longest `ProblemDetails` that is read again.
 const LONGEST: usize = 256 * 1024;
 
 /// Takes the trace that the request belongs to, or begins one.
 pub async fn follow(request: Request, next: Next) -> Response {
-    let trace =
-        trace_of(request.headers()).unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
+    let caller = TraceContextPropagator::new().extract(&Headers(request.headers()));
     let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok());
     let span = tracing::info_span!(
         "request",
         request_id = id.unwrap_or_default(),
-        trace_id = trace,
+        trace_id = Empty,
         method = %request.method(),
         path = request.uri().path(),
+        otel.kind = "server",
     );
+    // Where no traces are taken there is nothing that could have a parent.
+    let _ = span.set_parent(caller.clone());
+    let trace = trace_of(&span.context()).or_else(|| trace_of(&caller));
+    let trace = trace.unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
+    span.record("trace_id", &trace);
     async move {
         let response = next.run(request).await;
         tracing::debug!(status = response.status().as_u16(), "answered");
@@ -33,14 +44,24 @@ pub async fn follow(request: Request, next: Next) -> Response {
     .await
 }
 
-/// The trace id of `traceparent`: 32 hexadecimal digits that are not all zero.
-fn trace_of(headers: &HeaderMap) -> Option<String> {
-    let mut parts = headers.get("traceparent")?.to_str().ok()?.split('-');
-    let (version, trace) = (parts.next()?, parts.next()?);
-    let is_hex = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    let fine = version.len() == 2 && is_hex(version) && version != "ff";
-    let known = trace.len() == 32 && is_hex(trace) && trace.bytes().any(|byte| byte != b'0');
-    (fine && known).then(|| trace.to_owned())
+/// The headers of a request, as W3C Trace Context is read out of them.
+struct Headers<'a>(&'a HeaderMap);
+
+impl Extractor for Headers<'_> {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.to_str().ok()
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(HeaderName::as_str).collect()
+    }
+}
+
+/// The trace id, 32 hexadecimal digits, where there is one.
+fn trace_of(context: &Context) -> Option<String> {
+    let span = context.span();
+    let known = span.span_context().is_valid();
+    known.then(|| span.span_context().trace_id().to_string())
 }
 
 async fn with_trace(response: Response, trace: &str) -> Response {
@@ -62,8 +83,10 @@ async fn with_trace(response: Response, trace: &str) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use super::trace_of;
+    use super::{Headers, trace_of};
     use axum::http::HeaderMap;
+    use opentelemetry::propagation::TextMapPropagator as _;
+    use opentelemetry_sdk::propagation::TraceContextPropagator;
 
     #[test]
     fn a_trace_is_taken_where_it_is_one() {
@@ -79,7 +102,8 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert("traceparent", given.parse().unwrap());
-            assert_eq!(trace_of(&headers).is_some(), is_one, "{given}");
+            let context = TraceContextPropagator::new().extract(&Headers(&headers));
+            assert_eq!(trace_of(&context).is_some(), is_one, "{given}");
         }
     }
 }

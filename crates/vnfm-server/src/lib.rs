@@ -30,6 +30,7 @@ pub mod drive;
 pub mod follow;
 pub mod forwarded;
 pub mod gate;
+pub mod logs;
 pub mod metrics;
 pub mod nfvo;
 pub mod onboarding;

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 use vnfm::SystemClock;
 use vnfm_core::ports::Clock as _;
 use vnfm_server::access::users;
 use vnfm_server::compose::Server;
 use vnfm_server::config::{self, Command, Config, Differences, Flags, RUNNER_MODE};
+use vnfm_server::logs::{self, Logging};
 use vnfm_types::Secret;
 
 fn main() -> ExitCode {
@@ -51,7 +51,7 @@ fn run() -> anyhow::Result<()> {
         return check_config(flags);
     }
     let config = Config::load(flags.clone())?;
-    let logging = log(&config)?;
+    let (logging, traces) = logs::begin(&config)?;
     let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).min(4);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -63,6 +63,7 @@ fn run() -> anyhow::Result<()> {
         _ => runtime.block_on(serve(config, (flags, logging))),
     };
     runtime.shutdown_timeout(LAST_THREADS);
+    traces.end();
     outcome
 }
 
@@ -178,29 +179,4 @@ fn told(socket: &std::ffi::OsStr, state: &str) -> std::io::Result<()> {
         path => SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(path))?,
     };
     UnixDatagram::unbound()?.send_to_addr(state.as_bytes(), &address).map(drop)
-}
-
-/// Changes what is logged to what a configuration says.
-type Logging = Box<dyn Fn(&Config) -> anyhow::Result<()>>;
-
-/// What is logged: `VNFM_LOG`, else what is configured.
-fn filter(config: &Config) -> anyhow::Result<EnvFilter> {
-    let said = std::env::var("VNFM_LOG").ok().or_else(|| config.log.level.clone());
-    let said = said.unwrap_or_else(|| "info".to_owned());
-    EnvFilter::try_new(&said).with_context(|| format!("`{said}` does not say what to log"))
-}
-
-fn log(config: &Config) -> anyhow::Result<Logging> {
-    let (filter_now, builder) = (filter(config)?, tracing_subscriber::fmt());
-    let builder = builder.with_writer(std::io::stderr);
-    if config.log.json {
-        let builder = builder.json().with_env_filter(filter_now).with_filter_reloading();
-        let handle = builder.reload_handle();
-        builder.init();
-        return Ok(Box::new(move |config| Ok(handle.reload(filter(config)?)?)));
-    }
-    let builder = builder.with_env_filter(filter_now).with_filter_reloading();
-    let handle = builder.reload_handle();
-    builder.init();
-    Ok(Box::new(move |config| Ok(handle.reload(filter(config)?)?)))
 }

@@ -13,6 +13,8 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 use vnfm_descriptor::Package;
 
 /// The engine's side of one running hook.
@@ -26,6 +28,8 @@ pub(super) struct Host {
     pub(super) vim: AnyVim,
     pub(super) infra: Arc<dyn InfraDriver>,
     pub(super) pending: Pending,
+    /// The step's: a plugin calls from wherever it likes.
+    pub(super) span: Span,
 }
 
 /// Calls to hosts that have not ended; those that are dropped with their hook stay, so that its error can name them.
@@ -64,7 +68,11 @@ impl Pending {
 impl HookHost for Host {
     async fn call(&self, service: &str, request: Value) -> Result<Value, PortError> {
         let call = self.pending.begin(service, &request);
-        let answer = self.serve(service, request).await;
+        let span = self.span_of(service, &request);
+        let answer = self.serve(service, request).instrument(span.clone()).await;
+        if answer.is_err() {
+            span.record("otel.status_code", "ERROR");
+        }
         self.pending.end(call.as_ref());
         answer
     }
@@ -75,6 +83,11 @@ impl HookHost for Host {
 }
 
 impl Host {
+    fn span_of(&self, service: &str, request: &Value) -> Span {
+        let host = request["host"]["address"].as_str();
+        tracing::info_span!(parent: &self.span, "hook_call", service, host, otel.kind = "client", otel.status_code = Empty)
+    }
+
     async fn serve(&self, service: &str, request: Value) -> Result<Value, PortError> {
         match HookCall::parse(service, request)? {
             HookCall::Run(target, command) => self.ssh_run(&target, &command).await,

@@ -28,6 +28,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
+use tracing::Instrument as _;
+use tracing::field::Empty;
 use vnfm_types::LcmOperationState::{
     Completed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
@@ -47,7 +49,8 @@ pub(crate) async fn drive(engine: &Engine, claim: Claim) -> Result<(), StoreErro
     let live = op.live.clone();
     let keeping = keep(engine, &fence, live.clone());
     let outcome = {
-        let working = work(&mut op);
+        let span = operation_span(&op);
+        let working = work(&mut op).instrument(span);
         futures::pin_mut!(working, keeping);
         match future::select(working, keeping).await {
             Either::Left((outcome, _)) => outcome,
@@ -66,6 +69,12 @@ pub(crate) async fn drive(engine: &Engine, claim: Claim) -> Result<(), StoreErro
             outcome
         }
     }
+}
+
+/// What stands in each log line of the operation, and is its span where traces are taken.
+fn operation_span(op: &Op) -> tracing::Span {
+    let (record, instance) = (&op.record.op, &op.instance.vnf.id);
+    tracing::info_span!("operation", operation = %record.operation, op_id = record.id, instance_id = instance)
 }
 
 /// Renews the lease and stores the log, until the lease is lost.
@@ -201,16 +210,21 @@ async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError>
         return Err(refusal);
     }
     let left = op.deadline.duration_since(op.clock().now()).unsigned_abs();
-    let working = AssertUnwindSafe(work(op)).catch_unwind();
+    let span = tracing::info_span!("step", step = step.name, otel.status_code = Empty);
+    let working = AssertUnwindSafe(work(op).instrument(span.clone())).catch_unwind();
     let ended = future::select(op.clock().sleep(left), Box::pin(op.live.told_to_go()));
-    match future::select(working, ended).await {
+    let outcome = match future::select(working, ended).await {
         Either::Left((Ok(outcome), _)) => outcome,
         Either::Left((Err(_), _)) => {
             Err(PortError::new(&PANICKED, format!("run step `{}`", step.name), "it panicked"))
         }
         Either::Right((Either::Left(_), _)) => Err(too_late(op, step)),
         Either::Right((Either::Right(_), _)) => Err(cancelled(op)),
+    };
+    if outcome.is_err() {
+        span.record("otel.status_code", "ERROR");
     }
+    outcome
 }
 
 /// Keeps what exists of a step that stopped on its way, so that the record of what was given up is true. A VIM that

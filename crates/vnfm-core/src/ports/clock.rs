@@ -4,6 +4,8 @@ use super::PortError;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
+use tracing::Instrument as _;
+use tracing::field::Empty;
 
 /// Tells the time and lets it pass. Tests hurry it; nothing else in the core knows time.
 pub trait Clock: Send + Sync {
@@ -42,17 +44,24 @@ where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<Waited<T>, PortError>>,
 {
-    let mut pause = usual / 128;
-    loop {
-        match look().await? {
-            Waited::Done(value) => return Ok(Some(value)),
-            Waited::NotYet(reason) => seen(&reason),
+    let span = tracing::info_span!("wait", last_pause_ms = Empty);
+    let waiting = span.clone();
+    let looking = async move {
+        let mut pause = usual / 128;
+        loop {
+            match look().await? {
+                Waited::Done(value) => return Ok(Some(value)),
+                Waited::NotYet(reason) => seen(&reason),
+            }
+            let left = deadline.duration_since(clock.now());
+            if left <= SignedDuration::ZERO {
+                return Ok(None);
+            }
+            let rest = pause.min(left.unsigned_abs());
+            clock.sleep(rest).await;
+            waiting.record("last_pause_ms", u64::try_from(rest.as_millis()).unwrap_or(u64::MAX));
+            pause = if pause < usual { pause * 2 } else { (pause * 11 / 10).min(usual * 8) };
         }
-        let left = deadline.duration_since(clock.now());
-        if left <= SignedDuration::ZERO {
-            return Ok(None);
-        }
-        clock.sleep(pause.min(left.unsigned_abs())).await;
-        pause = if pause < usual { pause * 2 } else { (pause * 11 / 10).min(usual * 8) };
-    }
+    };
+    looking.instrument(span).await
 }

@@ -44,9 +44,9 @@ pub trait Vim: Send + Sync {
     async fn connection(&self) -> Result<VimLogin, PortError>;
 
     /// Waits until the VIM may be called: it gets so many calls at a time. What is returned is held during one call
-    /// and told how that ended. `watcher` hears of a wait.
-    async fn turn(&self, watcher: Option<&dyn Watcher>) -> Turn {
-        let _ = watcher;
+    /// and told how that ended. `doing` says what the call is for; `watcher` hears of a wait.
+    async fn turn(&self, doing: &str, watcher: Option<&dyn Watcher>) -> Turn {
+        let _ = (doing, watcher);
         Turn::default()
     }
 }

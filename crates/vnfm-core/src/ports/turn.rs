@@ -4,6 +4,7 @@ use super::{CallEnd, Clock, Observer};
 use crate::turns::Ticket;
 use jiff::Timestamp;
 use std::sync::Arc;
+use tracing::Span;
 
 /// The turn of one call; given back when dropped.
 #[derive(Default)]
@@ -17,27 +18,33 @@ struct Counted {
     asked: Timestamp,
     began: Timestamp,
     end: CallEnd,
+    /// The call's, for whoever takes traces.
+    span: Span,
     /// Given back last.
     _ticket: Ticket,
 }
 
 impl Turn {
-    /// One that somebody waited for since `asked`.
+    /// One that somebody waited for since `asked`, to do what `span` tells.
     pub(crate) fn new(
         ticket: Ticket,
         vim: String,
         observer: Arc<dyn Observer>,
         (clock, asked): (Arc<dyn Clock>, Timestamp),
+        span: Span,
     ) -> Self {
         let began = clock.now();
         let end = CallEnd::Dropped;
-        Self(Some(Counted { vim, observer, clock, asked, began, end, _ticket: ticket }))
+        Self(Some(Counted { vim, observer, clock, asked, began, end, span, _ticket: ticket }))
     }
 
     /// The call ended, well or not.
     pub fn ended(mut self, well: bool) {
         if let Some(counted) = &mut self.0 {
             counted.end = if well { CallEnd::Answered } else { CallEnd::Failed };
+            if !well {
+                counted.span.record("otel.status_code", "ERROR");
+            }
         }
     }
 }

@@ -91,7 +91,7 @@ impl Vim for AnyVim {
         }
     }
 
-    async fn turn(&self, watcher: Option<&dyn Watcher>) -> Turn {
+    async fn turn(&self, doing: &str, watcher: Option<&dyn Watcher>) -> Turn {
         let (clock, calls) = (&self.engine.parts.clock, &self.engine.calls);
         let asked = clock.now();
         let ticket = calls.stand(&self.address);
@@ -107,6 +107,13 @@ impl Vim for AnyVim {
         };
         ticket.called(&**clock, told).await;
         let vim = self.registered_id().unwrap_or("inline").to_owned();
-        Turn::new(ticket, vim, self.engine.observer.clone(), (clock.clone(), asked))
+        let span = tracing::info_span!(
+            "vim_call",
+            vim,
+            doing,
+            otel.kind = "client",
+            otel.status_code = tracing::field::Empty
+        );
+        Turn::new(ticket, vim, self.engine.observer.clone(), (clock.clone(), asked), span)
     }
 }

@@ -1,0 +1,228 @@
+//! For how long an operation had nothing outside in flight, by the spans that the server sends to a collector: ours,
+//! on loopback, for one run of the story.
+//!
+//! In flight is a call to a VIM, a watch, a host service of a hook, and the pauses of a wait for what is under way out
+//! there; but for the last pause before the look that found it done: it may have been done all that time. The same
+//! holds for the pauses of a hook. So what is told is the most that it can have been.
+
+use anyhow::{Context as _, Result, anyhow};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// Takes spans until it is told to end.
+pub(crate) struct Collector {
+    server: Arc<tiny_http::Server>,
+    taking: JoinHandle<Result<Vec<Span>>>,
+}
+
+impl Collector {
+    /// One on a free port.
+    pub(crate) fn begin() -> Result<Self> {
+        let server = tiny_http::Server::http("127.0.0.1:0")
+            .map_err(|error| anyhow!("cannot listen for spans: {error}"))?;
+        let server = Arc::new(server);
+        let listening = server.clone();
+        let taking = std::thread::spawn(move || {
+            let mut spans = Vec::new();
+            for mut request in listening.incoming_requests() {
+                let sent: Sent = serde_json::from_reader(request.as_reader())
+                    .context("what was sent is not OTLP in JSON")?;
+                spans.extend(sent.spans());
+                request.respond(tiny_http::Response::from_string("{}"))?;
+            }
+            Ok(spans)
+        });
+        Ok(Self { server, taking })
+    }
+
+    /// Where it listens.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.server.server_addr())
+    }
+
+    /// All that was sent.
+    pub(crate) fn end(self) -> Result<Vec<Span>> {
+        self.server.unblock();
+        self.taking.join().map_err(|_| anyhow!("the collector of spans panicked"))?
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Sent {
+    resource_spans: Vec<Resource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource {
+    scope_spans: Vec<Scope>,
+}
+
+#[derive(Deserialize)]
+struct Scope {
+    spans: Vec<Span>,
+}
+
+impl Sent {
+    fn spans(self) -> impl Iterator<Item = Span> {
+        let scopes = self.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
+        scopes.flat_map(|scope| scope.spans)
+    }
+}
+
+/// A span, as OTLP has it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Span {
+    name: String,
+    trace_id: String,
+    #[serde(rename = "spanId")]
+    id: String,
+    #[serde(rename = "parentSpanId", default)]
+    parent: String,
+    start_time_unix_nano: String,
+    end_time_unix_nano: String,
+    #[serde(default)]
+    attributes: Vec<Attribute>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Attribute {
+    key: String,
+    value: BTreeMap<String, serde_json::Value>,
+}
+
+/// From and to, in seconds.
+type Interval = (f64, f64);
+
+impl Span {
+    fn interval(&self) -> Interval {
+        let seconds = |nanos: &str| nanos.parse::<f64>().unwrap_or_default() / 1e9;
+        (seconds(&self.start_time_unix_nano), seconds(&self.end_time_unix_nano))
+    }
+
+    fn attribute(&self, key: &str) -> Option<String> {
+        let found = self.attributes.iter().find(|attribute| attribute.key == key)?;
+        let value = found.value.values().next()?;
+        Some(value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned))
+    }
+}
+
+/// What an operation did, and for how many seconds it had nothing outside in flight.
+pub(crate) fn idle(spans: &[Span]) -> Vec<(String, f64)> {
+    let mut operations: Vec<_> = spans.iter().filter(|span| span.name == "operation").collect();
+    operations.sort_by(|a, b| a.interval().0.total_cmp(&b.interval().0));
+    let told = |operation: &&Span| {
+        let name = operation.attribute("operation").unwrap_or_default();
+        (name, idle_in(operation, spans))
+    };
+    operations.iter().map(told).collect()
+}
+
+fn idle_in(operation: &Span, spans: &[Span]) -> f64 {
+    let own: Vec<_> = spans.iter().filter(|span| span.trace_id == operation.trace_id).collect();
+    let mut busy = Vec::new();
+    for span in &own {
+        match span.name.as_str() {
+            "vim_call" | "watch" => busy.push(span.interval()),
+            "wait" => busy.push(pauses(span, &own)),
+            "hook_call" => match span.attribute("service").as_deref() {
+                Some("sleep") if is_last(span, &own) => {}
+                Some("sleep" | "ssh.run" | "ssh.put" | "ssh.wait" | "http") => {
+                    busy.push(span.interval())
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    let (from, to) = operation.interval();
+    to - from - covered(busy, (from, to))
+}
+
+/// A wait up to the pause before its last look.
+fn pauses(wait: &Span, spans: &[&Span]) -> Interval {
+    let (from, to) = wait.interval();
+    let Some(pause) = wait.attribute("last_pause_ms").and_then(|text| text.parse::<f64>().ok())
+    else {
+        return (from, to);
+    };
+    let looks = spans.iter().filter(|span| span.parent == wait.id);
+    let mut looks: Vec<_> = looks.map(|span| span.interval()).collect();
+    looks.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let gap = looks.windows(2).rev().find(|pair| pair[1].0 - pair[0].1 >= pause / 1e3 * 0.9);
+    (from, gap.map_or(from, |pair| pair[0].1))
+}
+
+/// How long after a pause a hook has another one, if it goes on waiting.
+const NEXT_PAUSE: f64 = 3.0;
+
+/// Whether the hook went on after this pause.
+fn is_last(pause: &Span, spans: &[&Span]) -> bool {
+    let (_, end) = pause.interval();
+    let next = |span: &&&Span| {
+        span.name == "hook_call"
+            && span.attribute("service").as_deref() == Some("sleep")
+            && (end..end + NEXT_PAUSE).contains(&span.interval().0)
+    };
+    spans.iter().find(next).is_none()
+}
+
+/// How many seconds of `whole` lie in one of these.
+fn covered(mut intervals: Vec<Interval>, (from, to): Interval) -> f64 {
+    intervals.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut sum, mut reached) = (0.0, from);
+    for (begin, end) in intervals {
+        let (begin, end) = (begin.max(reached), end.min(to));
+        sum += (end - begin).max(0.0);
+        reached = reached.max(end);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Span, idle};
+    use serde_json::{Value, json};
+
+    fn span(
+        name: &str,
+        (id, parent): (&str, &str),
+        (from, to): (u64, u64),
+        attributes: &Value,
+    ) -> Span {
+        let nanos = |tenths: u64| (tenths * 100_000_000).to_string();
+        let attributes = attributes
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(key, value)| json!({"key": key, "value": {"v": value}}));
+        let attributes: Vec<_> = attributes.collect();
+        let sent = json!({"name": name, "traceId": "t", "spanId": id, "parentSpanId": parent,
+            "startTimeUnixNano": nanos(from), "endTimeUnixNano": nanos(to), "attributes": attributes});
+        serde_json::from_value(sent).unwrap()
+    }
+
+    #[test]
+    fn what_no_call_and_no_pause_covers_is_idle_and_so_is_the_last_pause() {
+        let none = json!({});
+        let spans = [
+            span("operation", ("o", ""), (0, 100), &json!({"operation": "HEAL"})),
+            span("vim_call", ("a", "o"), (5, 10), &none), // idle before it: 0.5 s
+            span("wait", ("w", "o"), (10, 40), &json!({"last_pause_ms": 1000})),
+            span("vim_call", ("b", "w"), (11, 12), &none),
+            span("vim_call", ("c", "w"), (24, 25), &none), // after it the last pause: 1.0 s
+            span("vim_call", ("d", "w"), (35, 40), &none),
+            span("hook_call", ("e", "o"), (40, 60), &json!({"service": "ssh.run"})),
+            span("hook_call", ("f", "o"), (60, 65), &json!({"service": "sleep"})),
+            span("hook_call", ("g", "o"), (66, 70), &json!({"service": "sleep"})), // idle: 0.1 s, and 0.4 s
+            span("watch", ("h", "o"), (70, 100), &none),
+        ];
+        let told = idle(&spans);
+        assert_eq!(told[0].0, "HEAL");
+        assert!((told[0].1 - 2.0).abs() < 1e-3, "{told:?}");
+    }
+}
