@@ -9,6 +9,7 @@
 //! fleet.rs      many instances, many operations in flight
 //! lists.rs      lists of 50 000 instances
 //! plugins.rs    the plugins' border: a call, and a hook with its messages
+//! packages.rs   descriptors and packages: cold, wide, large, from the cache
 //! size.rs       what operations leave in the file of the database
 //! ```
 //! A new group is a file with one function that returns figures, and a row in [`GROUPS`].
@@ -18,6 +19,7 @@ pub mod fleet;
 pub mod http;
 pub mod lists;
 pub mod operations;
+pub mod packages;
 pub mod plugins;
 pub mod programs;
 pub mod size;
@@ -38,5 +40,6 @@ pub const GROUPS: &[Group] = &[
     ("fleet", fleet::figures),
     ("lists", lists::figures),
     ("plugins", plugins::figures),
+    ("packages", packages::figures),
     ("size", size::figures),
 ];

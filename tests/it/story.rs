@@ -17,6 +17,7 @@
 //! | `processes` | the plugin's hooks in processes of their own |
 //! | `refusals` | what is wrong from the beginning |
 //! | `upkeep` | SIGTERM, an older backup, a full disk |
+//! | `samples` | the samples that have no story of their own come and go |
 //! | `secrets` | what was planted is nowhere to be found |
 //! | `traces` | the spans that a collector gets |
 //! | `turns` | many operations on one Heat, so many at a time |
@@ -36,6 +37,7 @@ mod packages;
 mod passwords;
 mod processes;
 mod refusals;
+mod samples;
 mod secrets;
 mod ssh;
 mod traces;

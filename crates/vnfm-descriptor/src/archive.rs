@@ -4,16 +4,16 @@
 //! forms (folder, file, bytes) are read by the same code. The real bytes are counted while they are read: what
 //! an archive says about itself is never trusted.
 
+use crate::bytes::{Bytes, Reader};
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::limits::Limits;
 use crate::path::{PathError, normalise};
-use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
-use std::collections::BTreeMap;
+use aws_lc_rs::digest::{Context, SHA224, SHA256, SHA384, SHA512};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Cursor, Read, Seek, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use zip::ZipArchive;
 
 /// Why a file of a package cannot be read.
@@ -41,6 +41,12 @@ pub enum ReadError {
         path: String,
         /// The limit.
         limit: u64,
+    },
+    /// It lies outside of the package, and nobody has fetched it.
+    #[error("`{uri}` lies outside of the package and was not fetched")]
+    NotFetched {
+        /// Where it is.
+        uri: String,
     },
     /// Reading failed.
     #[error("cannot read `{path}` from the package: {reason}")]
@@ -80,40 +86,47 @@ impl Algorithm {
         }
     }
 
-    fn hasher(self) -> Box<dyn sha2::digest::DynDigest> {
+    /// Its name as SOL004 writes it.
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Algorithm::Sha224 => Box::new(Sha224::new()),
-            Algorithm::Sha256 => Box::new(Sha256::new()),
-            Algorithm::Sha384 => Box::new(Sha384::new()),
-            Algorithm::Sha512 => Box::new(Sha512::new()),
+            Algorithm::Sha224 => "SHA-224",
+            Algorithm::Sha256 => "SHA-256",
+            Algorithm::Sha384 => "SHA-384",
+            Algorithm::Sha512 => "SHA-512",
         }
+    }
+
+    pub(crate) fn hasher(self) -> Context {
+        Context::new(match self {
+            Algorithm::Sha224 => &SHA224,
+            Algorithm::Sha256 => &SHA256,
+            Algorithm::Sha384 => &SHA384,
+            Algorithm::Sha512 => &SHA512,
+        })
     }
 }
 
-/// Where the bytes are.
-#[derive(Debug, Clone)]
-enum Source {
-    Bytes(Arc<[u8]>),
-    File(PathBuf),
-}
+type Zip = ZipArchive<Reader>;
 
-trait ReadSeek: Read + Seek {}
-impl<T: Read + Seek> ReadSeek for T {}
-type Zip = ZipArchive<Box<dyn ReadSeek>>;
+/// Bytes that are verified at once: what was read is still in the processor's cache when it is hashed.
+const PIECE: usize = 128 << 10;
 
 /// The files of a package.
 #[derive(Debug)]
 pub(crate) struct Archive {
-    source: Source,
+    bytes: Bytes,
+    /// Its directory; whoever reads takes a clone.
+    zip: Zip,
     entries: BTreeMap<String, usize>,
-    sha256: String,
+    /// URIs of the artifacts that the manifest names outside of the package, once it was read.
+    externals: OnceLock<BTreeSet<String>>,
 }
 
 impl Archive {
     /// Opens a folder, a zip file, or bytes.
     pub(crate) fn open(path: &Path, limits: &Limits, sink: &mut Sink) -> Option<Self> {
         if !path.is_dir() {
-            return Archive::index(Source::File(path.to_owned()), limits, sink);
+            return Archive::list(Bytes::File(path.into()), limits, sink);
         }
         match crate::pack::pack(path, limits) {
             Ok(bytes) => Archive::bytes(bytes.into(), limits, sink),
@@ -126,12 +139,12 @@ impl Archive {
 
     /// Opens bytes.
     pub(crate) fn bytes(bytes: Arc<[u8]>, limits: &Limits, sink: &mut Sink) -> Option<Self> {
-        Archive::index(Source::Bytes(bytes), limits, sink)
+        Archive::list(Bytes::Memory(bytes), limits, sink)
     }
 
-    /// The SHA-256 of the archive's bytes, in hexadecimal.
-    pub(crate) fn sha256(&self) -> &str {
-        &self.sha256
+    /// The archive's bytes.
+    pub(crate) fn whole(&self) -> &Bytes {
+        &self.bytes
     }
 
     /// The files, sorted.
@@ -142,6 +155,17 @@ impl Archive {
     /// Whether there is such a file; the path is normal.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.entries.contains_key(path)
+    }
+
+    /// Remembers what the manifest names outside of the package.
+    pub(crate) fn name_externals(&self, uris: BTreeSet<String>) {
+        // A manifest is read once.
+        let _ = self.externals.set(uris);
+    }
+
+    /// Whether the manifest names this URI, with its hash.
+    pub(crate) fn has_external(&self, uri: &str) -> bool {
+        self.externals.get().is_some_and(|uris| uris.contains(uri))
     }
 
     /// A file's bytes.
@@ -160,7 +184,7 @@ impl Archive {
         let failed = |reason: String| ReadError::Io { path: path.to_owned(), reason };
         let index = self.entries.get(path);
         let index = *index.ok_or_else(|| ReadError::NotFound { path: path.to_owned() })?;
-        let mut zip = self.zip().map_err(failed)?;
+        let mut zip = self.zip.clone();
         let entry = zip.by_index_raw(index).map_err(|error| failed(error.to_string()))?;
         Ok(entry.size())
     }
@@ -197,32 +221,13 @@ impl Archive {
             .get(&normal)
             .ok_or_else(|| ReadError::NotFound { path: path.to_owned() })?;
         let failed = |reason: String| ReadError::Io { path: path.to_owned(), reason };
-        let mut zip = self.zip().map_err(failed)?;
+        let mut zip = self.zip.clone();
         let mut file = zip.by_index(index).map_err(|error| failed(error.to_string()))?;
         act(&mut file).map_err(|error| failed(error.to_string()))
     }
 
-    fn zip(&self) -> Result<Zip, String> {
-        open_zip(&self.source).map_err(|finding| finding.message)
-    }
-
-    /// Opens a file for its names alone: [`Archive::sha256`] is empty.
-    pub(crate) fn look(path: &Path, limits: &Limits, sink: &mut Sink) -> Option<Self> {
-        Archive::list((Source::File(path.to_owned()), String::new()), limits, sink)
-    }
-
-    fn index(source: Source, limits: &Limits, sink: &mut Sink) -> Option<Self> {
-        match hash(&source) {
-            Ok(sha256) => Archive::list((source, sha256), limits, sink),
-            Err(finding) => {
-                sink.add(finding);
-                None
-            }
-        }
-    }
-
-    fn list((source, sha256): (Source, String), limits: &Limits, sink: &mut Sink) -> Option<Self> {
-        let mut zip = match open_zip(&source) {
+    fn list(bytes: Bytes, limits: &Limits, sink: &mut Sink) -> Option<Self> {
+        let mut zip = match open_zip(&bytes) {
             Ok(zip) => zip,
             Err(finding) => {
                 sink.add(finding);
@@ -251,13 +256,19 @@ impl Archive {
                     .hint("pack it again with an ordinary tool"),
             );
         }
-        if let Some(bytes) = behind_the_end(&source) {
+        if let Some(bytes) = behind_the_end(&bytes) {
             let message = format!("{bytes} bytes follow the end of the archive");
             let finding = Finding::new(codes::ZIP, None, message);
             sink.add(finding.hint("pack it again: what follows may be another file in disguise"));
         }
         let entries = names(&mut zip, limits, sink);
-        (!sink.failed()).then_some(Archive { source, entries, sha256 })
+        // The clone holds no file open.
+        (!sink.failed()).then(|| Archive {
+            bytes,
+            zip: zip.clone(),
+            entries,
+            externals: OnceLock::new(),
+        })
     }
 
     /// Reads every file once: real sizes, CRCs, and the hashes that the manifest states.
@@ -267,10 +278,7 @@ impl Archive {
         limits: &Limits,
         sink: &mut Sink,
     ) {
-        let mut zip = match self.zip() {
-            Ok(zip) => zip,
-            Err(reason) => return sink.add(Finding::new(codes::ZIP, None, reason)),
-        };
+        let mut zip = self.zip.clone();
         let mut left = limits.total_bytes;
         for (path, &index) in &self.entries {
             match verify_one(&mut zip, index, path, (expected.get(path), limits, left)) {
@@ -300,7 +308,7 @@ fn verify_one(
     let mut file = zip.by_index(index).map_err(|error| broken(error.to_string()))?;
     let packed = file.compressed_size().max(1);
     let mut hash = expected.map(|expected| expected.algorithm.hasher());
-    let mut buffer = vec![0_u8; 64 * 1024];
+    let mut buffer = vec![0_u8; PIECE];
     let mut total = 0_u64;
     loop {
         let count = file.read(&mut buffer).map_err(|error| broken(error.to_string()))?;
@@ -327,7 +335,7 @@ fn verify_one(
         let stated = file.size();
         return Err(broken(format!("it has {total} bytes, and the archive says {stated}")));
     }
-    match (expected, hash.map(|hash| hex(&hash.finalize()))) {
+    match (expected, hash.map(|hash| hex(hash.finish().as_ref()))) {
         (Some(expected), Some(real)) if !expected.hash.eq_ignore_ascii_case(&real) => {
             let message =
                 format!("`{path}` does not have the hash that the manifest states, but {real}");
@@ -424,14 +432,11 @@ fn file_and_folder(entries: &BTreeMap<String, usize>, sink: &mut Sink) {
     }
 }
 
-fn open_zip(source: &Source) -> Result<Zip, Finding> {
-    let reader: Box<dyn ReadSeek> = match source {
-        Source::Bytes(bytes) => Box::new(Cursor::new(Arc::clone(bytes))),
-        Source::File(path) => Box::new(io::BufReader::new(
-            File::open(path).map_err(|error| cannot_read(path, &error))?,
-        )),
-    };
-    ZipArchive::new(reader).map_err(|error| {
+fn open_zip(bytes: &Bytes) -> Result<Zip, Finding> {
+    if let Bytes::File(path) = bytes {
+        std::fs::File::open(path).map_err(|error| cannot_read(path, &error))?;
+    }
+    ZipArchive::new(bytes.reader()).map_err(|error| {
         Finding::new(
             codes::ZIP,
             None,
@@ -442,9 +447,9 @@ fn open_zip(source: &Source) -> Result<Zip, Finding> {
 }
 
 /// Bytes behind the record that ends the archive and its comment; `None` where there are none.
-fn behind_the_end(source: &Source) -> Option<u64> {
+fn behind_the_end(bytes: &Bytes) -> Option<u64> {
     const RECORD: usize = 22;
-    let tail = tail(source, RECORD as u64 + u64::from(u16::MAX)).ok()?;
+    let tail = bytes.tail(RECORD as u64 + u64::from(u16::MAX)).ok()?;
     let mut behind = None;
     for at in (0..=tail.len().checked_sub(RECORD)?).rev() {
         if !tail[at..].starts_with(b"PK\x05\x06") {
@@ -458,36 +463,6 @@ fn behind_the_end(source: &Source) -> Option<u64> {
         }
     }
     behind
-}
-
-/// The last bytes of an archive.
-fn tail(source: &Source, most: u64) -> io::Result<Vec<u8>> {
-    match source {
-        Source::Bytes(bytes) => {
-            let most = usize::try_from(most).unwrap_or(usize::MAX);
-            Ok(bytes[bytes.len().saturating_sub(most)..].to_vec())
-        }
-        Source::File(path) => {
-            let mut file = File::open(path)?;
-            let length = file.metadata()?.len();
-            file.seek(io::SeekFrom::Start(length.saturating_sub(most)))?;
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            Ok(bytes)
-        }
-    }
-}
-
-fn hash(source: &Source) -> Result<String, Finding> {
-    let mut hash = Sha256::new();
-    match source {
-        Source::Bytes(bytes) => hash.update(bytes),
-        Source::File(path) => {
-            let copied = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hash));
-            copied.map_err(|error| cannot_read(path, &error))?;
-        }
-    }
-    Ok(hex(&hash.finalize()))
 }
 
 pub(crate) fn cannot_read(path: &Path, error: &io::Error) -> Finding {

@@ -20,6 +20,8 @@ enum Tie {
     Hint,
     /// Both are at the same place.
     Place,
+    /// Both are about a call of the same function on one line.
+    Call,
     /// Both have the same subject, and the cause's hint names the consequence's last name.
     Member,
 }
@@ -59,6 +61,8 @@ const TIES: &[(&[&str], Tie, &[&str])] = &[
     (&[codes::PROPERTY_MISSING], Tie::Subject, &[codes::ASPECT_DELTAS, codes::ASPECT_STEPS]),
     (&[codes::INPUT_UNKNOWN], Tie::Hint, &[codes::INPUT_UNUSED]),
     (&[codes::INPUT_UNKNOWN], Tie::Place, &[codes::FUNCTION]),
+    (&[codes::NODE_UNKNOWN], Tie::Call, &[codes::FUNCTION, codes::REFERENCE]),
+    (&[codes::FUNCTION], Tie::Call, &[codes::REFERENCE]),
     (&[codes::IMPLEMENTATION_UNKNOWN], Tie::Hint, &[codes::ARTIFACT_UNUSED]),
     (&[codes::ORDER_MANIFEST], Tie::Hint, &[codes::MANIFEST_UNUSED]),
     (&[codes::ORDER_MANIFEST, codes::ORDER_FILE], Tie::Anywhere, &[codes::VARIABLE_UNUSED]),
@@ -120,10 +124,24 @@ fn tied(cause: &Finding, consequence: &Finding, tie: Tie) -> bool {
     match tie {
         Tie::Anywhere => !slip,
         Tie::Place => cause.span == consequence.span,
+        Tie::Call => {
+            let called = function(cause).is_some() && function(cause) == function(consequence);
+            called && line(cause) == line(consequence)
+        }
         Tie::Subject => root(subject) == root(other),
         Tie::Hint => hinted.is_some() && hinted == other,
         Tie::Member => subject == other && hinted == names(&consequence.message).last(),
     }
+}
+
+/// File and line.
+fn line(finding: &Finding) -> Option<(&str, usize)> {
+    finding.span.as_ref().map(|span| (&*span.file, span.line))
+}
+
+/// The function that a finding is about.
+fn function(finding: &Finding) -> Option<&str> {
+    names(&finding.message).find(|name| name.starts_with("get_"))
 }
 
 /// `port` of `port.virtual_binding`.
@@ -139,6 +157,7 @@ fn names(text: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::Span;
 
     fn left(findings: &[(&'static str, &str, &str)]) -> Vec<&'static str> {
         let mut all: Vec<Finding> = findings
@@ -150,6 +169,27 @@ mod tests {
             .collect();
         drop_consequences(&mut all);
         all.iter().map(|finding| finding.code).collect()
+    }
+
+    #[test]
+    fn a_call_that_fails_is_told_once() {
+        let at = |code, column, message: &str| {
+            let span = Span { file: "a".into(), line: 3, column };
+            Finding::new(code, span, message)
+        };
+        let node =
+            at(codes::NODE_UNKNOWN, 5, "`get_property` names `x`, which is no node template");
+        let open = at(codes::FUNCTION, 4, "`n.p` cannot be told: `get_property` has no value yet");
+        let named = at(codes::REFERENCE, 6, "`get_property` names `x`, which is no node template");
+        let other = at(codes::REFERENCE, 9, "`get_attribute` names `y`, which is no node template");
+        let mut all = vec![open.clone(), node, named.clone(), other.clone()];
+        drop_consequences(&mut all);
+        let left: Vec<&str> = all.iter().map(|finding| finding.code).collect();
+        assert_eq!(left, [codes::NODE_UNKNOWN, codes::REFERENCE]);
+        let mut all = vec![open, named];
+        drop_consequences(&mut all);
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].code, codes::FUNCTION);
     }
 
     #[test]

@@ -238,7 +238,7 @@ codes! {
     IO = "E-IO", "The package cannot be read from where it lies.";
     ENTRY = "E-ENTRY", "The package does not say which file describes the VNF, or that file is not there.";
     META = "E-META", "TOSCA-Metadata/TOSCA.meta cannot be read.";
-    MANIFEST = "E-MANIFEST", "The manifest cannot be read or names a file that is not in the package.";
+    MANIFEST = "E-MANIFEST", "The manifest cannot be read, or names a file that is not in the package, or something outside of it without its hash.";
     MANIFEST_HASH = "E-MANIFEST-HASH", "A file does not have the hash that the manifest states.";
     MANIFEST_NONE = "W-MANIFEST-NONE", "The package has no manifest, so nothing proves that its files are whole.";
     SIGNATURE = "W-SIGNATURE", "The manifest is signed, and who read the package verified its hashes alone.";
@@ -328,6 +328,7 @@ codes! {
     ARTIFACT_RUNNER = "W-ARTIFACT-RUNNER", "A hook's artifact is of a type that no runner serves.";
     ARTIFACT_UNUSED = "W-ARTIFACT-UNUSED", "An artifact for hooks is declared and no operation names it.";
     ORDER_NONE = "W-ORDER-NONE", "Containers are described, and nothing says which manifests make them.";
+    CHART = "W-CHART", "A chart or a plan of another tool makes the workloads; no driver deploys one yet, so instantiation is refused.";
     WORKLOAD = "W-WORKLOAD", "No manifest makes the workload of a VDU.";
     META_KEY = "W-META-KEY", "TOSCA.meta lacks a key that SOL004 wants, or has one that nobody knows.";
     META_FILE = "W-META-FILE", "TOSCA.meta names a file that is not in the package.";

@@ -16,7 +16,9 @@
 //! What is not here: signatures (`vnfm-signature`), and the evaluation of what only a request or a VIM knows.
 
 mod archive;
+mod bytes;
 mod consequence;
+mod external;
 mod finding;
 mod hot;
 mod limits;
@@ -35,8 +37,10 @@ mod suggest;
 mod tosca;
 mod variables;
 mod yaml;
+mod yaml_11;
 
 pub use archive::ReadError;
+pub use external::{Arriving, External};
 pub use finding::{CODES, Code, Finding, Findings, Severity, Span, codes};
 pub use hot::{BaseHot, HotBinding, HotExpression, HotParameter, HotParameters, PARAMETERS_FILE};
 pub use limits::Limits;

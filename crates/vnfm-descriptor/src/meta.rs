@@ -4,6 +4,7 @@
 //! `ETSI-` prefix; all of that is read. A CMS signature ends the manifest: `vnfm-signature` verifies it.
 
 use crate::archive::{Algorithm, Archive, Expected};
+use crate::external::External;
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::path::{folder, has_extension, normalise};
 use serde::Serialize;
@@ -16,6 +17,8 @@ pub(crate) struct Meta {
     pub(crate) entry: String,
     /// The manifest.
     pub(crate) manifest: Option<Manifest>,
+    /// What the manifest names outside of the package.
+    pub(crate) externals: Vec<External>,
     /// The certificate that signatures are verified with, if `TOSCA.meta` names one or it lies beside the manifest.
     pub(crate) certificate: Option<String>,
 }
@@ -52,6 +55,13 @@ pub struct ManifestSource {
     pub line: usize,
 }
 
+impl ManifestSource {
+    /// Whether it lies outside of the package.
+    pub fn is_external(&self) -> bool {
+        self.source.contains("://")
+    }
+}
+
 /// Finds the file that describes the VNF, and the manifest with the hashes that it states.
 pub(crate) fn read(
     archive: &Archive,
@@ -71,12 +81,14 @@ pub(crate) fn read(
     });
     let expected =
         manifest.as_ref().map(|manifest| expected(manifest, archive, sink)).unwrap_or_default();
+    let externals = manifest.as_ref().map(|manifest| externals(manifest, sink)).unwrap_or_default();
+    archive.name_externals(externals.iter().map(|external| external.uri.clone()).collect());
     let certificate =
         certificate.or_else(|| Some(certificate_of(&manifest.as_ref()?.path))).and_then(|path| {
             let path = normalise(&path).ok()?;
             archive.has(&path).then_some(path)
         });
-    Some((Meta { entry, manifest, certificate }, expected))
+    Some((Meta { entry, manifest, externals, certificate }, expected))
 }
 
 /// Where the certificate lies that signed a manifest, if it lies beside it (SOL004 4.3.6).
@@ -269,11 +281,20 @@ fn parse(path: &str, text: &str, sink: &mut Sink) -> Manifest {
     manifest
 }
 
+fn externals(manifest: &Manifest, sink: &mut Sink) -> Vec<External> {
+    let outside = manifest.sources.iter().filter(|source| source.is_external());
+    outside
+        .filter_map(|source| {
+            External::named(source, &Span::line(&manifest.path, source.line), sink)
+        })
+        .collect()
+}
+
 fn expected(manifest: &Manifest, archive: &Archive, sink: &mut Sink) -> BTreeMap<String, Expected> {
     let mut all = BTreeMap::new();
     for source in &manifest.sources {
         let span = Span::line(&manifest.path, source.line);
-        if source.source.contains("://") {
+        if source.is_external() {
             continue;
         }
         let Some(path) = normalise(&source.source).ok().filter(|path| archive.has(path)) else {

@@ -14,6 +14,7 @@
 //! ready. Values come from the request's `additionalParams`, by the variable's name.
 
 use crate::finding::{Finding, Sink, Span, codes};
+use crate::model::{Asd, DeploymentItem};
 use crate::variables::{MissingVariable, Variables, is_name, substitute};
 use crate::yaml::Node;
 use serde::Serialize;
@@ -23,10 +24,12 @@ use std::collections::BTreeMap;
 /// Where the order file lies in a package.
 pub const ORDER_FILE: &str = "Files/kubernetes/order.yaml";
 
-/// The order file.
+/// The order file, or what an ASD says in its place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct OrderFile {
+    /// The file that says so: [`ORDER_FILE`], or the ASD.
+    pub path: String,
     /// The namespace; may contain variables.
     pub namespace: Option<String>,
     /// The declared variables.
@@ -56,6 +59,24 @@ pub struct Manifest {
 }
 
 impl OrderFile {
+    /// What an ASD deploys, if all of it is manifests: `deploymentOrder` is their order, the lifecycle parameters are
+    /// variables that the request must give.
+    pub(crate) fn of_asd(asd: &Asd, path: &str) -> Option<Self> {
+        let items = asd.deployment_items.iter();
+        let manifest = |item: &DeploymentItem| {
+            item.is_manifest().then(|| Manifest {
+                path: item.file.clone(),
+                order: item.deployment_order.into(),
+                span: Span::file(path),
+            })
+        };
+        let mut manifests = items.clone().map(manifest).collect::<Option<Vec<_>>>()?;
+        manifests.sort_by_key(|manifest| manifest.order);
+        let given = |name: &String| (name.clone(), Variable { default: None, description: None });
+        let variables = items.flat_map(|item| &item.lifecycle_parameters).map(given).collect();
+        Some(OrderFile { path: path.to_owned(), namespace: None, variables, manifests })
+    }
+
     /// The variables with their values: the request's, else the default, else none.
     pub fn values<'a>(&self, given: impl Fn(&str) -> Option<&'a Value>) -> Variables {
         let value = |name: &str, variable: &Variable| {
@@ -136,7 +157,7 @@ pub(crate) fn read(
         }
     }
     manifests.sort_by_key(|manifest| manifest.order);
-    OrderFile { namespace, variables, manifests }
+    OrderFile { path: ORDER_FILE.to_owned(), namespace, variables, manifests }
 }
 
 /// `{default, description}`, or the default itself.

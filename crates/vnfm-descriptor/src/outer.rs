@@ -34,7 +34,7 @@ impl Outer {
             return None;
         }
         let mut sink = Sink::default();
-        let archive = Archive::look(path, limits, &mut sink)?;
+        let archive = Archive::open(path, limits, &mut sink)?;
         let paths: Vec<String> = archive.paths().map(str::to_owned).collect();
         let of = |extensions: &[&str]| -> Vec<String> {
             paths.iter().filter(|path| has_extension(path, extensions)).cloned().collect()

@@ -10,6 +10,7 @@
 //! same: all findings come at once ([`examine`]).
 
 use crate::archive::{Archive, ReadError};
+use crate::external::{self, External, Kept};
 use crate::finding::{Finding, Findings, Sink, Span, codes};
 use crate::hot::{BaseHot, HotSource};
 use crate::limits::Limits;
@@ -18,7 +19,7 @@ use crate::model::{Asd, Vnfd};
 use crate::order::{self, ORDER_FILE, OrderFile};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A package that may be used: nothing in it is an error.
@@ -31,8 +32,11 @@ pub struct Package {
     order: Option<OrderFile>,
     hot: BTreeMap<String, BaseHot>,
     manifest: Option<Manifest>,
+    externals: Vec<External>,
+    kept: Kept,
     certificate: Option<String>,
     warnings: Vec<Finding>,
+    sha256: String,
     limits: Limits,
 }
 
@@ -72,11 +76,39 @@ impl Package {
         self.asd.as_ref()
     }
 
-    /// A file's bytes; the path is relative to the package's root.
+    /// What the manifest names outside of the package.
+    pub fn externals(&self) -> &[External] {
+        &self.externals
+    }
+
+    /// Tells where each external artifact is kept; from then on it is read by its URI.
+    #[must_use]
+    pub fn with_externals(mut self, at: impl Fn(&External) -> PathBuf) -> Self {
+        self.kept = self.externals.iter().map(|one| (one.uri.clone(), at(one))).collect();
+        self
+    }
+
+    /// Where an external artifact is kept; `None` for a path in the package.
+    fn kept(&self, path: &str) -> Result<Option<&Path>, ReadError> {
+        match self.kept.get(path) {
+            Some(file) => Ok(Some(file)),
+            None if self.archive.has_external(path) => {
+                Err(ReadError::NotFetched { uri: path.to_owned() })
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// A file's bytes; the path is relative to the package's root, or the URI of an external artifact.
     ///
     /// # Errors
     /// There is no such file, or it is larger than [`Limits::file_bytes`].
     pub fn read(&self, path: &str) -> Result<Vec<u8>, ReadError> {
+        if let Some(file) = self.kept(path)? {
+            let mut bytes = Vec::new();
+            external::copy((path, file), self.limits.file_bytes, &mut bytes)?;
+            return Ok(bytes);
+        }
         self.archive.read(path, self.limits.file_bytes)
     }
 
@@ -85,6 +117,9 @@ impl Package {
     /// # Errors
     /// There is no such file, or it cannot be read or written.
     pub fn copy(&self, path: &str, to: &mut dyn Write) -> Result<u64, ReadError> {
+        if let Some(file) = self.kept(path)? {
+            return external::copy((path, file), u64::MAX, to);
+        }
         self.archive.copy(path, to)
     }
 
@@ -93,6 +128,9 @@ impl Package {
     /// # Errors
     /// There is no such file.
     pub fn size(&self, path: &str) -> Result<u64, ReadError> {
+        if let Some(file) = self.kept(path)? {
+            return external::size((path, file));
+        }
         self.archive.stated_size(path)
     }
 
@@ -108,7 +146,7 @@ impl Package {
 
     /// The SHA-256 of the archive in hexadecimal; for a folder, of its [`pack`](crate::pack())ed form.
     pub fn sha256(&self) -> &str {
-        self.archive.sha256()
+        &self.sha256
     }
 
     /// What somebody should look at.
@@ -126,7 +164,7 @@ impl Package {
         self.certificate.as_deref()
     }
 
-    /// The order file of a CNF, if there is one.
+    /// The order file of a CNF, if there is one; for an ASD of manifests, what its deployment items say.
     pub fn order_file(&self) -> Option<&OrderFile> {
         self.order.as_ref()
     }
@@ -142,7 +180,7 @@ impl Package {
         limits: &Limits,
     ) -> Result<Self, Findings> {
         let Some(archive) = archive else { return Err(refused(sink)) };
-        let read = examine(&archive, limits, &mut sink);
+        let (read, sha256) = examine_and_hash(&archive, limits, &mut sink);
         let (Some(meta), Some(vnfd)) = (read.meta, read.vnfd) else { return Err(refused(sink)) };
         let warnings = sink.finish()?;
         Ok(Package {
@@ -153,11 +191,38 @@ impl Package {
             order: read.order,
             hot: read.hot,
             manifest: meta.manifest,
+            externals: meta.externals,
+            kept: Kept::new(),
             certificate: meta.certificate,
             warnings,
+            sha256,
             limits: *limits,
         })
     }
+}
+
+/// Archives from this size on are hashed in a thread of their own, while their files are verified.
+const LARGE: u64 = 4 << 20;
+
+/// Examines an archive and tells its hash.
+fn examine_and_hash(archive: &Archive, limits: &Limits, sink: &mut Sink) -> (Read, String) {
+    let hash = || archive.whole().sha256();
+    let large = archive.whole().len().is_ok_and(|length| length >= LARGE);
+    let (read, hashed) = std::thread::scope(|scope| {
+        let aside = large.then(|| std::thread::Builder::new().spawn_scoped(scope, hash));
+        let read = examine(archive, limits, sink);
+        let hashed = match aside {
+            Some(Ok(aside)) => aside.join().unwrap_or_else(|_| hash()),
+            // Small, or the system has no thread for it.
+            Some(Err(_)) | None => hash(),
+        };
+        (read, hashed)
+    });
+    let unread = |error: std::io::Error| {
+        let message = format!("the archive cannot be read to its end: {error}");
+        sink.add(Finding::new(codes::IO, None, message));
+    };
+    (read, hashed.map_err(unread).unwrap_or_default())
 }
 
 /// What could be read of a package, whatever is wrong with it.
@@ -186,7 +251,8 @@ pub(crate) fn examine(archive: &Archive, limits: &Limits, sink: &mut Sink) -> Re
     let (vnfd, asd) = loaded.unzip();
     let asd = asd.flatten();
     let paths: Vec<String> = archive.paths().map(str::to_owned).collect();
-    let order = read_order(archive, &paths, limits, sink);
+    let order = read_order(archive, &paths, limits, sink)
+        .or_else(|| OrderFile::of_asd(asd.as_ref()?, &meta.as_ref()?.entry));
     let source =
         HotSource { text: &|path, sink| text(archive, path, limits, sink), paths: &paths, limits };
     let hot = vnfd.as_ref().map(|vnfd| source.read(vnfd, sink)).unwrap_or_default();

@@ -7,7 +7,7 @@ use crate::archive::hex;
 use crate::finding::Findings;
 use crate::model::Vnfd;
 use crate::package::Package;
-use sha2::{Digest, Sha256};
+use aws_lc_rs::digest::{Context, SHA256, digest};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -40,7 +40,7 @@ pub fn manifest_with(
     names.dedup();
     for name in names.into_iter().filter(|name| !without.contains(name)) {
         let hash = match instead.get(name) {
-            Some(bytes) => hex(&Sha256::digest(bytes)),
+            Some(bytes) => hex(digest(&SHA256, bytes).as_ref()),
             None => hash(package, name)?,
         };
         // Writing into a String cannot fail.
@@ -94,7 +94,7 @@ fn kept(text: &str) -> (String, String) {
 }
 
 fn hash(package: &Package, name: &str) -> Result<String, Findings> {
-    struct Hashing(Sha256);
+    struct Hashing(Context);
     impl Write for Hashing {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.update(bytes);
@@ -104,13 +104,13 @@ fn hash(package: &Package, name: &str) -> Result<String, Findings> {
             Ok(())
         }
     }
-    let mut hashing = Hashing(Sha256::new());
+    let mut hashing = Hashing(Context::new(&SHA256));
     package.copy(name, &mut hashing).map_err(|error| {
         let span = crate::finding::Span::file(name);
         let code = crate::finding::codes::IO;
         Findings::one(crate::finding::Finding::new(code, span, error.to_string()))
     })?;
-    Ok(hex(&hashing.0.finalize()))
+    Ok(hex(hashing.0.finish().as_ref()))
 }
 
 /// The metadata of a manifest for a package that has none; `released` is a time as RFC 3339 has it.

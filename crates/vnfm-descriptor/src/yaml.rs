@@ -10,6 +10,7 @@ use crate::limits::Limits;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Map, Number, Value as Json};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 /// A value with its place.
@@ -243,6 +244,7 @@ enum Open {
         entries: Vec<(Node, Node)>,
         key: Option<Node>,
         seen: HashMap<String, usize>,
+        twice: bool,
     },
 }
 
@@ -290,8 +292,9 @@ impl Builder<'_> {
                 self.open(Open::Sequence { span, anchor, items: Vec::new() })
             }
             Event::MappingStart(anchor, _tag) => {
-                let (entries, seen) = (Vec::new(), HashMap::new());
-                self.open(Open::Mapping { span, anchor, entries, key: None, seen })
+                // Most mappings have one entry, and a vector begins with room for four.
+                let (entries, seen) = (Vec::with_capacity(1), HashMap::new());
+                self.open(Open::Mapping { span, anchor, entries, key: None, seen, twice: false })
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::DocumentStart(_)
@@ -313,14 +316,16 @@ impl Builder<'_> {
 
     fn close(&mut self) -> Option<()> {
         let (node, anchor) = match self.stack.pop()? {
-            Open::Sequence { span, anchor, items } => {
+            Open::Sequence { span, anchor, mut items } => {
+                items.shrink_to_fit();
                 (Node { value: Value::Sequence(items), span }, anchor)
             }
-            Open::Mapping { span, anchor, mut entries, seen, .. } => {
-                if seen.len() < entries.len() {
+            Open::Mapping { span, anchor, mut entries, twice, .. } => {
+                if twice {
                     first_of_each(&mut entries);
                 }
-                let entries = self.merged(entries);
+                let mut entries = self.merged(entries);
+                entries.shrink_to_fit();
                 (Node { value: Value::Mapping(entries), span }, anchor)
             }
         };
@@ -337,17 +342,16 @@ impl Builder<'_> {
         match self.stack.last_mut() {
             None => self.documents.push(node),
             Some(Open::Sequence { items, .. }) => items.push(node),
-            Some(Open::Mapping { entries, key, seen, .. }) => {
+            Some(Open::Mapping { entries, key, seen, twice, .. }) => {
                 if let Some(name) = key.take() {
                     entries.push((name, node));
                     return;
                 }
-                let name = node.as_str().map(str::to_owned);
-                if let Some(first) = name.clone().and_then(|name| seen.insert(name, node.span.line))
-                {
-                    let name = name.unwrap_or_default();
+                if let Some(first) = first_of(&node, entries, seen) {
+                    let name = node.as_str().unwrap_or_default();
                     let message = format!("key `{name}` occurs twice, first on line {first}");
                     self.sink.add(Finding::new(codes::YAML_DUPLICATE, node.span.clone(), message));
+                    *twice = true;
                 }
                 *key = Some(node);
             }
@@ -401,7 +405,7 @@ impl Builder<'_> {
 
     fn lint(&mut self, node: &Node) {
         let Value::Scalar { text, plain: true } = &node.value else { return };
-        if let Some(other) = yaml_11(text) {
+        if let Some(other) = crate::yaml_11::meaning(text) {
             let message = format!("unquoted `{text}` is {other} to readers of YAML 1.1");
             let hint = if other == "a boolean" {
                 "write `true` or `false`, or quote it"
@@ -409,6 +413,35 @@ impl Builder<'_> {
                 "quote it, or write the number plainly"
             };
             self.sink.add(Finding::new(codes::YAML_11, node.span.clone(), message).hint(hint));
+        }
+    }
+}
+
+/// Entries up to which a key is looked for among them; from there on names are remembered.
+const FEW: usize = 16;
+
+/// The line on which a mapping has this key already; `seen` are the keys of one with many entries.
+fn first_of(
+    key: &Node,
+    entries: &[(Node, Node)],
+    seen: &mut HashMap<String, usize>,
+) -> Option<usize> {
+    let name = key.as_str()?;
+    if entries.len() < FEW {
+        let known = entries.iter().find(|(other, _)| other.as_str() == Some(name));
+        return known.map(|(other, _)| other.span.line);
+    }
+    if seen.is_empty() {
+        for (other, _) in entries {
+            let Some(other_name) = other.as_str() else { continue };
+            seen.entry(other_name.to_owned()).or_insert(other.span.line);
+        }
+    }
+    match seen.entry(name.to_owned()) {
+        Entry::Occupied(known) => Some(*known.get()),
+        Entry::Vacant(new) => {
+            new.insert(key.span.line);
+            None
         }
     }
 }
@@ -437,34 +470,6 @@ fn extent(node: &Node) -> (usize, usize) {
         }
     };
     (size, below + 1)
-}
-
-/// What YAML 1.1 makes of a plain scalar that YAML 1.2 reads differently.
-fn yaml_11(text: &str) -> Option<&'static str> {
-    let boolean = ["yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF"];
-    if boolean.contains(&text) {
-        return Some("a boolean");
-    }
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
-        return None;
-    }
-    if digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Some("an octal number");
-    }
-    if digits.contains('_') && digits.bytes().all(|b| b.is_ascii_digit() || b == b'_') {
-        return Some("a number");
-    }
-    let parts: Vec<&str> = digits.split(':').collect();
-    let sixty = |part: &&str| part.len() <= 2 && part.parse::<u8>().is_ok_and(|n| n < 60);
-    if parts.len() > 1
-        && !parts[0].is_empty()
-        && parts[0].bytes().all(|b| b.is_ascii_digit())
-        && parts[1..].iter().all(sixty)
-    {
-        return Some("a number to the base of 60");
-    }
-    None
 }
 
 #[cfg(test)]

@@ -2,47 +2,21 @@
 //!
 //! The corpus is `vnfd-samples/broken`: each of its packages shows one mistake, so a mutation begins where it hurts.
 //! A run here is short and always the same; `VNFM_FUZZ_SECONDS=600 VNFM_FUZZ_SEED=7` makes it long and another one.
+//! `cargo +nightly fuzz run vnfd` (`manifest`, `archive`, `cms`) in this crate's folder lets libFuzzer look for more.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+#[path = "../fuzz/targets.rs"]
+mod targets;
+
 use std::fs;
-use std::io::{Cursor, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use vnfm_descriptor::{Limits, Package, pack};
-use zip::ZipWriter;
-use zip::write::SimpleFileOptions;
+use targets::{archive, manifest, vnfd};
+use vnfm_descriptor::{Limits, pack};
 
 /// What a target may take at most.
 const LONG: Duration = Duration::from_secs(5);
-
-/// YAML to the model.
-fn vnfd(bytes: &[u8]) {
-    drop(Package::from_bytes(archive_of(&[("vnfd.yaml", bytes)]), &Limits::default()));
-}
-
-/// The manifest, beside a descriptor that is right.
-fn manifest(bytes: &[u8]) {
-    let files = [
-        ("vnfd.yaml", &b"tosca_definitions_version: tosca_simple_yaml_1_3\n"[..]),
-        ("vnfd.mf", bytes),
-    ];
-    drop(Package::from_bytes(archive_of(&files), &Limits::default()));
-}
-
-/// The archive itself.
-fn archive(bytes: &[u8]) {
-    drop(Package::from_bytes(bytes.to_vec(), &Limits::default()));
-}
-
-fn archive_of(files: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    for (name, bytes) in files {
-        zip.start_file(*name, SimpleFileOptions::default()).unwrap();
-        zip.write_all(bytes).unwrap();
-    }
-    zip.finish().unwrap().into_inner()
-}
 
 /// The files of the broken packages that end like this; all of them packed for the empty ending.
 fn corpus(ending: &str) -> Vec<Vec<u8>> {

@@ -399,7 +399,7 @@ fn hashes_are_checked_in_every_spelling() {
     let sha512 = "CF83E1357EEFB8BDF1542850D66D8007D620E4050B5715DC83F4A921D36CE9CE47D0D13C5D85F2B0FF8318D2877EEC2F63B931BD47417A81A538327AF927DA3E";
     let manifest = |first: &str, second: &str| {
         format!(
-            "metadata:\r\n  vnf_product_name: N\r\n\r\nSource: a.txt\r\nAlgorithm: SHA-256\r\nHash: {first}\r\n\r\nsource: ./b.txt\r\nAlgorithm: sha512\r\nHash: {second}\r\nSource: https://example.org/c\r\n-----BEGIN CMS-----\r\nMII\r\n-----END CMS-----\r\n"
+            "metadata:\r\n  vnf_product_name: N\r\n\r\nSource: a.txt\r\nAlgorithm: SHA-256\r\nHash: {first}\r\n\r\nsource: ./b.txt\r\nAlgorithm: sha512\r\nHash: {second}\r\nSource: https://example.org/c\r\nAlgorithm: SHA-256\r\nHash: {sha256}\r\n-----BEGIN CMS-----\r\nMII\r\n-----END CMS-----\r\n"
         )
     };
     let with =
@@ -410,6 +410,8 @@ fn hashes_are_checked_in_every_spelling() {
         (read.metadata["vnf_product_name"].as_str(), read.signed, read.sources.len()),
         ("N", true, 3)
     );
+    let outside: Vec<&str> = good.externals().iter().map(|one| one.uri.as_str()).collect();
+    assert_eq!(outside, ["https://example.org/c"]);
     assert_eq!(
         good.warnings().iter().map(|finding| finding.code).collect::<Vec<_>>(),
         [codes::SIGNATURE]

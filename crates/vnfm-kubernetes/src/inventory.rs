@@ -4,7 +4,8 @@
 //! Pod ──owner──> ReplicaSet ──owner──> Deployment `web`        the workload is found by its owners,
 //!                                          └─ VDU with properties.name `web` (or node template `web`)
 //! ```
-//! A pod's addresses are on the first connection point of its VDU. A pod whose workload is no VDU's is no VNFC.
+//! A pod's addresses are on the first connection point of its VDU. A pod whose workload is no VDU's is no VNFC;
+//! where the package has no VDUs (an ASD), the workload's name stands for one.
 
 use crate::catalog::{Catalog, Target, core};
 use crate::client::Session;
@@ -44,14 +45,17 @@ pub(crate) async fn inventory(
     for namespace in namespaces {
         for pod in pods(session, namespace, &labels::selector(cx.ownership)).await? {
             let workload = owners.workload(namespace, &pod.metadata).await?;
-            let Some(vdu) = vdu_of(flavour, &workload.0, &workload.1) else {
+            let vdu = vdu_of(flavour, &workload.0, &workload.1).map(|vdu| &vdu.name);
+            // An ASD has no VDUs: each workload is one.
+            let workload_itself = Some(&workload.1).filter(|_| flavour.vdus.is_empty());
+            let Some(vdu) = vdu.or(workload_itself) else {
                 let name = pod.metadata.name.as_deref().unwrap_or_default();
                 let text = format!("pod `{name}` is no VNFC: no VDU is named `{}`", workload.1);
                 cx.watcher.log("info", "kubernetes", &text);
                 continue;
             };
             inventory.vnfc_resource_info.push(vnfc(cx, flavour, vdu, &pod));
-            of_vdus.push((vdu.name.clone(), pod));
+            of_vdus.push((vdu.clone(), pod));
         }
     }
     inventory.vnfc_resource_info.sort_by(|a, b| {
@@ -116,11 +120,11 @@ fn vdu_of<'a>(flavour: &'a Flavour, kind: &str, name: &str) -> Option<&'a Vdu> {
     vdus().find(stated).or_else(|| vdus().find(named)).or_else(|| flavour.vdus.get(name))
 }
 
-fn vnfc(cx: &VimCall<'_>, flavour: &Flavour, vdu: &Vdu, pod: &DynamicObject) -> VnfcResourceInfo {
+fn vnfc(cx: &VimCall<'_>, flavour: &Flavour, vdu: &str, pod: &DynamicObject) -> VnfcResourceInfo {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let id = pod.metadata.uid.clone().unwrap_or_else(|| name.clone());
     let addresses = addresses(&pod.data);
-    let cps = flavour.cps_of(&vdu.name).into_iter().take(1).filter(|_| !addresses.is_empty());
+    let cps = flavour.cps_of(vdu).into_iter().take(1).filter(|_| !addresses.is_empty());
     let vnfc_cp_info = cps
         .map(|cp| VnfcCpInfo {
             id: format!("{id}-{}", cp.name),
@@ -138,7 +142,7 @@ fn vnfc(cx: &VimCall<'_>, flavour: &Flavour, vdu: &Vdu, pod: &DynamicObject) -> 
     });
     VnfcResourceInfo {
         id,
-        vdu_id: vdu.name.clone(),
+        vdu_id: vdu.to_owned(),
         compute_resource: ResourceHandle {
             vim_connection_id: Some(cx.vim.connection_id().to_owned()),
             resource_id: name,

@@ -48,14 +48,7 @@ impl Plan {
         instance: &str,
         vim_namespace: Option<&str>,
     ) -> Result<Self, PortError> {
-        let order = what.package.order_file().ok_or_else(|| {
-            PortError::new(
-                &MANIFEST,
-                "deploy the package on Kubernetes",
-                format!("it has no `{ORDER_FILE}`"),
-            )
-            .hint(format!("list the package's manifests in `{ORDER_FILE}`"))
-        })?;
+        let order = what.package.order_file().ok_or_else(|| no_manifests(what))?;
         let default = vim_namespace.map_or_else(|| format!("vnf-{instance}"), str::to_owned);
         let (namespace, values) = values(order, what, &default)?;
         let mut stages = Vec::new();
@@ -109,7 +102,9 @@ fn values(
     let declared = values.get("namespace").cloned().flatten();
     let fallback = asked.clone().or(declared).unwrap_or_else(|| default.to_owned());
     values.insert("namespace".to_owned(), Some(fallback.clone()));
-    let ordered = order.namespace(&values).map_err(|missing| no_value(ORDER_FILE, &missing))?;
+    let ordered = order
+        .namespace(&values)
+        .map_err(|missing| no_value(&what.package, &order.path, &missing))?;
     let namespace = asked.or(ordered).unwrap_or(fallback);
     if !is_label(&namespace) {
         let text = format!(
@@ -133,7 +128,7 @@ fn is_label(name: &str) -> bool {
 fn read_file(package: &Package, path: &str, values: &Variables) -> Result<Vec<Item>, PortError> {
     let bytes = package.read(path).map_err(|error| unusable(path, error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| unusable(path, "it is not UTF-8"))?;
-    let text = substitute(&text, values).map_err(|missing| no_value(path, &missing))?;
+    let text = substitute(&text, values).map_err(|missing| no_value(package, path, &missing))?;
     let mut items = Vec::new();
     for (line, document) in documents(&text) {
         let object = parse(document)
@@ -229,18 +224,47 @@ fn unusable(place: &str, reason: impl Into<String>) -> PortError {
     PortError::new(&MANIFEST, format!("use `{place}` of the package"), reason).on(place)
 }
 
-fn no_value(file: &str, missing: &MissingVariable) -> PortError {
+/// Why a package without manifests cannot be deployed: what it has in their place, if anything.
+fn no_manifests(what: &Allocation) -> PortError {
+    let doing = "deploy the package on Kubernetes";
+    let hint = format!("list the package's manifests in `{ORDER_FILE}`");
+    let mut items = what.package.asd().into_iter().flat_map(|asd| &asd.deployment_items);
+    if let Some(item) = items.find(|item| !item.is_manifest()) {
+        let (id, kind) = (&item.deployment_item_id, &item.artifact_type);
+        let text = format!(
+            "deployment item `{id}` is a `{kind}` (`{}`), which is not deployed yet",
+            item.file
+        );
+        let hint = "bring its objects as a YAML file, `artifact_type: kubernetes_manifest`";
+        return PortError::new(&MANIFEST, doing, text).hint(hint);
+    }
+    let flavour = what.package.vnfd().flavour(&what.request.flavour_id);
+    if let Some(chart) = flavour.and_then(|flavour| flavour.mciops.values().next()) {
+        let files: Vec<&str> = chart.files.values().map(String::as_str).collect();
+        let text = format!(
+            "its Mciop `{}` (`{}`) is not deployed yet, and it has no `{ORDER_FILE}`",
+            chart.name,
+            files.join("`, `")
+        );
+        return PortError::new(&MANIFEST, doing, text).hint(hint);
+    }
+    PortError::new(&MANIFEST, doing, format!("it has no `{ORDER_FILE}`")).hint(hint)
+}
+
+fn no_value(package: &Package, file: &str, missing: &MissingVariable) -> PortError {
     let place = format!("{file}:{}", missing.line);
+    // An ASD has no place for defaults.
+    let default = match package.asd() {
+        Some(_) => String::new(),
+        None => format!(", or a default in `{ORDER_FILE}`"),
+    };
     PortError::new(
         &VARIABLE,
         format!("fill `{place}`"),
         format!("variable `{}` has no value", missing.name),
     )
     .on(format!("additionalParams.{}", missing.name))
-    .hint(format!(
-        "give `{}` in the request's `additionalParams`, or a default in `{ORDER_FILE}`",
-        missing.name
-    ))
+    .hint(format!("give `{}` in the request's `additionalParams`{default}", missing.name))
 }
 
 #[cfg(test)]

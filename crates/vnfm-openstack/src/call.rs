@@ -5,6 +5,7 @@
 //! never made is tried again for every call. Tokens and their renewal are not here but in `session.rs`.
 
 use crate::errors::{CERTIFICATE, UNREACHABLE};
+use crate::image_body::Image;
 use crate::session::Cloud;
 use futures::future::{Either, select};
 use jiff::SignedDuration;
@@ -32,8 +33,8 @@ pub(crate) enum Body {
     None,
     /// JSON.
     Json(Value),
-    /// Bytes of an image.
-    Bytes(bytes::Bytes),
+    /// An image.
+    Image(Image),
 }
 
 /// One call to a service.
@@ -81,12 +82,8 @@ impl Call {
         Self::new(Method::PATCH, path.into(), Body::Json(body), doing.into())
     }
 
-    pub(crate) fn put_bytes(
-        path: impl Into<String>,
-        bytes: Vec<u8>,
-        doing: impl Into<String>,
-    ) -> Self {
-        Self::new(Method::PUT, path.into(), Body::Bytes(bytes.into()), doing.into())
+    pub(crate) fn put_image(path: String, image: Image, doing: impl Into<String>) -> Self {
+        Self::new(Method::PUT, path, Body::Image(image), doing.into())
     }
 
     pub(crate) fn delete(path: impl Into<String>, doing: impl Into<String>) -> Self {
@@ -169,7 +166,7 @@ async fn once(
     call: &Call,
     left: SignedDuration,
 ) -> Result<Reply, reqwest::Error> {
-    let longest = if matches!(call.body, Body::Bytes(_)) { UPLOAD } else { LONGEST };
+    let longest = if matches!(call.body, Body::Image(_)) { UPLOAD } else { LONGEST };
     let limit = left.clamp(SignedDuration::from_secs(1), longest).unsigned_abs();
     let mut request = client.request(call.method.clone(), url).timeout(limit);
     if let Some(token) = token {
@@ -181,9 +178,10 @@ async fn once(
     request = match &call.body {
         Body::None => request,
         Body::Json(body) => request.json(body),
-        Body::Bytes(bytes) => {
-            request.header("Content-Type", "application/octet-stream").body(bytes.clone())
-        }
+        Body::Image(image) => request
+            .header("Content-Type", "application/octet-stream")
+            .header("Content-Length", image.size)
+            .body(image.body()),
     };
     let response = request.header("Accept", "application/json").send().await?;
     let status = response.status().as_u16();

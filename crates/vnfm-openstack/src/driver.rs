@@ -10,6 +10,7 @@
 
 use crate::access::Access;
 use crate::heat::{self, Blueprint, Stack, stack_name};
+use crate::image_body::Image;
 use crate::patience::patiently;
 use crate::plan::{flavour, has_base_hot};
 use crate::prepare::{Prepared, networks_seen, prepare};
@@ -269,9 +270,10 @@ async fn upload_images(
         };
         let Some(path) = &image.artifact else { continue };
         cx.watcher.waiting(&format!("image `{}` is uploaded", image.name));
-        let bytes = what.package.read(path);
-        let bytes = bytes.map_err(|error| plan::package(format!("image `{path}`: {error}")))?;
-        found.id = Some(glance::upload(cloud, cx.ownership, image, bytes).await?);
+        let size = what.package.size(path);
+        let size = size.map_err(|error| plan::package(format!("image `{path}`: {error}")))?;
+        let file = Image { package: what.package.clone(), path: path.clone(), size };
+        found.id = Some(glance::upload(cloud, cx.ownership, image, file).await?);
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 use crate::call::{Call, encoded};
 use crate::heat::{installation_tag, member, stack_name};
+use crate::image_body;
 use crate::session::{Cloud, Service};
 use serde::Deserialize;
 use serde_json::json;
@@ -72,7 +73,7 @@ pub(crate) async fn upload(
     cloud: &Cloud<'_>,
     ownership: &Ownership,
     image: &SwImage,
-    bytes: Vec<u8>,
+    file: image_body::Image,
 ) -> Result<String, PortError> {
     let doing = format!("upload image `{}`", image.name);
     let begun = of_instance(cloud, ownership).await?;
@@ -87,7 +88,7 @@ pub(crate) async fn upload(
         None => create(cloud, ownership, image, &doing).await?,
     };
     let path = format!("/images/{}/file", encoded(&made.id));
-    cloud.send(Service::Image, &Call::put_bytes(path, bytes, doing)).await?;
+    cloud.send(Service::Image, &Call::put_image(path, file, doing)).await?;
     Ok(made.id)
 }
 

@@ -8,7 +8,7 @@
 //!         ├─ repair ────── the servers of a stack that are replaced
 //!         ├─ inventory ─── what the stack holds, as SOL003 shows it
 //!         └─ patience ──── waiting, through lost answers and changed passwords
-//! heat, nova, neutron, glance ─ session (token, catalog) ─ call (one HTTP call) ─ errors
+//! heat, nova, neutron, glance (image_body: streamed) ─ session (token, catalog) ─ call (one HTTP call) ─ errors
 //! ```
 //! There is no OpenStack crate here: none knows Heat, and the calls that we need are few. The connection's
 //! members are listed in `access.rs`.
@@ -22,6 +22,7 @@ mod glance;
 mod granted;
 mod heat;
 mod hot;
+mod image_body;
 mod inventory;
 mod neutron;
 mod nova;

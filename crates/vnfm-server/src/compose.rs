@@ -14,6 +14,7 @@ use crate::access::Access;
 use crate::access::certificates::Noting;
 use crate::config::{self, Config, Differences};
 use crate::drive::{self, Wake};
+use crate::externals::Externals;
 use crate::forwarded::Proxies;
 use crate::nfvo::{self, Nfvo};
 use crate::onboarding::Onboarding;
@@ -274,7 +275,10 @@ fn onboarding(
     let largest = config.limits.package_bytes.unwrap_or(LARGEST_PACKAGE);
     let signatures = Signatures::new(config.packages.clone(), clock.clone())
         .context("the configuration is wrong")?;
-    Ok(Onboarding::new(store.clone(), packages, plugins.clone(), signatures, largest))
+    let externals =
+        Externals::new(&config.packages.external).context("the configuration is wrong")?;
+    let (trusted, plugins) = ((signatures, externals), plugins.clone());
+    Ok(Onboarding::new(store.clone(), packages, plugins, trusted, largest))
 }
 
 fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {

@@ -12,6 +12,7 @@
 //! | [`acts`] | who asks, why, and without which hooks: our own headers |
 //! | [`onboarding`] | uploaded packages: checked, kept, or refused with every finding |
 //! | [`signatures`] | whose packages are taken |
+//! | [`externals`] | what lies outside of packages: fetched, compared, kept |
 //! | [`upkeep`] | backup, pruning, room on the disk, recovery after a restore |
 //! | [`nfvo`] | the NFVO as it is configured |
 //! | [`tls`] | the certificate as it lies in its files, looked at again and again |
@@ -27,6 +28,7 @@ pub mod compose;
 pub mod conditions;
 pub mod config;
 pub mod drive;
+pub mod externals;
 pub mod follow;
 pub mod forwarded;
 pub mod gate;

@@ -6,6 +6,7 @@
 //!                         └────────────┴──refused──► ERROR  (onboardingFailureDetails)
 //! ```
 
+use crate::externals::Externals;
 use crate::problem::{Answer, Problem};
 use crate::signatures::{Signatures, Verdict};
 use axum::body::Body;
@@ -30,20 +31,22 @@ pub struct Onboarding {
     packages: Arc<PackageDir>,
     mgmt: Arc<dyn MgmtDrivers>,
     signatures: Arc<Signatures>,
+    externals: Externals,
     largest: AtomicU64,
 }
 
 impl Onboarding {
-    /// Onboarding into `packages`, at most `largest` bytes each; hooks have to be served by `mgmt`, and `signatures`
-    /// tells whose packages are taken.
+    /// Onboarding into `packages`, at most `largest` bytes each; hooks have to be served by `mgmt`, `signatures` tells
+    /// whose packages are taken, and `externals` fetches what lies outside of them.
     pub fn new(
         store: Arc<dyn Store>,
         packages: Arc<PackageDir>,
         mgmt: Arc<dyn MgmtDrivers>,
-        signatures: Signatures,
+        (signatures, externals): (Signatures, Externals),
         largest: u64,
     ) -> Self {
-        Self { store, packages, mgmt, signatures: Arc::new(signatures), largest: largest.into() }
+        let (signatures, largest) = (Arc::new(signatures), largest.into());
+        Self { store, packages, mgmt, signatures, externals, largest }
     }
 
     /// Another size of the largest package from now on, in bytes.
@@ -139,7 +142,11 @@ impl Onboarding {
         let (file, signed) = self.unwrapped(file).await?;
         let package =
             self.packages.store(&id, file).await.map_err(|f| not_onboarded(f.to_string()))?;
-        let kept = match self.accepted(record, package, signed).await {
+        let accepted = match self.accepted(record, package.clone(), signed).await {
+            Ok(()) => self.fetch(&id, &package).await,
+            Err(problem) => Err(problem),
+        };
+        let kept = match accepted {
             Ok(()) => match self.put(record).await {
                 Err(StoreError::Exists { .. }) => Err(taken(record)),
                 outcome => return Ok(outcome?),
@@ -212,6 +219,19 @@ impl Onboarding {
         Ok(())
     }
 
+    /// Fetches the external artifacts of a package; together they are no larger than a package may be.
+    async fn fetch(&self, id: &str, package: &Package) -> Answer<()> {
+        let mut left = self.largest.load(Ordering::SeqCst);
+        for external in package.externals() {
+            let to = self.packages.external(id, external);
+            let to = to.map_err(|error| not_onboarded(error.to_string()))?;
+            let part = self.packages.incoming();
+            let fetched = self.externals.fetch(external, left, (&part, &to)).await;
+            left = left.saturating_sub(fetched.map_err(not_onboarded)?);
+        }
+        Ok(())
+    }
+
     /// Refuses hooks that their plugin does not declare; one whose plugin is not there (yet) is a warning.
     async fn served(&self, package: Arc<Package>) -> Answer<Vec<String>> {
         let mgmt = self.mgmt.clone();
@@ -261,8 +281,9 @@ impl Onboarding {
         let mut bytes = 0;
         for record in records {
             // One that is not onboarded has no archive.
-            let Ok(path) = self.packages.path(&record.info.id) else { continue };
-            bytes += tokio::fs::metadata(path).await.map_or(0, |archive| archive.len());
+            for path in self.packages.files(&record.info.id).unwrap_or_default() {
+                bytes += tokio::fs::metadata(path).await.map_or(0, |file| file.len());
+            }
         }
         Ok(bytes)
     }

@@ -33,6 +33,9 @@ pub struct Packages {
     /// PEM file of revocation lists.
     #[schemars(extend("format" = "file"))]
     pub crl: Option<PathBuf>,
+    /// Addresses below which external artifacts of packages may be fetched, such as
+    /// `https://artifacts.example.com/images/`; none where absent.
+    pub external: Vec<String>,
 }
 
 /// What signatures are good for.

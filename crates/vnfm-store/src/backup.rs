@@ -79,8 +79,8 @@ impl SqliteStore {
             Ok(ids) => {
                 let mut kept = Vec::new();
                 for id in ids {
-                    let path = packages.path(&id).map_err(|e| StoreError::Broken(e.to_string()))?;
-                    kept.push((id, path));
+                    let files = packages.files(&id);
+                    kept.extend(files.map_err(|e| StoreError::Broken(e.to_string()))?);
                 }
                 let of = json!({"format": FORMAT, "installationId": self.installation(), "madeAt": at,
                     "schema": schema::newest()});
@@ -152,14 +152,17 @@ async fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
 
 fn pack(
     database: &Path,
-    packages: &[(String, PathBuf)],
+    packages: &[PathBuf],
     mut manifest: Value,
     to: &Path,
 ) -> Result<(), StoreError> {
     let file = private(to).map_err(|e| said(&e, "make", to))?;
     let mut archive = ZipWriter::new(file);
     let mut hashes = vec![(DATABASE.to_owned(), database.to_owned())];
-    hashes.extend(packages.iter().map(|(id, path)| (format!("packages/{id}.csar"), path.clone())));
+    hashes.extend(packages.iter().map(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        (format!("packages/{name}"), path.clone())
+    }));
     let mut files = serde_json::Map::new();
     for (name, path) in hashes {
         let hash = add(&mut archive, &name, &path).map_err(|e| said(&e, "read", &path))?;
@@ -253,8 +256,9 @@ async fn exchange(
     let before = set_aside(database, at).await?;
     let moved = fs::rename(new, database).and_then(|()| sync_folder_of(database));
     moved.map_err(|e| said(&e, "write", database))?;
-    let files = manifest["files"].as_object().map_or(0, serde_json::Map::len);
-    Ok(Restored { installation_id, backup_at, packages: files.saturating_sub(1), before })
+    let files = manifest["files"].as_object().into_iter().flat_map(|files| files.keys());
+    let packages = files.filter(|name| name.ends_with(".csar")).count();
+    Ok(Restored { installation_id, backup_at, packages, before })
 }
 
 /// Brings a restored database to this binary's schema, sees that the keys fit, and marks it.

@@ -1,4 +1,5 @@
-//! The packages' files: `<folder>/<vnf_pkg_id>.csar`, read and checked once, then kept in memory.
+//! The packages' files: `<folder>/<vnf_pkg_id>.csar`, read and checked once, then kept in memory. Beside it lie the
+//! external artifacts that were fetched for it: `<vnf_pkg_id>.<algorithm>-<hash>.artifact`.
 //!
 //! An upload comes in under a name of its own ([`PackageDir::incoming`]) and gets the package's name in one step,
 //! so no half file is ever read; what a crash left of an upload is swept away when the folder is opened. Ids are
@@ -15,9 +16,10 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 use vnfm_core::ports::{Code, ErrorKind, Packages, PortError};
-use vnfm_descriptor::{Findings, Limits, Package};
+use vnfm_descriptor::{External, Findings, Limits, Package};
 
 const INCOMING: &str = ".incoming-";
+const ARTIFACT: &str = ".artifact";
 
 const ABSENT: Code = Code {
     name: "package.absent",
@@ -96,6 +98,34 @@ impl PackageDir {
         Ok(self.folder.join(format!("{vnf_pkg_id}.csar")))
     }
 
+    /// Where an external artifact of a package is kept.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where `vnf_pkg_id` is no id of ours.
+    pub fn external(&self, vnf_pkg_id: &str, external: &External) -> Result<PathBuf, PortError> {
+        Ok(beside(&self.path(vnf_pkg_id)?, external))
+    }
+
+    /// All files of a package: its archive first, then its external artifacts.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where `vnf_pkg_id` is no id of ours; `Unavailable` where the folder cannot be read.
+    pub fn files(&self, vnf_pkg_id: &str) -> Result<Vec<PathBuf>, PortError> {
+        let archive = self.path(vnf_pkg_id)?;
+        let unread = |error: io::Error| unreadable("read the folder", &self.folder, &error);
+        let (begins, mut files) = (format!("{vnf_pkg_id}."), vec![archive]);
+        for entry in fs::read_dir(&self.folder).map_err(unread)? {
+            let entry = entry.map_err(unread)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with(&begins) && name.ends_with(ARTIFACT) {
+                files.push(entry.path());
+            }
+        }
+        Ok(files)
+    }
+
     /// Takes the file at `upload` as the archive of `vnf_pkg_id`, if nothing is wrong with it. The upload is gone
     /// afterwards, either way.
     ///
@@ -150,11 +180,14 @@ impl PackageDir {
     pub async fn remove(&self, vnf_pkg_id: &str) -> Result<(), PortError> {
         let path = self.path(vnf_pkg_id)?;
         self.known().remove(vnf_pkg_id);
-        blocking(&path.clone(), move || match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(unreadable("remove the package", &path, &error))
-            }
-            _ => Ok(()),
+        let files = self.files(vnf_pkg_id)?;
+        blocking(&path, move || {
+            files.iter().try_for_each(|file| match fs::remove_file(file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(unreadable("remove the package", file, &error))
+                }
+                _ => Ok(()),
+            })
         })
         .await?
     }
@@ -210,10 +243,18 @@ fn keep(upload: &Path, path: &Path, limits: &Limits) -> Result<Package, PackageF
         let _ = fs::remove_file(upload);
         unreadable("keep the package", path, &error)
     })?;
-    Package::open(path, limits).map_err(|findings| match fs::remove_file(path) {
-        Ok(()) => PackageFailure::Refused(findings),
-        Err(error) => unreadable("remove the refused package", path, &error).into(),
-    })
+    let opened = Package::open(path, limits);
+    opened.map(|package| package.with_externals(|external| beside(path, external))).map_err(
+        |findings| match fs::remove_file(path) {
+            Ok(()) => PackageFailure::Refused(findings),
+            Err(error) => unreadable("remove the refused package", path, &error).into(),
+        },
+    )
+}
+
+/// The file of an external artifact beside the archive of its package.
+fn beside(archive: &Path, external: &External) -> PathBuf {
+    archive.with_extension(format!("{}-{}{ARTIFACT}", external.algorithm, external.hash))
 }
 
 fn read(id: &str, path: &Path, limits: &Limits) -> Result<Package, PortError> {
@@ -222,10 +263,15 @@ fn read(id: &str, path: &Path, limits: &Limits) -> Result<Package, PortError> {
         Err(error) => return Err(unreadable("read the package", path, &error)),
         Ok(_) => {}
     }
-    Package::open(path, limits).map_err(|findings| {
+    let damaged = |why: String| {
         let doing = format!("read the package `{}`", path.display());
-        PortError::new(&DAMAGED, doing, findings.to_string()).on(id)
-    })
+        PortError::new(&DAMAGED, doing, why).on(id)
+    };
+    let package = Package::open(path, limits).map_err(|findings| damaged(findings.to_string()))?;
+    for external in package.externals() {
+        external.check(&beside(path, external)).map_err(|error| damaged(error.to_string()))?;
+    }
+    Ok(package.with_externals(|external| beside(path, external)))
 }
 
 /// Removes what uploads left behind that did not come to their end.

@@ -6,7 +6,7 @@
 use super::kinds::{COMMON, CONTAINER, KINDS, METADATA, OTHERS, POD, REMOVED, TEMPLATE, group};
 use super::{Source, traps};
 use crate::finding::{Finding, Sink, Span, codes};
-use crate::model::{Vdu, VduKind};
+use crate::model::{Flavour, Vdu, VduKind};
 use crate::order::{ORDER_FILE, OrderFile};
 use crate::package::Read;
 use crate::variables::{Variables, is_name, substitute};
@@ -282,12 +282,12 @@ fn unused(source: &Source<'_>, order: &OrderFile, mut used: BTreeSet<String>, si
     }
     let nodes = source.yaml(ORDER_FILE).unwrap_or_default();
     let declared = nodes.first().and_then(|node| node.get("variables"));
-    for (key, _) in declared.map(Node::entries).unwrap_or_default() {
-        let name = key.as_str().unwrap_or("~");
-        if !used.contains(name) {
-            let message = format!("variable `{name}` is in no manifest");
-            sink.add(Finding::new(codes::VARIABLE_UNUSED, key.span.clone(), message));
-        }
+    let written = declared.map(Node::entries).unwrap_or_default();
+    for name in order.variables.keys().filter(|name| !used.contains(*name)) {
+        let key = written.iter().map(|(key, _)| key).find(|key| key.as_str() == Some(name));
+        let span = key.map_or_else(|| Span::file(&order.path), |key| key.span.clone());
+        let message = format!("variable `{name}` is in no manifest");
+        sink.add(Finding::new(codes::VARIABLE_UNUSED, span, message));
     }
     let named = |path: &str| order.manifests.iter().any(|manifest| manifest.path == path);
     for path in source.yaml_paths().filter(|path| path.starts_with("Files/kubernetes/")) {
@@ -304,6 +304,9 @@ fn vdus(source: &Source<'_>, read: &Read, workloads: &BTreeSet<String>, sink: &m
     for flavour in vnfd.flavours.values() {
         let containers: Vec<&Vdu> =
             flavour.vdus.values().filter(|vdu| vdu.kind == VduKind::OsContainer).collect();
+        if read.order.is_none() && !source.archive.has(ORDER_FILE) && charts(read, flavour, sink) {
+            continue;
+        }
         let Some(first) = containers.first() else { continue };
         let Some(_) = &read.order else {
             if !source.archive.has(ORDER_FILE) {
@@ -324,6 +327,25 @@ fn vdus(source: &Source<'_>, read: &Read, workloads: &BTreeSet<String>, sink: &m
             }
         }
     }
+}
+
+/// Whether charts and the like make a flavour's workloads: no driver deploys them.
+fn charts(read: &Read, flavour: &Flavour, sink: &mut Sink) -> bool {
+    let items = read.asd.iter().flat_map(|asd| &asd.deployment_items);
+    let items = items
+        .filter(|item| !item.is_manifest())
+        .map(|item| format!("deployment item `{}` is a `{}`", item.artifact, item.artifact_type));
+    let mciops = flavour.mciops.values().map(|mciop| {
+        let files: Vec<&str> = mciop.files.values().map(String::as_str).collect();
+        format!("Mciop `{}` is `{}`", mciop.name, files.join("`, `"))
+    });
+    let said: Vec<String> = items.chain(mciops).collect();
+    for what in &said {
+        let message = format!("{what}, which no driver deploys yet");
+        let finding = Finding::new(codes::CHART, Span::file(&flavour.file), message);
+        sink.add(finding.hint("bring its objects as manifests"));
+    }
+    !said.is_empty()
 }
 
 #[cfg(test)]

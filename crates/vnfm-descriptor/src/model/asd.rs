@@ -73,7 +73,7 @@ pub struct DeploymentItem {
     pub deployment_item_id: String,
     /// The artifact's name, or what refers to it.
     pub artifact: String,
-    /// `helm_chart`, `helmfile`, `crd` or `terraform`.
+    /// `helm_chart`, `helmfile`, `crd`, `terraform`, or `kubernetes_manifest`, which is ours.
     pub artifact_type: String,
     /// The file in the package.
     pub file: String,
@@ -81,6 +81,14 @@ pub struct DeploymentItem {
     pub deployment_order: u32,
     /// Values that may be set when it is deployed.
     pub lifecycle_parameters: Vec<String>,
+}
+
+impl DeploymentItem {
+    /// Whether it is deployed as it is: a YAML file of Kubernetes objects.
+    pub fn is_manifest(&self) -> bool {
+        matches!(self.artifact_type.as_str(), "crd" | "kubernetes_manifest")
+            && crate::path::has_extension(&self.file, &["yaml", "yml"])
+    }
 }
 
 /// A connection point that is seen from outside.

@@ -20,6 +20,7 @@ use crate::model::{
     OciImage, RequiredPlugin, RequiredResource, Vnfd,
 };
 use crate::path::{base, folder, resolve};
+use crate::variables::is_name;
 use crate::yaml::Node;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +28,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const FLAVOUR: &str = "default";
 
 const TYPES: &[&str] = &["tosca.nodes.asd", "tosca.nodes.asd.Asd"];
-const ARTIFACT_TYPES: &[&str] = &["helm_chart", "helmfile", "crd", "terraform"];
+/// The last is ours: a YAML file of Kubernetes objects.
+const ARTIFACT_TYPES: &[&str] =
+    &["helm_chart", "helmfile", "crd", "terraform", "kubernetes_manifest"];
 
 const PROPERTIES: &[&str] = &[
     "asdId",
@@ -217,7 +220,7 @@ impl Reader<'_, '_> {
                 &format!("deployment item `{name}` has no `deploymentItemId`"),
             );
         }
-        Some(DeploymentItem {
+        let item = DeploymentItem {
             deployment_item_id: id?,
             artifact: name.to_owned(),
             artifact_type: spelt,
@@ -226,7 +229,22 @@ impl Reader<'_, '_> {
             lifecycle_parameters: field(node, &["lifecycleParameters", "deploymentParameter"])
                 .map(texts)
                 .unwrap_or_default(),
-        })
+        };
+        self.parameters(&item, node);
+        Some(item)
+    }
+
+    /// The lifecycle parameters of a manifest are variables in it.
+    fn parameters(&mut self, item: &DeploymentItem, node: &Node) {
+        let all = item.lifecycle_parameters.iter().filter(|_| item.is_manifest());
+        for name in all.filter(|name| !is_name(name)) {
+            let message = format!(
+                "deployment item `{}` is a manifest, and `{name}` cannot be a variable in it",
+                item.artifact
+            );
+            let finding = Finding::new(codes::ASD, node.span.clone(), message);
+            self.sink.add(finding.hint("letters, digits and `_`, no digit first"));
+        }
     }
 
     fn capabilities(&mut self, node: &Node) -> ClusterCapabilities {

@@ -1,13 +1,15 @@
 //! Values against what their type declares: kinds, required properties, constraints.
 
 use super::constraints::holds;
+use super::data::DataType;
 use super::functions::called;
 use super::scalars;
-use super::types::{Kind, Property, Schema, Types};
+use super::types::{Property, Schema, Types};
 use super::units;
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::yaml::{Node, Value, float, integer};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Checks values; findings name them by their path, such as `workerNode.vdu_profile`.
 pub(super) struct Check<'a, 's> {
@@ -28,13 +30,33 @@ impl<'a> Check<'a, '_> {
         given: Option<&Node>,
         at: &Span,
     ) {
+        self.members(&Path::Root(path), declared, given, at);
+    }
+
+    /// A value against a schema.
+    pub(super) fn value(&mut self, node: &Node, schema: &Schema<'a>, path: &str) {
+        self.against(node, schema, &Path::Root(path));
+    }
+
+    fn members(
+        &mut self,
+        path: &Path<'_>,
+        declared: &BTreeMap<&'a str, Property<'a>>,
+        given: Option<&Node>,
+        at: &Span,
+    ) {
         let given_entries = given
-            .map(|node| crate::shape::mapping(node, &format!("`{path}`"), self.sink))
+            .map(|node| {
+                if node.is_mapping() {
+                    return node.entries();
+                }
+                crate::shape::mapping(node, &format!("`{path}`"), self.sink)
+            })
             .unwrap_or_default();
         for (key, value) in given_entries {
             let name = key.as_str().unwrap_or("~");
             if let Some(property) = declared.get(name) {
-                self.property(key, value, property, &format!("{path}.{name}"));
+                self.property(key, value, property, &Path::Member(path, name));
                 continue;
             }
             let message = format!("`{path}` has no property `{name}`");
@@ -55,12 +77,12 @@ impl<'a> Check<'a, '_> {
     }
 
     /// A property's value, also as other versions of SOL001 have it, with a warning.
-    fn property(&mut self, key: &Node, value: &Node, property: &Property<'a>, path: &str) {
+    fn property(&mut self, key: &Node, value: &Node, property: &Property<'a>, path: &Path<'_>) {
         if let Some(versions) = property.versions {
             self.types.other_version(versions, &key.span, &format!("`{path}`"), self.sink);
         }
         if property.elsewhere.is_empty() {
-            return self.value(value, &property.schema, path);
+            return self.against(value, &property.schema, path);
         }
         let own = self.trial(value, &property.schema, path);
         if !own.failed() {
@@ -78,24 +100,25 @@ impl<'a> Check<'a, '_> {
     }
 
     /// What checking a value finds.
-    fn trial(&self, value: &Node, schema: &Schema<'a>, path: &str) -> Sink {
+    fn trial(&self, value: &Node, schema: &Schema<'a>, path: &Path<'_>) -> Sink {
         let mut sink = Sink::default();
         let (open, complete) = (self.open, self.complete);
-        Check { types: self.types, sink: &mut sink, open, complete }.value(value, schema, path);
+        Check { types: self.types, sink: &mut sink, open, complete }.against(value, schema, path);
         sink
     }
 
-    /// A value against a schema.
-    pub(super) fn value(&mut self, node: &Node, schema: &Schema<'a>, path: &str) {
+    fn against(&mut self, node: &Node, schema: &Schema<'a>, path: &Path<'_>) {
         if let Some((function, _)) = called(node) {
             if !self.open {
                 let message = format!(
                     "`{path}` cannot be told when the package is onboarded: `{function}` has no value yet"
                 );
-                self.sink.add(
-                    Finding::new(codes::FUNCTION, node.span.clone(), message)
-                        .hint("give the input a default, or write the value"),
-                );
+                let hint = match function {
+                    "get_input" => "give the input a default, or write the value",
+                    "get_attribute" => "an attribute is known once the VNF runs: write the value",
+                    _ => "write the value",
+                };
+                self.sink.add(Finding::new(codes::FUNCTION, node.span.clone(), message).hint(hint));
             }
             return;
         }
@@ -105,57 +128,52 @@ impl<'a> Check<'a, '_> {
             "range" if scalars::range(node).is_some() => {}
             "range" => return self.wrong(node, expected("range"), path),
             "map" => self.map(node, schema, path),
-            kind if self.types.get(Kind::Data, kind).is_some() => {
-                return self.data(node, schema, path);
-            }
-            kind => self.primitive(node, kind, path),
+            kind => match self.types.data_type(kind) {
+                Some(data) => return self.data(node, &data, schema, path),
+                None => self.primitive(node, kind, path),
+            },
         }
         for constraint in &schema.constraints {
             self.constraint(node, constraint, schema.kind, path);
         }
     }
 
-    fn list(&mut self, node: &Node, schema: &Schema<'a>, path: &str) {
+    fn list(&mut self, node: &Node, schema: &Schema<'a>, path: &Path<'_>) {
         if !node.is_sequence() {
             return self.wrong(node, "a list", path);
         }
         let Some(entry) = schema.entry.map(Schema::of) else { return };
         for (index, item) in node.items().iter().enumerate() {
-            self.value(item, &entry, &format!("{path}[{index}]"));
+            self.against(item, &entry, &Path::Item(path, index));
         }
     }
 
-    fn map(&mut self, node: &Node, schema: &Schema<'a>, path: &str) {
+    fn map(&mut self, node: &Node, schema: &Schema<'a>, path: &Path<'_>) {
         if !node.is_mapping() {
             return self.wrong(node, "a mapping", path);
         }
         let Some(entry) = schema.entry.map(Schema::of) else { return };
         for (key, value) in node.entries() {
-            self.value(value, &entry, &format!("{path}.{}", key.as_str().unwrap_or("~")));
+            self.against(value, &entry, &Path::Member(path, key.as_str().unwrap_or("~")));
         }
     }
 
     /// A complex type, or one derived from a primitive.
-    fn data(&mut self, node: &Node, schema: &Schema<'a>, path: &str) {
-        let chain = self.types.ancestry(Kind::Data, schema.kind);
-        let root = chain.last().and_then(|last| last.get("derived_from")).and_then(Node::as_str);
-        if let Some(primitive) = root.filter(|root| super::types::PRIMITIVES.contains(root)) {
-            let inherited =
-                chain.iter().filter_map(|node| node.get("constraints")).flat_map(Node::items);
-            let constraints = schema.constraints.iter().copied().chain(inherited).collect();
-            let entry = chain.iter().find_map(|node| node.get("entry_schema"));
-            return self.value(node, &Schema { kind: primitive, entry, constraints }, path);
+    fn data(&mut self, node: &Node, data: &DataType<'a>, schema: &Schema<'a>, path: &Path<'_>) {
+        if let Some(primitive) = &data.primitive {
+            let all = schema.constraints.iter().chain(&primitive.constraints);
+            let constraints = all.copied().collect();
+            return self.against(node, &Schema { constraints, ..primitive.clone() }, path);
         }
         if !node.is_mapping() {
             return self.wrong(node, "a mapping", path);
         }
-        let declared = self.types.properties(Kind::Data, schema.kind);
         let complete = std::mem::replace(&mut self.complete, true);
-        self.properties(path, &declared, Some(node), &node.span);
+        self.members(path, &data.properties, Some(node), &node.span);
         self.complete = complete;
     }
 
-    fn primitive(&mut self, node: &Node, kind: &'a str, path: &str) {
+    fn primitive(&mut self, node: &Node, kind: &'a str, path: &Path<'_>) {
         let Some(text) = node.as_str() else { return self.wrong(node, expected(kind), path) };
         let plain = matches!(node.value, Value::Scalar { plain: true, .. });
         let fits = match kind {
@@ -184,7 +202,7 @@ impl<'a> Check<'a, '_> {
         }
     }
 
-    fn wrong(&mut self, node: &Node, expected: &str, path: &str) {
+    fn wrong(&mut self, node: &Node, expected: &str, path: &Path<'_>) {
         let found =
             node.as_str().map_or_else(|| node.kind().to_owned(), |text| format!("`{text}`"));
         self.sink.add(Finding::new(
@@ -194,7 +212,7 @@ impl<'a> Check<'a, '_> {
         ));
     }
 
-    fn constraint(&mut self, node: &Node, constraint: &Node, kind: &str, path: &str) {
+    fn constraint(&mut self, node: &Node, constraint: &Node, kind: &str, path: &Path<'_>) {
         for (name, bound) in constraint.named() {
             let holds = holds(self.types, kind, node, name, bound);
             if !holds {
@@ -212,6 +230,23 @@ impl<'a> Check<'a, '_> {
                     None => finding,
                 });
             }
+        }
+    }
+}
+
+/// Where a value is, written out only for a finding: `workerNode.vdu_profile`, `levels[2]`.
+enum Path<'p> {
+    Root(&'p str),
+    Member(&'p Path<'p>, &'p str),
+    Item(&'p Path<'p>, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Root(name) => f.write_str(name),
+            Path::Member(of, name) => write!(f, "{of}.{name}"),
+            Path::Item(of, index) => write!(f, "{of}[{index}]"),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::yaml::{Node, Value};
 use std::collections::BTreeMap;
 
 /// Fills in the templates that requirements describe.
-pub(super) fn resolve(templates: &mut [Template], types: &Types<'_>, sink: &mut Sink) {
+pub(super) fn resolve(templates: &mut [Template<'_>], types: &Types<'_>, sink: &mut Sink) {
     let mut chosen: Vec<(usize, usize, Node)> = Vec::new();
     for (at, template) in templates.iter().enumerate() {
         let items = template.node.get("requirements").map(Node::items).unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn resolve(templates: &mut [Template], types: &Types<'_>, sink: &mut 
         }
     }
     for (at, item, name) in chosen {
-        assign(&mut templates[at].node, item, name);
+        assign(templates[at].node.to_mut(), item, name);
     }
 }
 

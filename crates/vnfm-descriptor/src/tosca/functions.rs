@@ -9,6 +9,7 @@
 use super::types::{Kind, Types};
 use crate::finding::{Finding, Sink, codes};
 use crate::yaml::{Node, Value};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 const FUNCTIONS: &[&str] = &[
@@ -23,7 +24,7 @@ const FUNCTIONS: &[&str] = &[
     "token",
 ];
 
-/// Evaluations per topology; nested `get_property` could otherwise multiply without end.
+/// Nodes that `get_property` may lead to in a topology; where it is nested they could multiply without end.
 const BUDGET: usize = 100_000;
 const DEPTH: usize = 32;
 
@@ -60,12 +61,18 @@ impl<'a> Scope<'a> {
         Scope { inputs, templates: topology.get("node_templates"), types, budget: BUDGET }
     }
 
-    /// The node with its functions evaluated; `this` is what `SELF` means.
-    pub(super) fn evaluate(&mut self, node: &Node, this: &str, sink: &mut Sink) -> Node {
-        self.inner(node, this, 0, sink)
+    /// The node with its functions evaluated; `this` is what `SELF` means. One without functions is lent as it is.
+    pub(super) fn evaluate<'n>(
+        &mut self,
+        node: &'n Node,
+        this: &str,
+        sink: &mut Sink,
+    ) -> Cow<'n, Node> {
+        self.inner(node, this, 0, sink).map_or(Cow::Borrowed(node), Cow::Owned)
     }
 
-    fn inner(&mut self, node: &Node, this: &str, depth: usize, sink: &mut Sink) -> Node {
+    /// What a node becomes; `None` if it stays as it is.
+    fn inner(&mut self, node: &Node, this: &str, depth: usize, sink: &mut Sink) -> Option<Node> {
         if self.budget == 0 || depth > DEPTH {
             if self.budget != 0 {
                 sink.add(Finding::new(
@@ -75,15 +82,18 @@ impl<'a> Scope<'a> {
                 ));
             }
             self.budget = 0;
-            return node.clone();
+            return None;
         }
-        self.budget -= 1;
+        if depth > 0 {
+            self.budget -= 1;
+        }
         if let Some((function, argument)) = called(node) {
-            let argument = self.inner(argument, this, depth, sink);
+            let inside = self.inner(argument, this, depth, sink);
+            let argument = inside.as_ref().unwrap_or(argument);
             let value = match function {
-                "get_input" => self.input(node, &argument, sink),
-                "get_property" => self.property(&argument, this, depth, sink),
-                "get_artifact" => self.artifact(&argument, this),
+                "get_input" => self.input(node, argument, sink),
+                "get_property" => self.property(argument, this, depth, sink),
+                "get_artifact" => self.artifact(argument, this),
                 "concat" => concat(argument.items(), ""),
                 "join" => argument.items().first().and_then(|items| {
                     concat(
@@ -94,22 +104,23 @@ impl<'a> Scope<'a> {
                 "token" => token(argument.items()),
                 _ => None,
             };
-            return value
-                .map_or_else(|| node.clone(), |value| Node { value, span: node.span.clone() });
+            return value.map(|value| Node { value, span: node.span.clone() });
         }
         let value = match &node.value {
-            Value::Scalar { .. } => return node.clone(),
-            Value::Sequence(items) => Value::Sequence(
-                items.iter().map(|item| self.inner(item, this, depth, sink)).collect(),
-            ),
-            Value::Mapping(entries) => Value::Mapping(
-                entries
-                    .iter()
-                    .map(|(key, value)| (key.clone(), self.inner(value, this, depth, sink)))
-                    .collect(),
-            ),
+            Value::Scalar { .. } => return None,
+            Value::Sequence(items) => {
+                let made = changed(items, |item| self.inner(item, this, depth, sink))?;
+                Value::Sequence(made)
+            }
+            Value::Mapping(entries) => {
+                let made = changed(entries, |(key, value)| {
+                    let value = self.inner(value, this, depth, sink)?;
+                    Some((key.clone(), value))
+                })?;
+                Value::Mapping(made)
+            }
         };
-        Node { value, span: node.span.clone() }
+        Some(Node { value, span: node.span.clone() })
     }
 
     fn input(&self, node: &Node, argument: &Node, sink: &mut Sink) -> Option<Value> {
@@ -154,7 +165,7 @@ impl<'a> Scope<'a> {
             return None;
         };
         let (found, owner) = self.value(template, &name, path)?;
-        let value = self.inner(found, &owner, depth + 1, sink);
+        let value = self.inner(found, &owner, depth + 1, sink).unwrap_or_else(|| found.clone());
         called(&value).is_none().then_some(value.value)
     }
 
@@ -198,6 +209,25 @@ impl<'a> Scope<'a> {
             .or_else(|| artifact.as_str().map(|_| artifact))
             .map(|file| file.value.clone())
     }
+}
+
+/// The items, changed where `change` says how; `None` if all of them stay.
+fn changed<T: Clone>(items: &[T], mut change: impl FnMut(&T) -> Option<T>) -> Option<Vec<T>> {
+    let mut made: Option<Vec<T>> = None;
+    for (index, item) in items.iter().enumerate() {
+        match (change(item), &mut made) {
+            (Some(new), Some(made)) => made.push(new),
+            (Some(new), none) => {
+                let mut before = Vec::with_capacity(items.len());
+                before.extend_from_slice(&items[..index]);
+                before.push(new);
+                *none = Some(before);
+            }
+            (None, Some(made)) => made.push(item.clone()),
+            (None, None) => {}
+        }
+    }
+    made
 }
 
 fn walk<'n>(node: &'n Node, path: &[Node]) -> Option<&'n Node> {
@@ -267,6 +297,17 @@ node_templates:
             json,
             json!({"one": "x", "two": {"get_input": "b"}, "three": [2], "four": "x-x", "five": "a.b", "six": "b", "seven": {"get_attribute": ["SELF", "x"]}, "eight": 1, "nine": "x", "ten": "a.shb.sh"})
         );
+    }
+
+    #[test]
+    fn a_wide_topology_is_evaluated_to_its_end() {
+        let many = "a, ".repeat(BUDGET + 1);
+        let text = format!(
+            "inputs: {{a: {{type: string, default: x}}}}\nnode_templates: {{A: {{properties: {{many: [{many}], one: {{get_input: a}}}}}}}}\n"
+        );
+        let (json, findings) = evaluated(&text);
+        assert_eq!(findings, [""; 0]);
+        assert_eq!(json["one"], "x");
     }
 
     #[test]

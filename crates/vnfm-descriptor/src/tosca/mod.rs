@@ -18,6 +18,7 @@ mod builtin;
 mod check;
 mod compute;
 mod constraints;
+mod data;
 mod declared;
 mod documents;
 mod filter;

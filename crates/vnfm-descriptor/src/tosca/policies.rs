@@ -5,8 +5,8 @@ use super::resources::whole;
 use super::topology::{Group, Policy, Topology};
 use super::types::Kind;
 use super::vnfd::texts;
-use crate::finding::{Finding, codes};
-use crate::model::{AffinityRule, Flavour, InstantiationLevel, LevelError, ScalingAspect};
+use crate::finding::{Finding, Span, codes};
+use crate::model::{AffinityRule, Flavour, InstantiationLevel, LevelError, ScalingAspect, Vdu};
 use crate::yaml::Node;
 use std::collections::BTreeMap;
 
@@ -210,49 +210,60 @@ impl Builder<'_, '_> {
             0 => vec![None],
             _ => flavour.instantiation_levels.keys().map(|level| Some(level.as_str())).collect(),
         };
+        // What a level means is the same for each VDU.
+        let levels: Vec<_> =
+            levels.into_iter().map(|level| (level, flavour.scale_levels(level))).collect();
         for vdu in flavour.vdus.values() {
             let span = topology
                 .template(&vdu.name)
                 .map_or_else(|| topology.span.clone(), |template| template.span.clone());
-            for &level in &levels {
-                let at = level.map(|level| format!(" at level `{level}`")).unwrap_or_default();
-                let computed = flavour
-                    .scale_levels(level)
-                    .and_then(|levels| flavour.instances_at(&vdu.name, &levels));
-                let count = match (computed, flavour.instances_of(&vdu.name, level)) {
-                    (Ok(computed), Ok(stated)) if computed != stated => {
-                        let message = format!(
-                            "VDU `{}` has {stated} instances{at}, but initial delta and steps make {computed}",
-                            vdu.name
-                        );
-                        self.sink.add(Finding::new(codes::POLICY, span.clone(), message));
-                        stated
-                    }
-                    (_, Ok(count)) => count,
-                    (_, Err(error)) => {
-                        self.sink.add(Finding::new(
-                            codes::POLICY,
-                            span.clone(),
-                            LevelError::to_string(&error),
-                        ));
-                        continue;
-                    }
-                };
-                let (least, most) = (
-                    vdu.min_number_of_instances.unwrap_or(0),
-                    vdu.max_number_of_instances.unwrap_or(u32::MAX),
-                );
-                if count < least || count > most {
-                    let message = format!(
-                        "VDU `{}` has {count} instances{at}, outside its profile's {least} to {most}",
-                        vdu.name
-                    );
-                    self.sink.add(
-                        Finding::new(codes::POLICY, span.clone(), message)
-                            .hint("`vdu_profile` holds the least and the most"),
-                    );
-                }
+            for (level, scale) in &levels {
+                let counted = scale.as_ref().map_err(LevelError::clone);
+                let counted = counted.and_then(|scale| flavour.instances_at(&vdu.name, scale));
+                self.agree_at((*level, counted), vdu, flavour, &span);
             }
+        }
+    }
+
+    /// The same for one VDU at one level, where initial delta and steps make so many.
+    fn agree_at(
+        &mut self,
+        (level, computed): (Option<&str>, Result<u32, LevelError>),
+        vdu: &Vdu,
+        flavour: &Flavour,
+        span: &Span,
+    ) {
+        let at = || level.map(|level| format!(" at level `{level}`")).unwrap_or_default();
+        let mut say = |message: String| {
+            self.sink.add(Finding::new(codes::POLICY, span.clone(), message));
+        };
+        let computed = match computed {
+            Ok(computed) => computed,
+            Err(error) => return say(error.to_string()),
+        };
+        let stated = level.and_then(|level| {
+            flavour.instantiation_levels.get(level)?.number_of_instances.get(&vdu.name).copied()
+        });
+        let count = stated.unwrap_or(computed);
+        if count != computed {
+            let at = at();
+            say(format!(
+                "VDU `{}` has {count} instances{at}, but initial delta and steps make {computed}",
+                vdu.name
+            ));
+        }
+        let least = vdu.min_number_of_instances.unwrap_or(0);
+        let most = vdu.max_number_of_instances.unwrap_or(u32::MAX);
+        if count < least || count > most {
+            let message = format!(
+                "VDU `{}` has {count} instances{}, outside its profile's {least} to {most}",
+                vdu.name,
+                at()
+            );
+            self.sink.add(
+                Finding::new(codes::POLICY, span.clone(), message)
+                    .hint("`vdu_profile` holds the least and the most"),
+            );
         }
     }
 }

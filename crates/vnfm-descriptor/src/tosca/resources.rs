@@ -238,6 +238,9 @@ impl Builder<'_, '_> {
     /// A file that an artifact names, in the package: beside the descriptor's file, or from the root.
     pub(super) fn file(&self, topology: &Topology<'_>, file: &Node) -> Option<String> {
         let text = file.as_str()?;
+        if self.archive.has_external(text) {
+            return Some(text.to_owned());
+        }
         let candidates = [resolve(folder(topology.path), text), resolve("", text)];
         candidates.into_iter().flatten().find(|path| self.archive.has(path))
     }

@@ -5,6 +5,7 @@ use super::functions::Scope;
 use super::types::Types;
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::yaml::Node;
+use std::borrow::Cow;
 
 const KEYS: &[&str] = &[
     "description",
@@ -25,42 +26,42 @@ pub(super) struct Topology<'a> {
     /// Where it begins.
     pub(super) span: Span,
     /// The node templates, in the order of the file.
-    pub(super) templates: Vec<Template>,
+    pub(super) templates: Vec<Template<'a>>,
     /// The policies, in the order of the file.
-    pub(super) policies: Vec<Policy>,
+    pub(super) policies: Vec<Policy<'a>>,
     /// The groups, in the order of the file.
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<Group<'a>>,
     /// `substitution_mappings`; what has them is a flavour.
-    pub(super) substitution: Option<Node>,
+    pub(super) substitution: Option<Cow<'a, Node>>,
 }
 
 /// A node template.
-pub(super) struct Template {
+pub(super) struct Template<'a> {
     pub(super) name: String,
     /// Its type's name.
     pub(super) kind: String,
     /// Where its name stands.
     pub(super) span: Span,
     /// What is under its name, functions evaluated.
-    pub(super) node: Node,
+    pub(super) node: Cow<'a, Node>,
 }
 
 /// A policy.
-pub(super) struct Policy {
+pub(super) struct Policy<'a> {
     pub(super) name: String,
     pub(super) kind: String,
     pub(super) span: Span,
-    pub(super) node: Node,
+    pub(super) node: Cow<'a, Node>,
 }
 
 /// A group of node templates.
-pub(super) struct Group {
+pub(super) struct Group<'a> {
     pub(super) name: String,
     pub(super) span: Span,
-    pub(super) node: Node,
+    pub(super) node: Cow<'a, Node>,
 }
 
-impl Group {
+impl Group<'_> {
     /// The names of its members.
     pub(super) fn members(&self) -> Vec<String> {
         let members = self.node.get("members").map(Node::items).unwrap_or_default();
@@ -68,7 +69,7 @@ impl Group {
     }
 }
 
-impl Template {
+impl Template<'_> {
     /// A property, if it is given and not null.
     pub(super) fn property(&self, name: &str) -> Option<&Node> {
         self.node.at(&["properties", name])
@@ -93,7 +94,7 @@ impl Template {
     }
 }
 
-impl Policy {
+impl Policy<'_> {
     /// A property.
     pub(super) fn property(&self, name: &str) -> Option<&Node> {
         self.node.at(&["properties", name])
@@ -149,7 +150,7 @@ impl<'a> Topology<'a> {
     }
 
     /// A node template by name.
-    pub(super) fn template(&self, name: &str) -> Option<&Template> {
+    pub(super) fn template(&self, name: &str) -> Option<&Template<'_>> {
         self.templates.iter().find(|template| template.name == name)
     }
 
@@ -159,7 +160,7 @@ impl<'a> Topology<'a> {
     }
 }
 
-fn templates(node: &Node, scope: &mut Scope<'_>, sink: &mut Sink) -> Vec<Template> {
+fn templates<'a>(node: &'a Node, scope: &mut Scope<'_>, sink: &mut Sink) -> Vec<Template<'a>> {
     let mut templates = Vec::new();
     for (key, template) in node
         .get("node_templates")

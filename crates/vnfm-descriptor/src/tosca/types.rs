@@ -133,6 +133,7 @@ pub(super) struct Types<'a> {
     /// Compiled patterns; `None` for one that cannot be used.
     patterns: RefCell<BTreeMap<String, Option<Regex>>>,
     described: Cell<usize>,
+    pub(super) data_types: super::data::Known<'a>,
 }
 
 /// Parts of values that are described; types that contain each other would multiply without end.
@@ -150,6 +151,7 @@ impl<'a> Types<'a> {
             version,
             patterns: RefCell::default(),
             described: Cell::new(0),
+            data_types: RefCell::default(),
         };
         for root in builtin::types(version.unwrap_or(Version::NEWEST)) {
             types.add(root, sink);

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// Where a property of the VNF is looked for.
 struct Identity<'t, 'a> {
-    templates: Vec<&'t Template>,
+    templates: Vec<&'t Template<'t>>,
     declared: Vec<BTreeMap<&'a str, Property<'a>>>,
 }
 
@@ -116,8 +116,8 @@ fn same_flavour_twice(
 
 fn identity<'t, 'a>(
     topology: &'t Topology<'_>,
-    own: Option<&'t Template>,
-    top: Option<&'t Template>,
+    own: Option<&'t Template<'t>>,
+    top: Option<&'t Template<'t>>,
     types: &'a Types<'a>,
     sink: &mut Sink,
 ) -> Identity<'t, 'a> {

@@ -309,11 +309,13 @@ impl OneVdu {
             "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nEntry-Definitions: vnfd.yaml\n",
         );
         write("vnfd.yaml", &self.vnfd());
+        let mut limits = Limits::default();
         if self.brings_image {
-            write("Artifacts/small.img", "not much of an image");
+            // Larger than what is read at once: an image is sent piece by piece.
+            limits.file_bytes = 64 << 10;
+            write("Artifacts/small.img", &"not much of an image\n".repeat(50_000));
         }
-        Package::open(folder.path(), &Limits::default())
-            .unwrap_or_else(|findings| panic!("{findings}"))
+        Package::open(folder.path(), &limits).unwrap_or_else(|findings| panic!("{findings}"))
     }
 
     /// The image of the VDU, its requirements, and the nodes of its volumes.

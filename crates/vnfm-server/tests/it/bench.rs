@@ -19,6 +19,7 @@ use vnfm_core::{Drivers, Engine, EngineParts, Limits, Notifier, Patience};
 use vnfm_nfvo::{Callbacks, Networks, Tls};
 use vnfm_server::access::Access;
 use vnfm_server::drive::{self, Wake};
+use vnfm_server::externals::Externals;
 use vnfm_server::onboarding::Onboarding;
 use vnfm_server::problem;
 use vnfm_server::routes;
@@ -75,6 +76,7 @@ pub(crate) struct Bench {
     /// Who its requests are from: `Authorization` of each.
     login: Mutex<Option<String>>,
     http: reqwest::Client,
+    pub(crate) packages: Arc<PackageDir>,
     _folder: TempDir,
     _tasks: JoinSet<()>,
 }
@@ -155,7 +157,13 @@ impl Bench {
         };
         let app = Arc::new(AppState {
             engine: engine.clone(),
-            onboarding: Onboarding::new(store, packages, mgmt, signatures, setup.largest),
+            onboarding: Onboarding::new(
+                store,
+                packages.clone(),
+                mgmt,
+                (signatures, Externals::new(&setup.signatures.external).unwrap()),
+                setup.largest,
+            ),
             wake: wake.clone(),
             subscribers: notifier.subscribers.clone(),
             page: setup.page.into(),
@@ -177,7 +185,7 @@ impl Bench {
         tasks.spawn(async move { axum::serve(listener, service).await.unwrap() });
         let http = reqwest::Client::builder().no_proxy();
         let http = http.redirect(reqwest::redirect::Policy::none()).build().unwrap();
-        Self { url, world, login: Mutex::default(), http, _folder: folder, _tasks: tasks }
+        Self { url, world, login: Mutex::default(), http, packages, _folder: folder, _tasks: tasks }
     }
 
     /// From now on requests are from a user, with a password of [`PASSWORD`].

@@ -7,6 +7,7 @@
 mod audit;
 mod bench;
 mod configured;
+mod external;
 mod gate;
 mod large;
 mod limits;

@@ -71,7 +71,7 @@ async fn trusting(vendor: &Vendor, signatures: Policy) -> (Bench, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let trust = folder.path().join("trust.pem");
     fs::write(&trust, &vendor.authority).unwrap();
-    let signatures = Packages { signatures, trust: Some(trust), crl: None };
+    let signatures = Packages { signatures, trust: Some(trust), ..Packages::default() };
     (Bench::with(Setup { signatures, ..Setup::default() }).await, folder)
 }
 

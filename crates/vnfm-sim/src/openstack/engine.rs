@@ -377,7 +377,7 @@ impl Cloud {
             names.filter(|n| resource.properties.get(*n) != wanted.properties.get(*n)).collect();
         let changed = match different {
             none if none.is_empty() => Changed::Not,
-            some if some.iter().all(|n| resources::changes_in_place(&wanted.kind, n)) => {
+            some if some.iter().all(|n| super::types::changes_in_place(&wanted.kind, n)) => {
                 Changed::InPlace
             }
             _ => Changed::Replace,

@@ -18,6 +18,7 @@ mod stacks;
 mod state;
 mod template;
 mod trouble;
+mod trunks;
 mod types;
 
 use std::collections::BTreeMap;

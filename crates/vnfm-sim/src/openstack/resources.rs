@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::nova::zone;
 use super::state::{Server, State, new_id, text};
+use super::trunks;
 use crate::time::now;
 
 type Properties = Map<String, Value>;
@@ -19,7 +20,7 @@ pub(crate) struct Order<'a> {
 /// Heat's error type and text.
 pub(crate) type Refusal = (String, String);
 
-fn refusal(kind: &str, message: impl Into<String>) -> Refusal {
+pub(super) fn refusal(kind: &str, message: impl Into<String>) -> Refusal {
     (kind.to_owned(), message.into())
 }
 
@@ -53,6 +54,7 @@ pub(crate) fn make(
             let network = network_of(state, properties)?;
             state.add_port(&network, &wanted, order.project).map_err(|why| refusal("Conflict", why))
         }
+        "OS::Neutron::Trunk" => trunks::make(state, order, &name, properties),
         "OS::Neutron::SecurityGroup" => Ok(state.put("security_group", json!({ "id": new_id(), "name": name,
             "description": given("description").cloned().unwrap_or_default(), "security_group_rules": list("rules"),
             "project_id": owner, "tenant_id": owner }))),
@@ -75,7 +77,7 @@ pub(crate) fn make(
     }
 }
 
-fn text_of(properties: &Properties, name: &str) -> String {
+pub(super) fn text_of(properties: &Properties, name: &str) -> String {
     properties.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
@@ -304,26 +306,6 @@ fn make_key_pair(
     Ok(state.put("keypair", json!({ "id": name, "name": name, "public_key": public, "type": "ssh", "fingerprint": "", "user_id": order.user })))
 }
 
-/// Whether a change of this property needs no replacement.
-pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
-    match kind {
-        "OS::Nova::Server" => {
-            matches!(property, "name" | "metadata" | "flavor" | "tags" | "security_groups")
-        }
-        "OS::Neutron::Net"
-        | "OS::Neutron::Subnet"
-        | "OS::Neutron::SecurityGroup"
-        | "OS::Neutron::Router"
-        | "OS::Heat::ScalingPolicy"
-        | "OS::Heat::Value" => true,
-        "OS::Neutron::Port" => {
-            !matches!(property, "network" | "network_id" | "fixed_ips" | "mac_address")
-        }
-        "OS::Cinder::Volume" => matches!(property, "name" | "description" | "metadata" | "size"),
-        _ => false,
-    }
-}
-
 /// Changes a resource that keeps its id.
 pub(crate) fn change(state: &mut State, kind: &str, id: &str, properties: &Properties) {
     let member = |name: &str| properties.get(name).filter(|value| !value.is_null());
@@ -366,6 +348,7 @@ fn table_of(kind: &str) -> Option<&'static str> {
         "OS::Neutron::Net" => "network",
         "OS::Neutron::Subnet" => "subnet",
         "OS::Neutron::Port" => "port",
+        "OS::Neutron::Trunk" => "trunk",
         "OS::Neutron::SecurityGroup" => "security_group",
         "OS::Neutron::Router" => "router",
         "OS::Neutron::FloatingIP" => "floatingip",
@@ -392,6 +375,7 @@ pub(crate) fn unmake(state: &mut State, kind: &str, id: &str) -> Result<(), Refu
                 state.change("network", &network, &json!({ "subnets": left }));
             }
         }
+        "OS::Neutron::Port" => return trunks::unmake_port(state, id),
         "OS::Neutron::FloatingIPAssociation" => {
             state.change("floatingip", id, &json!({ "port_id": null, "fixed_ip_address": null }));
         }

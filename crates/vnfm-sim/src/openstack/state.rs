@@ -95,10 +95,11 @@ pub(crate) struct State {
 }
 
 /// Every kind of thing that is kept as a body.
-pub(crate) const KINDS: [&str; 11] = [
+pub(crate) const KINDS: [&str; 12] = [
     "network",
     "subnet",
     "port",
+    "trunk",
     "security_group",
     "router",
     "floatingip",

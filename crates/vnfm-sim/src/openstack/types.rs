@@ -43,7 +43,7 @@ impl Known {
     }
 }
 
-const TYPES: [Known; 19] = [
+const TYPES: [Known; 20] = [
     Known {
         name: "OS::Nova::Server",
         required: &["flavor"],
@@ -191,6 +191,11 @@ const TYPES: [Known; 19] = [
         optional: &["port_id", "fixed_ip_address"],
     },
     Known {
+        name: "OS::Neutron::Trunk",
+        required: &["port"],
+        optional: &["name", "description", "admin_state_up", "sub_ports"],
+    },
+    Known {
         name: "OS::Cinder::Volume",
         required: &[],
         optional: &[
@@ -244,6 +249,26 @@ const TYPES: [Known; 19] = [
         optional: &["value", "fail", "wait_secs"],
     },
 ];
+
+/// Whether a change of this property needs no replacement.
+pub(crate) fn changes_in_place(kind: &str, property: &str) -> bool {
+    match kind {
+        "OS::Nova::Server" => {
+            matches!(property, "name" | "metadata" | "flavor" | "tags" | "security_groups")
+        }
+        "OS::Neutron::Net"
+        | "OS::Neutron::Subnet"
+        | "OS::Neutron::SecurityGroup"
+        | "OS::Neutron::Router"
+        | "OS::Heat::ScalingPolicy"
+        | "OS::Heat::Value" => true,
+        "OS::Neutron::Port" => {
+            !matches!(property, "network" | "network_id" | "fixed_ips" | "mac_address")
+        }
+        "OS::Cinder::Volume" => matches!(property, "name" | "description" | "metadata" | "size"),
+        _ => false,
+    }
+}
 
 /// Refuses a flavor, image or network that is not there.
 pub(crate) fn check_references(

@@ -39,7 +39,7 @@ pub(super) const ALL: &[Explanation] = &[
     ),
     why(
         codes::MANIFEST,
-        "The manifest names files of the package, each with both algorithm and hash, or neither.",
+        "The manifest names files of the package, each with both algorithm and hash, or neither, and external artifacts by a URI of http or https with both.",
         "Source: Files/x\nHash: 9f86d0…",
         "Source: Files/x\nAlgorithm: SHA-256\nHash: 9f86d0…",
         MANIFEST,

@@ -25,6 +25,13 @@ pub(super) const ALL: &[Explanation] = &[
         ORDER,
     ),
     why(
+        codes::CHART,
+        "Workloads come as manifests: the order file lists them, or an ASD has them as items of type `kubernetes_manifest` or `crd`. Charts are read and shown, and not deployed.",
+        "web: {type: tosca.artifacts.asd.DeploymentItem, file: web.tgz, properties: {artifactType: helm_chart}}",
+        "web: {type: tosca.artifacts.asd.DeploymentItem, file: web.yaml, properties: {artifactType: kubernetes_manifest}}   (what `helm template` prints)",
+        "ours: what the Kubernetes driver deploys (vnfd-samples/asd-web)",
+    ),
+    why(
         codes::MANIFEST_YAML,
         "A manifest is YAML when its variables are replaced.",
         "replicas: [$replicas",

@@ -32,7 +32,7 @@ impl<'a> Rules<'a, '_> {
     }
 
     /// The descriptor alone says how to make the machine.
-    fn needs(&mut self, vdu: &'a Template) {
+    fn needs(&mut self, vdu: &'a Template<'a>) {
         let storages = vdu.targets("virtual_storage").filter_map(Node::as_str);
         let booted = storages
             .filter_map(|name| self.topology.template(name))
@@ -52,7 +52,7 @@ impl<'a> Rules<'a, '_> {
     }
 
     /// The artifacts that are images.
-    fn artifacts(&self, template: &'a Template) -> impl Iterator<Item = (&'a Node, &'a Node)> {
+    fn artifacts(&self, template: &'a Template<'a>) -> impl Iterator<Item = (&'a Node, &'a Node)> {
         let artifacts = template.node.get("artifacts").map(Node::entries).unwrap_or_default();
         let types = self.types;
         artifacts.iter().filter_map(move |(key, node)| {
@@ -62,12 +62,12 @@ impl<'a> Rules<'a, '_> {
     }
 
     /// What describes the images of a template: `sw_image_data`, or an artifact's properties.
-    fn data(&self, template: &'a Template) -> impl Iterator<Item = &'a Node> {
+    fn data(&self, template: &'a Template<'a>) -> impl Iterator<Item = &'a Node> {
         let own = template.property("sw_image_data").into_iter();
         own.chain(self.artifacts(template).map(|(_, node)| node.get("properties").unwrap_or(node)))
     }
 
-    fn format(&mut self, template: &'a Template, wrong: impl Fn(&str) -> bool, why: &str) {
+    fn format(&mut self, template: &'a Template<'a>, wrong: impl Fn(&str) -> bool, why: &str) {
         let formats: Vec<&Node> =
             self.data(template).filter_map(|data| data.get("container_format")).collect();
         for format in formats {
@@ -79,7 +79,7 @@ impl<'a> Rules<'a, '_> {
         }
     }
 
-    fn checksum(&mut self, template: &'a Template) {
+    fn checksum(&mut self, template: &'a Template<'a>) {
         let data: Vec<&Node> = self.data(template).collect();
         for checksum in data.iter().filter_map(|data| data.get("checksum")) {
             let algorithm = checksum.get("algorithm").and_then(Node::as_str).unwrap_or_default();

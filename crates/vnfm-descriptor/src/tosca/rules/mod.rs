@@ -75,21 +75,21 @@ struct Rules<'a, 's> {
 
 impl<'a> Rules<'a, '_> {
     /// The node templates of a type, by the part of its name behind `tosca.nodes.nfv.`.
-    fn of(&self, kind: &str) -> Vec<&'a Template> {
+    fn of(&self, kind: &str) -> Vec<&'a Template<'a>> {
         let kind = format!("tosca.nodes.nfv.{kind}");
         let is = |template: &&Template| self.types.is_a(Kind::Node, &template.kind, &kind);
         self.topology.templates.iter().filter(is).collect()
     }
 
     /// Virtual machines and deployable units.
-    fn vdus(&self) -> Vec<&'a Template> {
+    fn vdus(&self) -> Vec<&'a Template<'a>> {
         let mut vdus = self.of("Vdu.Compute");
         vdus.extend(self.of("Vdu.OsContainerDeployableUnit"));
         vdus
     }
 
     /// The policies of a type, by the part of its name behind `tosca.policies.nfv.`.
-    fn policies(&self, kind: &str) -> Vec<&'a Policy> {
+    fn policies(&self, kind: &str) -> Vec<&'a Policy<'a>> {
         let kind = format!("tosca.policies.nfv.{kind}");
         let is = |policy: &&Policy| self.types.is_a(Kind::Policy, &policy.kind, &kind);
         self.topology.policies.iter().filter(is).collect()

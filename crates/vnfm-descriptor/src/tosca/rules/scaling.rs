@@ -180,7 +180,7 @@ impl<'a> Rules<'a, '_> {
     }
 
     /// The levels at which a VDU is counted, each with the policy that does.
-    fn counted(&self, vdu: &Template) -> Vec<(&'a super::Policy, &'a str)> {
+    fn counted(&self, vdu: &Template) -> Vec<(&'a super::Policy<'a>, &'a str)> {
         let of_vdu = self.policies("VduInstantiationLevels").into_iter().filter(|policy| {
             policy.targets().iter().any(|target| target.as_str() == Some(&vdu.name))
         });

@@ -34,13 +34,15 @@ impl Rules<'_, '_> {
                 continue;
             }
             for (name, declared) in self.types.requirements(&template.kind) {
-                let Some([low, high]) = declared.get("occurrences").map(Node::items) else {
-                    continue;
+                let count = |bound: &Node| bound.as_i64().and_then(|n| usize::try_from(n).ok());
+                let (least, most) = match declared.get("occurrences").map(Node::items) {
+                    Some([low, high]) => (count(low).unwrap_or(0), count(high)),
+                    Some(_) => continue,
+                    // TOSCA 1.3, 3.7.3.
+                    None => (1, Some(1)),
                 };
                 let given = template.targets(name).count();
                 let elsewhere = mapped.contains(&(template.name.as_str(), name));
-                let least = low.as_i64().and_then(|least| usize::try_from(least).ok()).unwrap_or(0);
-                let most = high.as_i64().and_then(|most| usize::try_from(most).ok());
                 let few = given < least && !elsewhere && !OWN_RULE.contains(&name);
                 let finding = if few {
                     let message = format!(

@@ -1,0 +1,313 @@
+//! Descriptors and packages: how long one takes that nobody has read before, and what large ones cost.
+//!
+//! A cold load happens in a process of its own ([`load`]): the built-in types are read there, too, and its peak of
+//! memory is that of this load alone. A large package is opened as onboarding opens it once the upload has arrived,
+//! in turn with `sha256sum` of the same file; its image is half what compresses and half what does not.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+use vnfm::descriptor::{Limits, Package, pack};
+use vnfm_core::ports::Packages as _;
+use vnfm_store::PackageDir;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+use crate::figure::{Figure, median};
+use crate::world::runtime;
+
+const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../vnfd-samples");
+/// How often each is loaded.
+const LOADS: usize = 9;
+/// How often a large package and `sha256sum` take turns.
+const TURNS: usize = 3;
+const VDUS: usize = 500;
+const LEVELS: usize = 100;
+const GIB: u64 = 1 << 30;
+/// What a package has whose memory a large one is compared with.
+const SMALL: u64 = 16 << 20;
+const LOOKS: u32 = 10_000;
+
+/// Takes the figures.
+///
+/// # Errors
+/// When a package cannot be made or is refused.
+pub fn figures(_programs: &Path) -> Result<Vec<Figure>> {
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let mut figures = samples(&folder)?;
+    figures.extend(wide(&folder)?);
+    figures.push(cached(&folder)?);
+    figures.extend(large(&folder, CompressionMethod::Stored, 100.0)?);
+    figures.extend(large(&folder, CompressionMethod::Deflated, 60.0)?);
+    Ok(figures)
+}
+
+/// What a load tells of itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Load {
+    /// How long it took.
+    pub seconds: f64,
+    /// The largest resident memory of its process, in MiB.
+    pub peak_mib: f64,
+}
+
+/// Opens a package as the first thing that a process does; what `vnfm-benches --load FILE` prints.
+///
+/// # Errors
+/// When the package is refused.
+pub fn load(file: &Path) -> Result<Load> {
+    let began = Instant::now();
+    let package = Package::open(file, &Limits::default())?;
+    let seconds = began.elapsed().as_secs_f64();
+    ensure!(!package.vnfd().descriptor_id.is_empty(), "the package has no descriptor_id");
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|value| value.split_whitespace().next()?.parse::<u32>().ok());
+    Ok(Load { seconds, peak_mib: f64::from(kib.context("`status` tells no memory")?) / 1024.0 })
+}
+
+/// The same in a process of its own.
+fn cold(file: &Path) -> Result<Load> {
+    let output = Command::new(std::env::current_exe()?)
+        .arg("--programs")
+        .arg(file.parent().unwrap_or(file))
+        .arg("--load")
+        .arg(file)
+        .output()
+        .context("cannot start the load")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`{}` does not load: {said}", file.display());
+    serde_json::from_slice(&output.stdout).context("the load tells nothing")
+}
+
+fn milliseconds(file: &Path) -> Result<f64> {
+    let loads = (0..LOADS).map(|_| Ok(cold(file)?.seconds * 1000.0)).collect::<Result<Vec<_>>>()?;
+    median(loads)
+}
+
+/// The sample with the largest archive.
+fn samples(folder: &TempDir) -> Result<Vec<Figure>> {
+    let mut largest: Option<(String, Vec<u8>)> = None;
+    for entry in std::fs::read_dir(SAMPLES)? {
+        let path = entry?.path();
+        if !path.join("TOSCA-Metadata").is_dir() || path.ends_with("broken") {
+            continue;
+        }
+        let bytes = pack(&path, &Limits::default())?;
+        if largest.as_ref().is_none_or(|(_, known)| known.len() < bytes.len()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            largest = Some((name, bytes));
+        }
+    }
+    let (name, bytes) = largest.context("there are no samples")?;
+    let file = folder.path().join("sample.csar");
+    std::fs::write(&file, bytes)?;
+    let figure = format!("cold load of the largest sample, {name}");
+    Ok(vec![Figure::at_most(30.0, figure, milliseconds(&file)?, "ms")])
+}
+
+/// A descriptor of many VDUs and levels.
+fn wide(folder: &TempDir) -> Result<Vec<Figure>> {
+    let file = folder.path().join("wide.csar");
+    write(&file, &vnfd(VDUS, LEVELS), None)?;
+    let name = format!("cold load of {VDUS} VDUs × {LEVELS} levels");
+    let peak = cold(&file)?.peak_mib;
+    Ok(vec![
+        Figure::at_most(300.0, name.clone(), milliseconds(&file)?, "ms"),
+        Figure::at_most(100.0, format!("{name}: memory"), peak, "MiB"),
+    ])
+}
+
+/// A package that was read before.
+fn cached(folder: &TempDir) -> Result<Figure> {
+    let runtime = runtime()?;
+    let packages = PackageDir::open(&folder.path().join("packages"), Limits::default())?;
+    let each = runtime.block_on(async {
+        packages.take("p", &Path::new(SAMPLES).join("vnf-levels")).await?;
+        let began = Instant::now();
+        for _ in 0..LOOKS {
+            packages.package("default", "p").await?;
+        }
+        anyhow::Ok(began.elapsed().as_secs_f64() * 1000.0 / f64::from(LOOKS))
+    })?;
+    Ok(Figure::at_most(0.1, "a package from the cache", each, "ms"))
+}
+
+/// A package with an image of 1 GiB, against `sha256sum` of its file.
+fn large(folder: &TempDir, method: CompressionMethod, aim: f64) -> Result<Vec<Figure>> {
+    let of = |size: u64| -> Result<PathBuf> {
+        let file = folder.path().join(format!("{size}-{method}.csar"));
+        write(&file, &vnfd(2, 2), Some((size, method)))?;
+        Ok(file)
+    };
+    let (file, small) = (of(GIB)?, of(SMALL)?);
+    let (mut ratios, mut ours, mut peak) = (Vec::new(), Vec::new(), 0_f64);
+    for _ in 0..TURNS {
+        let by_sum = sha256sum(&file)?;
+        let load = cold(&file)?;
+        ratios.push(100.0 * by_sum / load.seconds);
+        ours.push(load.seconds);
+        peak = peak.max(load.peak_mib);
+    }
+    let name = format!("onboarding of 1 GiB, {method}");
+    let more = (peak - cold(&small)?.peak_mib).max(0.0);
+    for file in [file, small] {
+        std::fs::remove_file(file)?;
+    }
+    Ok(vec![
+        Figure::told(name.clone(), median(ours)?, "s"),
+        Figure::at_least(aim, format!("{name}: speed of sha256sum"), median(ratios)?, "%"),
+        Figure::at_most(8.0, format!("{name}: more memory than 16 MiB take"), more, "MiB"),
+    ])
+}
+
+/// Seconds that `sha256sum` takes for a file.
+fn sha256sum(file: &Path) -> Result<f64> {
+    let began = Instant::now();
+    let output = Command::new("sha256sum").arg(file).output().context("cannot start sha256sum")?;
+    ensure!(output.status.success(), "sha256sum fails");
+    Ok(began.elapsed().as_secs_f64())
+}
+
+/// Writes a package with this descriptor; its image has so many bytes, and its manifest their hash.
+fn write(file: &Path, vnfd: &str, image: Option<(u64, CompressionMethod)>) -> Result<()> {
+    let mut zip = ZipWriter::new(BufWriter::new(File::create(file)?));
+    let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
+    let mut manifest = "metadata:\nvnf_product_name: N\n".to_owned();
+    let add = |zip: &mut ZipWriter<_>, name: &str, text: &str| -> Result<()> {
+        zip.start_file(name, options)?;
+        Ok(zip.write_all(text.as_bytes())?)
+    };
+    add(
+        &mut zip,
+        "TOSCA-Metadata/TOSCA.meta",
+        "Entry-Definitions: Definitions/vnfd.yaml\nETSI-Entry-Manifest: vnfd.mf\n",
+    )?;
+    add(&mut zip, "Definitions/vnfd.yaml", vnfd)?;
+    if let Some((size, method)) = image {
+        zip.start_file("Files/images/disk.img", options.compression_method(method))?;
+        let hash = fill(&mut zip, size)?;
+        writeln!(manifest, "\nSource: Files/images/disk.img\nAlgorithm: SHA-256\nHash: {hash}")?;
+    }
+    add(&mut zip, "vnfd.mf", &manifest)?;
+    zip.finish()?.flush()?;
+    Ok(())
+}
+
+/// Bytes of a disk image, by turns noise and text; their SHA-256.
+fn fill(to: &mut impl std::io::Write, size: u64) -> Result<String> {
+    use sha2::{Digest as _, Sha256};
+    const PIECE: usize = 64 << 10;
+    let (mut hash, mut state) = (Sha256::new(), 0x9e37_79b9_7f4a_7c15_u64);
+    let text: Vec<u8> =
+        (0..).flat_map(|line: u32| format!("{line}: a line\n").into_bytes()).take(PIECE).collect();
+    let mut noise = vec![0; PIECE];
+    for piece in 0..size / PIECE as u64 {
+        for word in noise.chunks_exact_mut(8) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+        let bytes = if piece % 2 == 0 { &noise } else { &text };
+        hash.update(bytes);
+        to.write_all(bytes)?;
+    }
+    Ok(hash.finalize().iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}")))
+}
+
+/// A descriptor of so many VDUs, each with a connection point, at so many levels.
+pub fn vnfd(vdus: usize, levels: usize) -> String {
+    let mut text = HEAD.to_owned();
+    let mut policies = String::new();
+    let all = (0..vdus).map(|vdu| format!("vdu{vdu}")).collect::<Vec<_>>();
+    for vdu in &all {
+        text += &VDU.replace("@VDU@", vdu).replace("@MOST@", &levels.to_string());
+        policies += &INITIAL.replace("@VDU@", vdu);
+    }
+    text += "  policies:\n    - aspects:\n        type: tosca.policies.nfv.ScalingAspects\n        properties:\n          aspects:\n";
+    let most = levels - 1;
+    text += &format!(
+        "            size: {{name: size, description: How large it is, max_scale_level: {most}, step_deltas: [one]}}\n"
+    );
+    text += &format!(
+        "    - steps:\n        type: tosca.policies.nfv.VduScalingAspectDeltas\n        properties: {{aspect: size, deltas: {{one: {{number_of_instances: 1}}}}}}\n        targets: [{}]\n",
+        all.join(", ")
+    );
+    text += "    - levels:\n        type: tosca.policies.nfv.InstantiationLevels\n        properties:\n          default_level: level0\n          levels:\n";
+    for level in 0..levels {
+        text += &format!(
+            "            level{level}: {{description: Of size {level}, scale_info: {{size: {{scale_level: {level}}}}}}}\n"
+        );
+    }
+    for vdu in &all {
+        policies += &format!(
+            "    - {vdu}_levels:\n        type: tosca.policies.nfv.VduInstantiationLevels\n        targets: [{vdu}]\n        properties:\n          levels:\n"
+        );
+        for level in 0..levels {
+            policies +=
+                &format!("            level{level}: {{number_of_instances: {}}}\n", level + 1);
+        }
+    }
+    text + &policies
+}
+
+const HEAD: &str = "\
+tosca_definitions_version: tosca_simple_yaml_1_3
+imports: [etsi_nfv_sol001_vnfd_types.yaml]
+node_types:
+  benches.nodes.Wide:
+    derived_from: tosca.nodes.nfv.VNF
+    properties:
+      descriptor_id: {type: string, default: 0d3f3d5e-52a5-4f0b-9a0e-6d5c1d3b7f11}
+      descriptor_version: {type: string, default: '1.0'}
+      provider: {type: string, default: vnfm}
+      product_name: {type: string, default: N}
+      software_version: {type: string, default: '1.0'}
+      vnfm_info: {type: list, entry_schema: {type: string}, default: ['etsivnfm:v3.3.1']}
+      flavour_id: {type: string, default: simple}
+      flavour_description: {type: string, default: wide}
+topology_template:
+  substitution_mappings: {node_type: benches.nodes.Wide, properties: {flavour_id: simple}}
+  node_templates:
+    VNF: {type: benches.nodes.Wide, properties: {flavour_description: wide}}
+    link:
+      type: tosca.nodes.nfv.VnfVirtualLink
+      properties:
+        connectivity_type: {layer_protocols: [ipv4]}
+        vl_profile: {max_bitrate_requirements: {root: 0}, min_bitrate_requirements: {root: 0}}
+";
+
+const VDU: &str = "
+    @VDU@:
+      type: tosca.nodes.nfv.Vdu.Compute
+      properties:
+        name: @VDU@
+        description: One of many
+        vdu_profile: {min_number_of_instances: 1, max_number_of_instances: @MOST@}
+        sw_image_data: {name: nfv-image, version: '1.0', container_format: bare, disk_format: qcow2, min_disk: 1 GiB}
+      capabilities:
+        virtual_compute:
+          properties:
+            virtual_cpu: {num_virtual_cpu: 1}
+            virtual_memory: {virtual_mem_size: 512 MiB}
+            virtual_local_storage: [{size_of_storage: 1 GiB}]
+    @VDU@CP:
+      type: tosca.nodes.nfv.VduCp
+      properties: {layer_protocols: [ipv4], order: 0}
+      requirements: [{virtual_binding: @VDU@}, {virtual_link: link}]
+";
+
+const INITIAL: &str = "
+    - @VDU@_initial:
+        type: tosca.policies.nfv.VduInitialDelta
+        properties: {initial_delta: {number_of_instances: 1}}
+        targets: [@VDU@]
+";

@@ -1,0 +1,45 @@
+//! Data types as values are checked against them: each is put together once, however many values there are.
+
+use super::types::{Kind, PRIMITIVES, Property, Schema, Types};
+use crate::yaml::Node;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+/// A declared data type.
+pub(super) struct DataType<'a> {
+    /// What a value is in truth, where the type derives from a primitive.
+    pub(super) primitive: Option<Schema<'a>>,
+    /// The properties of one that does not.
+    pub(super) properties: BTreeMap<&'a str, Property<'a>>,
+}
+
+/// What was asked for; `None` for what is no data type.
+pub(super) type Known<'a> = RefCell<HashMap<&'a str, Option<Rc<DataType<'a>>>>>;
+
+impl<'a> Types<'a> {
+    /// The data type of this name, if it is declared.
+    pub(super) fn data_type(&self, name: &'a str) -> Option<Rc<DataType<'a>>> {
+        let known = self.data_types.borrow().get(name).cloned();
+        known.unwrap_or_else(|| {
+            let made = self.get(Kind::Data, name).map(|_| Rc::new(self.put_together(name)));
+            self.data_types.borrow_mut().insert(name, made.clone());
+            made
+        })
+    }
+
+    fn put_together(&self, name: &str) -> DataType<'a> {
+        let chain = self.ancestry(Kind::Data, name);
+        let root = chain.last().and_then(|last| last.get("derived_from")).and_then(Node::as_str);
+        let primitive = root.filter(|root| PRIMITIVES.contains(root)).map(|kind| {
+            let all = chain.iter().filter_map(|node| node.get("constraints"));
+            let entry = chain.iter().find_map(|node| node.get("entry_schema"));
+            Schema { kind, entry, constraints: all.flat_map(Node::items).collect() }
+        });
+        let properties = match primitive {
+            Some(_) => BTreeMap::new(),
+            None => self.properties(Kind::Data, name),
+        };
+        DataType { primitive, properties }
+    }
+}

@@ -1,0 +1,29 @@
+//! What readers of YAML 1.1 (PyYAML, so other VNFMs) make of scalars that YAML 1.2 reads as text or otherwise.
+
+/// What YAML 1.1 makes of a plain scalar that YAML 1.2 reads differently.
+pub(crate) fn meaning(text: &str) -> Option<&'static str> {
+    let boolean = ["yes", "Yes", "YES", "no", "No", "NO", "on", "On", "ON", "off", "Off", "OFF"];
+    if boolean.contains(&text) {
+        return Some("a boolean");
+    }
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    if digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Some("an octal number");
+    }
+    if digits.contains('_') && digits.bytes().all(|b| b.is_ascii_digit() || b == b'_') {
+        return Some("a number");
+    }
+    let parts: Vec<&str> = digits.split(':').collect();
+    let sixty = |part: &&str| part.len() <= 2 && part.parse::<u8>().is_ok_and(|n| n < 60);
+    if parts.len() > 1
+        && !parts[0].is_empty()
+        && parts[0].bytes().all(|b| b.is_ascii_digit())
+        && parts[1..].iter().all(sixty)
+    {
+        return Some("a number to the base of 60");
+    }
+    None
+}

@@ -1,0 +1,211 @@
+//! External artifacts of packages (SOL004 4.3.2): fetched when a package is onboarded, and only from where the
+//! configuration allows it.
+//!
+//! ```yaml
+//! packages:
+//!   external: ['https://artifacts.example.com/images/']   # what stands before an artifact's URI; none where absent
+//! ```
+//! A package is written by strangers, and the server stands where they do not: so no address is asked that nobody
+//! allowed, and no redirect is followed. What arrives goes to the disk, is hashed on its way, and is kept beside the
+//! package only if it has the hash that the manifest states.
+
+use anyhow::{Context as _, bail};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Url};
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use vnfm_descriptor::External;
+
+/// The longest that an artifact's server may take to be reached, and to send the next bytes.
+const REACHED: Duration = Duration::from_secs(10);
+const SILENT: Duration = Duration::from_secs(60);
+
+/// Fetches external artifacts.
+pub struct Externals {
+    allowed: Vec<Url>,
+    client: Client,
+}
+
+impl Externals {
+    /// Fetches what is below one of these addresses.
+    ///
+    /// # Errors
+    ///
+    /// Where one of them is no address of http or https, or has a password or a query.
+    pub fn new(allowed: &[String]) -> anyhow::Result<Self> {
+        let read = |text: &String| {
+            let url = Url::parse(text)
+                .with_context(|| format!("packages.external: `{text}` is no address"))?;
+            let plain = url.query().is_none() && url.fragment().is_none() && has_no_user(&url);
+            if !["http", "https"].contains(&url.scheme()) || !plain {
+                bail!("packages.external: `{text}` is not `https://host/path/`");
+            }
+            Ok(url)
+        };
+        let client = Client::builder().no_proxy().redirect(Policy::none());
+        let client = client.connect_timeout(REACHED).read_timeout(SILENT).build();
+        Ok(Self {
+            allowed: allowed.iter().map(read).collect::<anyhow::Result<_>>()?,
+            client: client.context("cannot make a client")?,
+        })
+    }
+
+    /// Fetches an artifact of at most `most` bytes into `to`, by way of `part`; gives its size.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be had. Then there is no file.
+    pub async fn fetch(
+        &self,
+        external: &External,
+        most: u64,
+        (part, to): (&Path, &Path),
+    ) -> Result<u64, String> {
+        let fetched = match self.receive(external, most, part).await {
+            Ok(size) => {
+                let moved = tokio::fs::rename(part, to).await;
+                moved.map(|()| size).map_err(|error| unwritten(to, &error))
+            }
+            Err(why) => Err(why),
+        };
+        if fetched.is_err() {
+            let _ = tokio::fs::remove_file(part).await; // it may never have been made
+        }
+        fetched.map_err(|why| format!("the external artifact `{}`: {why}", external.uri))
+    }
+
+    async fn receive(&self, external: &External, most: u64, part: &Path) -> Result<u64, String> {
+        let url = self.allowed(&external.uri)?;
+        let mut answer = self.client.get(url).send().await.map_err(|error| unreached(&error))?;
+        let status = answer.status();
+        if status.is_redirection() {
+            return Err(format!("its server answers {status}; redirects are not followed"));
+        }
+        if !status.is_success() {
+            return Err(format!("its server answers {status}"));
+        }
+        let too_large = || format!("it has more than the {most} bytes that a package may have");
+        if answer.content_length().is_some_and(|length| length > most) {
+            return Err(too_large());
+        }
+        let mut file =
+            tokio::fs::File::create(part).await.map_err(|error| unwritten(part, &error))?;
+        let (mut arriving, mut size) = (external.arriving(), 0_u64);
+        let cut = |error: reqwest::Error| format!("it did not arrive whole: {}", told(&error));
+        while let Some(piece) = answer.chunk().await.map_err(cut)? {
+            size += piece.len() as u64;
+            if size > most {
+                return Err(too_large());
+            }
+            arriving.take(&piece);
+            file.write_all(&piece).await.map_err(|error| unwritten(part, &error))?;
+        }
+        file.sync_all().await.map_err(|error| unwritten(part, &error))?;
+        arriving.end().map_err(|real| {
+            let (algorithm, stated) = (external.algorithm, &external.hash);
+            format!("its {algorithm} is {real}, and the manifest states {stated}")
+        })?;
+        Ok(size)
+    }
+
+    /// The address, if it may be asked.
+    fn allowed(&self, uri: &str) -> Result<Url, String> {
+        let url = Url::parse(uri).map_err(|error| format!("this is no address: {error}"))?;
+        if self.allowed.iter().any(|allowed| is_below(&url, allowed)) && has_no_user(&url) {
+            return Ok(url);
+        }
+        if self.allowed.is_empty() {
+            return Err(
+                "nothing is fetched: `packages.external` of the configuration allows no address"
+                    .into(),
+            );
+        }
+        let all: Vec<&str> = self.allowed.iter().map(Url::as_str).collect();
+        Err(format!(
+            "it is below none of the addresses that `packages.external` allows: {}",
+            all.join(", ")
+        ))
+    }
+}
+
+/// Whether an address is another one, or below it: the same server, and the path goes on behind a `/`.
+fn is_below(url: &Url, above: &Url) -> bool {
+    let server = |url: &Url| {
+        (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default())
+    };
+    let folder = above.path().trim_end_matches('/');
+    let rest = url.path().strip_prefix(folder);
+    server(url) == server(above)
+        && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn has_no_user(url: &Url) -> bool {
+    url.username().is_empty() && url.password().is_none()
+}
+
+fn unreached(error: &reqwest::Error) -> String {
+    format!("its server cannot be reached: {}", told(error))
+}
+
+/// An error with its causes.
+fn told(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn unwritten(file: &Path, error: &std::io::Error) -> String {
+    format!("cannot write `{}`: {error}", file.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn externals() -> Externals {
+        Externals::new(&["https://a.example/images/".into(), "http://b.example:8080".into()])
+            .unwrap()
+    }
+
+    #[test]
+    fn only_what_is_below_an_allowed_address_is_asked() {
+        let externals = externals();
+        for uri in [
+            "https://a.example/images/x.img",
+            "https://A.example:443/images/deep/x.img?version=1",
+            "http://b.example:8080/anything",
+        ] {
+            assert!(externals.allowed(uri).is_ok(), "{uri}");
+        }
+        for uri in [
+            "http://a.example/images/x.img",
+            "https://a.example/imagesx",
+            "https://a.example/images/../secret",
+            "https://a.example/images/%2e%2e/secret",
+            "https://a.example:8443/images/x.img",
+            "https://user@a.example/images/x.img",
+            "https://a.example.evil/images/x.img",
+            "https://a.example@evil/images/x.img",
+            "http://b.example/anything",
+            "http://169.254.169.254/latest/meta-data/",
+            "file:///etc/passwd",
+            "nonsense",
+        ] {
+            assert!(externals.allowed(uri).is_err(), "{uri}");
+        }
+        let nothing = Externals::new(&[]).unwrap().allowed("https://a.example/x").unwrap_err();
+        assert!(nothing.contains("packages.external"), "{nothing}");
+    }
+
+    #[test]
+    fn what_is_allowed_is_an_address() {
+        for text in ["a.example", "ftp://a.example/", "https://u:p@a.example/", "https://a/?x=1"] {
+            assert!(Externals::new(&[text.into()]).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! External artifacts: fetched from where the configuration allows it, kept if they have their hash, else the package
+//! is refused with the reason.
+
+use crate::bench::{Bench, PACKAGES, Setup, packed};
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::Redirect;
+use axum::routing::get;
+use serde_json::Value;
+use sha2::{Digest as _, Sha512};
+use std::io::Cursor;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::task::JoinSet;
+use vnfm_core::ports::Packages as _;
+use vnfm_descriptor::{Limits, Package};
+use vnfm_server::signatures::Packages;
+
+const IMAGE: &[u8] = b"not quite a disk";
+
+/// A server of artifacts, and how often it was asked.
+struct Shelf {
+    url: String,
+    asked: Arc<AtomicUsize>,
+    _task: JoinSet<()>,
+}
+
+async fn shelf() -> Shelf {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let image = get(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { IMAGE }
+    });
+    let away = get(|| async { Redirect::temporary("/images/disk.img") });
+    let router = Router::new()
+        .route("/images/disk.img", image.clone())
+        .route("/other/disk.img", image)
+        .route("/images/moved.img", away)
+        .route("/images/large.img", get(|| async { vec![0; 2 << 20] }))
+        .route("/images/broken.img", get(|| async { StatusCode::INTERNAL_SERVER_ERROR }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let mut task = JoinSet::new();
+    task.spawn(async move { axum::serve(listener, router).await.unwrap() });
+    Shelf { url, asked, _task: task }
+}
+
+/// VNF-B, whose manifest names one more artifact: `lines` are what follows `Source:`.
+fn package(lines: &str) -> Vec<u8> {
+    let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
+    let manifest = &package.manifest().unwrap().path;
+    let mut text = String::from_utf8(package.read(manifest).unwrap()).unwrap();
+    text.push_str(&format!("\nSource: {lines}\n"));
+    let changed = [(manifest.clone(), text.into_bytes())].into();
+    let mut bytes = Cursor::new(Vec::new());
+    vnfm_descriptor::repack(&package, &changed, &mut bytes).unwrap();
+    bytes.into_inner()
+}
+
+fn hash(bytes: &[u8]) -> String {
+    Sha512::digest(bytes).iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+async fn bench(allowed: &[String]) -> Bench {
+    let signatures = Packages { external: allowed.to_vec(), ..Packages::default() };
+    Bench::with(Setup { signatures, ..Setup::default() }).await
+}
+
+async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {
+    let (id, answer) = bench.upload(content).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    bench.get(&format!("{PACKAGES}/{id}")).await.body
+}
+
+#[tokio::test]
+async fn an_external_artifact_is_fetched_once_and_read_like_a_file_of_the_package() {
+    let shelf = shelf().await;
+    let bench = bench(&[format!("{}/images/", shelf.url)]).await;
+    let uri = format!("{}/images/disk.img", shelf.url);
+    let content = package(&format!("{uri}\nAlgorithm: SHA-512\nHash: {}", hash(IMAGE)));
+    let shown = onboarded(&bench, content).await;
+    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+    let id = shown["id"].as_str().unwrap();
+    for round in ["as it was onboarded", "read again"] {
+        let package = bench.packages.package("default", id).await.unwrap();
+        assert_eq!(package.read(&uri).unwrap(), IMAGE, "{round}");
+        let mut copy = Vec::new();
+        assert_eq!(package.copy(&uri, &mut copy).unwrap(), IMAGE.len() as u64);
+        drop(package);
+        bench.packages.forget_idle(false);
+    }
+    assert_eq!(shelf.asked.load(Ordering::SeqCst), 1);
+    let files = bench.packages.files(id).unwrap();
+    assert_eq!(files.len(), 2, "{files:?}");
+    // What somebody changed on the disk is not taken for the artifact.
+    std::fs::write(&files[1], b"something else").unwrap();
+    let error = bench.packages.package("default", id).await.unwrap_err().to_string();
+    assert!(error.contains(&uri) && error.contains("its hash is"), "{error}");
+    assert_eq!(bench.delete(&format!("{PACKAGES}/{id}")).await.status, 204);
+    assert!(files.iter().all(|file| !file.exists()), "{files:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_had_refuses_the_package_with_the_reason() {
+    let shelf = shelf().await;
+    let bench = bench(&[format!("{}/images/", shelf.url), "http://127.0.0.1:1/".into()]).await;
+    let stated = &*format!("Algorithm: SHA-512\nHash: {}", hash(IMAGE));
+    let at = |path: &str| format!("{}{path}", shelf.url);
+    let sha256 = "Algorithm: SHA-256\nHash: abcd";
+    for (uri, stated, why) in [
+        (at("/images/absent.img"), stated, "its server answers 404"),
+        (at("/images/broken.img"), stated, "its server answers 500"),
+        (at("/images/moved.img"), stated, "redirects are not followed"),
+        (at("/images/large.img"), stated, "more than the"),
+        ("http://127.0.0.1:1/disk.img".into(), stated, "its server cannot be reached"),
+        (at("/other/disk.img"), stated, "below none of the addresses that `packages.external`"),
+        (at("/images/disk.img"), sha256, "no SHA-256 in hexadecimal"),
+        (at("/images/disk.img"), "", "its hash is not stated"),
+        ("file:///etc/passwd".into(), stated, "cannot be fetched"),
+    ] {
+        let shown = onboarded(&bench, package(&format!("{uri}\n{stated}"))).await;
+        assert_eq!(shown["onboardingState"], "ERROR", "{uri}: {shown:#}");
+        let detail = shown["onboardingFailureDetails"]["detail"].as_str().unwrap();
+        assert!(detail.contains(why) && detail.contains(&uri), "`{detail}` lacks `{why}` or {uri}");
+        let left = bench.packages.files(shown["id"].as_str().unwrap()).unwrap();
+        assert!(left.iter().all(|file| !file.exists()), "{left:?}");
+    }
+    assert_eq!(shelf.asked.load(Ordering::SeqCst), 0, "nothing but what may be asked was asked");
+    let other = format!("Algorithm: SHA-512\nHash: {}", hash(b"another disk"));
+    let shown = onboarded(&bench, package(&format!("{}\n{other}", at("/images/disk.img")))).await;
+    let detail = shown["onboardingFailureDetails"]["detail"].as_str().unwrap();
+    assert!(detail.contains("and the manifest states"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_server_that_allows_no_address_asks_none() {
+    let (shelf, bench) = (shelf().await, bench(&[]).await);
+    let uri = format!("{}/images/disk.img", shelf.url);
+    let content = package(&format!("{uri}\nAlgorithm: SHA-512\nHash: {}", hash(IMAGE)));
+    let shown = onboarded(&bench, content).await;
+    let detail = shown["onboardingFailureDetails"]["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("`packages.external` of the configuration allows no address"),
+        "{detail}"
+    );
+    assert_eq!(shelf.asked.load(Ordering::SeqCst), 0);
+}
