@@ -11,9 +11,11 @@
 //! plugins.rs    the plugins' border: a call, and a hook with its messages
 //! packages.rs   descriptors and packages: cold, wide, large, from the cache
 //! size.rs       what operations leave in the file of the database
+//! embed.rs      the crate without HTTP: memory, operations in a second
 //! ```
 //! A new group is a file with one function that returns figures, and a row in [`GROUPS`].
 
+pub mod embed;
 pub mod figure;
 pub mod fleet;
 pub mod http;
@@ -42,4 +44,5 @@ pub const GROUPS: &[Group] = &[
     ("plugins", plugins::figures),
     ("packages", packages::figures),
     ("size", size::figures),
+    ("embed", embed::figures),
 ];

@@ -188,6 +188,7 @@ async fn compose(
         mgmt: Arc::new(WatchedHooks { inner: hooks, probe: probe.clone() }),
         host: Arc::new(WatchedHosts { inner: hosts, probe: probe.clone() }),
         nfvo: Some(Arc::new(Grants::new(address(nfvo), time.clone())?)),
+        schemas: Arc::new(vnfm::misfits),
         clock: time,
         limits: limits(),
     }))

@@ -1,30 +1,89 @@
-//! The embedder's example is run as its author would run it: VNF-A in the simulated world, in a program of its own.
+//! The embedder's examples are run as their author would run them, each in a program of its own.
 
+use std::path::PathBuf;
 use std::process::Command;
+use vnfm_tests::sources::root;
 
-#[test]
-fn the_example_fits_on_a_page() {
-    let file = vnfm_tests::sources::root().join("crates/vnfm/examples/embed.rs");
-    let lines = std::fs::read_to_string(file).unwrap().lines().count();
-    assert!(lines <= 60, "an embedder reads {lines} lines, more than the 60 that we promise");
-}
+/// What an example may be long, in lines.
+const PAGE: usize = 80;
 
-#[test]
-fn the_example_of_an_embedder_makes_a_cluster() {
-    // The test program lies in `deps`, examples beside that folder.
+/// What each example says, in part.
+const SAYS: &[(&str, &str, &[&str])] = &[
+    ("vnfm", "embed", &["COMPLETED: None", "the cluster is VIM "]),
+    ("vnfm", "own_driver", &["Completed, on the cloud: 1"]),
+    ("vnfm", "own_nfvo", &["asked for INSTANTIATE with ", "\nCompleted"]),
+    ("vnfm", "own_hooks", &["instantiate_end of ", "Completed, {\"counted\": Number("]),
+    ("vnfm", "own_store", &["an_instance_is_read_as_it_was_written: ", " rules hold"]),
+    (
+        "vnfm",
+        "events",
+        &[
+            "1 VnfIdentifierCreationNotification",
+            "4 VnfLcmOperationOccurrenceNotification COMPLETED\nfrom 4 on:\n5 ",
+        ],
+    ),
+    (
+        "vnfm",
+        "plan",
+        &[
+            "INSTANTIATE:\n  STARTING check_vim\n  STARTING prepare\n  PROCESSING allocate\n  PROCESSING register_vims\n",
+            "INSTANTIATE would be refused: flavourId `none`",
+            "TERMINATE would be refused: VNF instance",
+            "PROCESSING release, no way back from here",
+            "still Instantiated, nothing runs: true",
+        ],
+    ),
+    ("vnfm", "one_thread", &["dropped in ", "resumed to Completed, 2 VNFCs"]),
+    (
+        "vnfm-server",
+        "nested",
+        &[
+            "without a login: 401",
+            "alice sees 0 instances",
+            "alice makes one: 201",
+            "bob, of another tenant, sees 0 instances",
+            "http://orchestrator.example.com/nfv/vnflcm/v2/vnf_instances/",
+        ],
+    ),
+];
+
+/// The program, which lies beside the folder of the test programs.
+fn built(package: &str, name: &str) -> PathBuf {
     let program = std::env::current_exe().unwrap();
-    let folder = program.parent().unwrap().parent().unwrap();
-    let example = folder.join("examples/embed");
+    let example = program.parent().unwrap().parent().unwrap().join("examples").join(name);
     assert!(
         example.exists(),
         "`{}` is not there: `cargo test --workspace` builds it; alone, \
-         `cargo build -p vnfm --example embed --features sqlite,openstack,kubernetes,plugins,hosts,sim`",
+         `cargo build -p {package} --example {name} --all-features`",
         example.display()
     );
-    let output = Command::new(&example).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{complaint}");
-    assert!(said.contains("COMPLETED: None"), "{said}");
-    assert!(said.contains("the cluster is VIM "), "{said}");
+    example
+}
+
+#[test]
+fn each_example_fits_on_a_page() {
+    for (package, name, _) in SAYS {
+        let file = root().join(format!("crates/{package}/examples/{name}.rs"));
+        let lines = std::fs::read_to_string(file).unwrap().lines().count();
+        let most = if *name == "embed" { 60 } else { PAGE };
+        assert!(lines <= most, "`{name}` has {lines} lines, more than the {most} that we promise");
+    }
+}
+
+#[test]
+fn each_example_does_what_it_says() {
+    let files =
+        ["vnfm", "vnfm-server"].map(|package| root().join(format!("crates/{package}/examples")));
+    let count =
+        files.iter().map(|folder| std::fs::read_dir(folder).unwrap().count()).sum::<usize>();
+    assert_eq!(count, SAYS.len(), "an example is not tried here");
+    for (package, name, says) in SAYS {
+        let output = Command::new(built(package, name)).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {said}{complaint}");
+        for part in *says {
+            assert!(said.contains(part), "{name} does not say `{part}`:\n{said}");
+        }
+    }
 }

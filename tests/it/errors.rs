@@ -11,6 +11,7 @@ fn all() -> Vec<(&'static str, &'static Code)> {
     let of =
         |name: &'static str, codes: Vec<&'static Code>| codes.into_iter().map(move |c| (name, c));
     of("vnfm-core", vnfm_core::codes())
+        .chain(of("vnfm-memory", vnfm_memory::CODES.to_vec()))
         .chain(of("vnfm-store", vnfm_store::PACKAGE_CODES.to_vec()))
         .chain(of("vnfm-openstack", vnfm_openstack::CODES.to_vec()))
         .chain(of("vnfm-kubernetes", vnfm_kubernetes::errors::CODES.to_vec()))

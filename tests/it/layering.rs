@@ -14,9 +14,12 @@ use vnfm_tests::sources::{Source, files, root};
 /// Which of our crates each may depend on. A crate that is missing here fails the test.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-types", &[]),
+    ("vnfm-schema", &[]),
     ("vnfm-descriptor", &["vnfm-types"]),
     ("vnfm-signature", &["vnfm-descriptor"]),
     ("vnfm-core", &["vnfm-types", "vnfm-descriptor"]),
+    ("vnfm-conformance", &["vnfm-types", "vnfm-schema", "vnfm-descriptor", "vnfm-core"]),
+    ("vnfm-memory", INNER),
     ("vnfm-store", INNER),
     ("vnfm-openstack", INNER),
     ("vnfm-kubernetes", INNER),
@@ -24,7 +27,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-ssh", INNER),
     ("vnfm-plugin-abi", &[]),
     ("vnfm-plugin-sdk", &["vnfm-plugin-abi"]),
-    ("vnfm-plugin-host", &["vnfm-types", "vnfm-descriptor", "vnfm-core", "vnfm-plugin-abi"]),
+    (
+        "vnfm-plugin-host",
+        &["vnfm-types", "vnfm-schema", "vnfm-descriptor", "vnfm-core", "vnfm-plugin-abi"],
+    ),
     ("vnfm-sim", &["vnfm-types"]),
     ("vnfm-cli", &["vnfm-types", "vnfm-descriptor", "vnfm-signature", "vnfm-plugin-host", "vnfm"]),
     ("vnfm-server", COMPOSED),
@@ -38,6 +44,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const INNER: &[&str] = &["vnfm-types", "vnfm-descriptor", "vnfm-core"];
 const COMPOSED: &[&str] = &[
     "vnfm-types",
+    "vnfm-conformance",
+    "vnfm-memory",
+    "vnfm-schema",
     "vnfm-descriptor",
     "vnfm-signature",
     "vnfm-core",
@@ -55,6 +64,9 @@ const COMPOSED: &[&str] = &[
 const FREE: &[&str] = &["vnfm-tests", "vnfm-benches"];
 /// Tests may use these beside what the crate itself may: neighbours, and what a plugin is tried with.
 const FOR_TESTS: &[&str] = &[
+    "vnfm-conformance",
+    "vnfm-memory",
+    "vnfm-schema",
     "vnfm-sim",
     "vnfm-types",
     "vnfm-core",

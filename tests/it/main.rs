@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod configuration;
+mod contracts;
 mod docs;
 mod embed;
 mod engine;
@@ -10,6 +11,7 @@ mod errors;
 mod faults;
 mod layering;
 mod lint;
+mod manners;
 mod packages;
 mod shape;
 mod story;

@@ -7,6 +7,7 @@
 //! check    what a change must pass before it is looked at                             check/
 //! faults   operations with something going wrong at every call                        faults.rs
 //! bench    figures as a table                                                         bench.rs, outside.rs
+//! crates   what those need who build on our crates                                    crates.rs
 //! deb      the Debian package                                                         deb.rs
 //! samples  the sample packages as .csar files                                         samples.rs
 //! ```
@@ -14,6 +15,7 @@
 
 mod bench;
 mod check;
+mod crates;
 mod deb;
 mod demo;
 mod faults;
@@ -49,6 +51,8 @@ enum Command {
     Check(check::Arguments),
     /// Measure, and print the figures as a table.
     Bench(bench::Arguments),
+    /// What those need who build on our crates: feature sets, packing, the oldest Rust, weights.
+    Crates(crates::Arguments),
     /// Let something go wrong at every call of every operation, and look whether all ends well.
     Faults(faults::Arguments),
     /// Build the Debian package.
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Command::Stack(arguments) => stack::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Crates(arguments) => crates::run(&arguments),
         Command::Faults(arguments) => faults::run(&arguments),
         Command::Deb(arguments) => deb::run(&arguments),
         Command::Samples(arguments) => samples::run(&arguments),

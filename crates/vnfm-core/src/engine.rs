@@ -2,13 +2,15 @@
 
 use crate::drivers::Drivers;
 use crate::lcm;
+use crate::linked::{Linked, NoHosts};
 use crate::live::Live;
 use crate::ports::{
-    Clock, HostServices, MgmtDrivers, Nfvo, Nobody, Observer, Packages, Store, StoreError,
+    Clock, HostServices, MgmtDrivers, Nfvo, NoSchemas, Nobody, Observer, Packages, Schemas, Store,
+    StoreError,
 };
 use crate::turns::Turns;
-use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use vnfm_types::{LogLine, Progress};
@@ -27,10 +29,30 @@ pub struct EngineParts {
     pub host: Arc<dyn HostServices>,
     /// Whoever grants operations; `None`: a local policy approves all of them.
     pub nfvo: Option<Arc<dyn Nfvo>>,
+    /// JSON Schema: what checks parameters.
+    pub schemas: Arc<dyn Schemas>,
     /// Time.
     pub clock: Arc<dyn Clock>,
     /// Limits, as they are at first.
     pub limits: Limits,
+}
+
+impl EngineParts {
+    /// The three that every engine needs; without drivers, hooks, a way to hosts, an NFVO and JSON Schema. What of it
+    /// is wanted is put over it: `EngineParts { drivers, ..EngineParts::new(store, packages, clock) }`.
+    pub fn new(store: Arc<dyn Store>, packages: Arc<dyn Packages>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            store,
+            packages,
+            drivers: Drivers::default(),
+            mgmt: Arc::new(Linked::default()),
+            host: Arc::new(NoHosts),
+            nfvo: None,
+            schemas: Arc::new(NoSchemas),
+            clock,
+            limits: Limits::default(),
+        }
+    }
 }
 
 /// Limits: how long something may take before it is given up, and how much a VIM gets at a time.
@@ -78,6 +100,8 @@ pub struct Engine {
     pub(crate) calls: Arc<Turns>,
     /// Operations on VIMs.
     pub(crate) operations: Arc<Turns>,
+    /// What it accepts is undone as soon as it was.
+    pub(crate) is_trial: bool,
 }
 
 impl Engine {
@@ -92,6 +116,7 @@ impl Engine {
             limits: Arc::default(),
             calls: Arc::default(),
             operations: Arc::default(),
+            is_trial: false,
         };
         engine.set_limits(limits);
         engine
@@ -102,6 +127,11 @@ impl Engine {
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;
         self
+    }
+
+    /// The same engine, which accepts and writes nothing.
+    pub(crate) fn for_trial(&self) -> Self {
+        Self { is_trial: true, ..self.clone() }
     }
 
     /// The limits as they are now.
@@ -209,7 +239,7 @@ impl Engine {
             Some(live) => live.listen(),
             None => self.live.listen(),
         };
-        futures::future::select(change, tick).await;
+        futures_util::future::select(change, tick).await;
     }
 
     /// Lines of an operation's log after number `after`.

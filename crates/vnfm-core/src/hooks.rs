@@ -7,7 +7,6 @@ mod host;
 
 use crate::engine::Engine;
 use crate::lcm::{self, Op, hook_row};
-use crate::misfits::misfits;
 use crate::ports::{
     Change, Code, DriverId, Effects, ErrorKind, HookDependent, HookInstance, HookRequest, HookVim,
     Inventory, MgmtDriver, PortError, SecretJson, Store, StoreError, VimRecord,
@@ -52,7 +51,7 @@ pub(crate) fn check_parameters(
     let Some(flavour) = flavour else { return Ok(shown) };
     let params = Value::Object(asked.params.clone());
     if let Some(schema) = flavour.additional_params_schema(asked.operation) {
-        fits(schema, &params, "the VNFD's interface")?;
+        fits(engine, schema, &params, "the VNFD's interface")?;
     }
     for hook in flavour.hooks() {
         let own = hook.operation.split('_').next() == Some(asked.operation);
@@ -64,7 +63,7 @@ pub(crate) fn check_parameters(
         let Some(schema) = declared.and_then(|hook| hook.parameters.as_ref()) else { continue };
         if own {
             let name = format!("hook `{}` of `{}`", hook.operation, driver.declaration().name);
-            fits(schema, &params, &name)?;
+            fits(engine, schema, &params, &name)?;
             let redacted =
                 redact(&shown["additionalParams"], Some(schema), &mut Redactor::default());
             if !redacted.is_null() {
@@ -81,9 +80,10 @@ fn no_driver(error: PortError) -> Refusal {
 }
 
 /// All places where `params` do not fit `schema`, at once.
-fn fits(schema: &Value, params: &Value, whose: &str) -> Result<(), Refusal> {
-    let places = misfits(schema, params, "additionalParams").map_err(|error| {
-        let what = format!("the schema of {whose} is no JSON Schema: {error}");
+fn fits(engine: &Engine, schema: &Value, params: &Value, whose: &str) -> Result<(), Refusal> {
+    let schemas = &engine.parts.schemas;
+    let places = schemas.misfits(schema, params, "additionalParams").map_err(|error| {
+        let what = format!("the schema of {whose} cannot be used: {error}");
         Refusal::new(Why::Broken, &SCHEMA, what)
     })?;
     if places.is_empty() {

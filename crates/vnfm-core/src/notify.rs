@@ -12,8 +12,8 @@ use crate::ports::{
     Change, Clock, News, OutboxRow, Store, StoreError, Subscribers, SubscriptionRecord,
 };
 use crate::subscriptions::wants;
-use futures::future::FutureExt as _;
-use futures::stream::{FuturesUnordered, StreamExt as _};
+use futures_util::future::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;

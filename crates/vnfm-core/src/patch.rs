@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use crate::lcm::without_access_info;
-use crate::ports::{InstanceRecord, StoreError};
+use crate::ports::{InstanceRecord, Schemas, StoreError};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,9 +229,11 @@ pub(crate) async fn declared(
         let mut after = old.clone();
         merge_patch(&mut after, Some(patch));
         after.retain(|key, _| patch.contains_key(key));
-        let schemas = flavours.map(|(_, flavour)| flavour.modifiable_types.get(name));
+        let schemas = &*engine.parts.schemas;
+        let declared = flavours.map(|(_, flavour)| flavour.modifiable_types.get(name));
         let is_free = name == "metadata";
-        let outcomes: Vec<_> = schemas.map(|schema| fits(schema, &after, is_free)).collect();
+        let outcomes: Vec<_> =
+            declared.map(|schema| fits(schemas, schema, &after, is_free)).collect();
         // Before the instantiation it is enough that one flavour has it so.
         if let Some(Err(why)) = outcomes.first()
             && outcomes.iter().all(Result::is_err)
@@ -244,7 +246,12 @@ pub(crate) async fn declared(
 }
 
 /// Values are of the types that are declared; where they are not free, all of them are declared.
-fn fits(schema: Option<&Value>, values: &KeyValuePairs, is_free: bool) -> Result<(), String> {
+fn fits(
+    schemas: &dyn Schemas,
+    schema: Option<&Value>,
+    values: &KeyValuePairs,
+    is_free: bool,
+) -> Result<(), String> {
     let nothing = Map::new();
     let properties = schema.and_then(|schema| schema["properties"].as_object());
     let properties = properties.unwrap_or(&nothing);
@@ -259,9 +266,8 @@ fn fits(schema: Option<&Value>, values: &KeyValuePairs, is_free: bool) -> Result
             let known: Vec<_> = properties.keys().map(String::as_str).collect();
             return Err(format!("the VNFD declares no `{name}`; it declares {}", known.join(", ")));
         };
-        let validator = jsonschema::validator_for(schema).map_err(|error| error.to_string())?;
-        if let Err(error) = validator.validate(value) {
-            return Err(format!("`{name}{}`: {error}", error.instance_path()));
+        if let Some(misfit) = schemas.misfits(schema, value, name)?.into_iter().next() {
+            return Err(misfit);
         }
     }
     Ok(())
@@ -272,6 +278,7 @@ mod tests {
     use super::{Connections, fits, merge_patch};
     use crate::ports::{InstanceRecord, SecretJson};
     use serde_json::{Value, json};
+    use vnfm_schema::misfits;
     use vnfm_types::{InstantiationState, KeyValuePairs};
 
     fn object(value: &Value) -> KeyValuePairs {
@@ -370,16 +377,19 @@ mod tests {
     #[test]
     fn values_fit_what_the_vnfd_declares() {
         let schema = json!({"properties": {"n": {"type": "integer"}}});
-        assert_eq!(fits(Some(&schema), &object(&json!({"n": 1})), false), Ok(()));
-        let told = fits(Some(&schema), &object(&json!({"n": "x"})), false).unwrap_err();
-        assert!(told.starts_with("`n`: "), "{told}");
-        let told = fits(Some(&schema), &object(&json!({"m": 1})), false).unwrap_err();
+        assert_eq!(fits(&misfits, Some(&schema), &object(&json!({"n": 1})), false), Ok(()));
+        let told = fits(&misfits, Some(&schema), &object(&json!({"n": "x"})), false).unwrap_err();
+        assert!(told.starts_with("n: the value is not"), "{told}");
+        let told = fits(&misfits, Some(&schema), &object(&json!({"m": 1})), false).unwrap_err();
         assert_eq!(told, "the VNFD declares no `m`; it declares n");
         assert!(
-            fits(None, &object(&json!({"m": 1})), false).unwrap_err().contains("nor any other")
+            fits(&misfits, None, &object(&json!({"m": 1})), false)
+                .unwrap_err()
+                .contains("nor any other")
         );
-        assert_eq!(fits(Some(&schema), &object(&json!({"m": 1, "n": 2})), true), Ok(()));
-        let told = fits(Some(&schema), &object(&json!({"m": 1, "n": "x"})), true).unwrap_err();
-        assert!(told.starts_with("`n`: "), "{told}");
+        assert_eq!(fits(&misfits, Some(&schema), &object(&json!({"m": 1, "n": 2})), true), Ok(()));
+        let told =
+            fits(&misfits, Some(&schema), &object(&json!({"m": 1, "n": "x"})), true).unwrap_err();
+        assert!(told.starts_with("n: the value is not"), "{told}");
     }
 }

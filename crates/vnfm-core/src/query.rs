@@ -7,9 +7,11 @@
 //! ```
 //!
 //! A [`Filter`] knows neither SQL nor HTTP: a store spells it in its own language, and it can only be made of
-//! attributes that the resource has, so nothing of a request's text gets into a statement.
+//! attributes that the resource has, so nothing of a request's text gets into a statement. [`Filter::holds`] reads one
+//! plainly: for a store in memory, and to try the others with.
 
 mod grammar;
+mod holds;
 mod resolve;
 mod selector;
 

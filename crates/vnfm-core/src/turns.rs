@@ -9,7 +9,7 @@
 
 use crate::ports::Clock;
 use event_listener::Event;
-use futures::future::{Either, select};
+use futures_util::future::{Either, select};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

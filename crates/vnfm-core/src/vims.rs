@@ -33,6 +33,13 @@ pub struct VimChange {
     pub shared: Option<bool>,
 }
 
+impl VimChange {
+    /// A registration of the VIM that this leads to.
+    pub fn to(connection: VimConnectionInfo) -> Self {
+        Self { connection: SecretConnection(connection), ..Self::default() }
+    }
+}
+
 impl Engine {
     /// Registers a VIM after a login worked.
     ///

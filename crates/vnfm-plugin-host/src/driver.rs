@@ -12,13 +12,13 @@ use serde_json::Value;
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use vnfm_core::misfits;
 use vnfm_core::ports::{
     Clock, Declaration, DriverId, Effects, HookHost, HookRequest, MgmtDriver, PortError,
 };
 use vnfm_plugin_abi::{
     Buf, Driver, FfiError, Host, PANICKED as STATUS_PANICKED, Plugin, READY_ERR, READY_OK, Slice,
 };
+use vnfm_schema::misfits;
 
 /// One plugin, loaded or linked into the program.
 pub struct PluginDriver {

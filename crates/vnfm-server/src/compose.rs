@@ -302,6 +302,7 @@ fn engine(
         mgmt: plugins.clone(),
         host: Arc::new(Hosts::new(store.clone())),
         nfvo,
+        schemas: Arc::new(vnfm::misfits),
         clock: clock.clone(),
         limits: limits(config),
     })

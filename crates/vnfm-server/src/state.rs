@@ -49,6 +49,48 @@ pub struct AppState {
     pub operating: Operating,
 }
 
+impl AppState {
+    /// The facade as a part of an embedder's application: who asks its layers say ([`Access::embedded`]), and its database
+    /// is its own, so there is no backup, pruning or rotation of keys here. What is public may be changed before
+    /// [`crate::routes::router`] gets it; `public_url` is where clients find it, where it is nested below a path.
+    ///
+    /// # Errors
+    ///
+    /// Where the figures or the access contradict themselves: a bug.
+    pub fn embedded(
+        engine: Engine,
+        onboarding: Onboarding,
+        subscribers: Arc<dyn Subscribers>,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            engine,
+            onboarding,
+            wake: Wake::default(),
+            subscribers,
+            page: AtomicUsize::new(100),
+            public_url: None,
+            nfvo: None,
+            tls: false,
+            access: Access::embedded()?,
+            plugins: None,
+            rotation: Arc::new(NotHere),
+            upkeep: None,
+            operating: Operating::new()?,
+        })
+    }
+}
+
+/// Keys that the embedder looks after.
+struct NotHere;
+
+#[async_trait::async_trait]
+impl Rotate for NotHere {
+    async fn rotate(&self) -> Result<u64, vnfm_core::ports::StoreError> {
+        let what = "this server is part of another application, which seals its secrets itself";
+        Err(vnfm_core::ports::StoreError::Unavailable(what.to_owned()))
+    }
+}
+
 /// What those need who operate the server.
 pub struct Operating {
     /// What Prometheus reads.

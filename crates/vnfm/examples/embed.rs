@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use vnfm::ports::{Change, PackageRecord, SecretConnection, Store as _};
 use vnfm::store::{PackageDir, SecretKeys, SqliteStore};
-use vnfm::{Drivers, Engine, EngineParts, Hosts, Limits, SystemClock, VimChange};
+use vnfm::{Drivers, Engine, EngineParts, Hosts, SystemClock, VimChange};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
@@ -22,16 +22,13 @@ async fn main() -> anyhow::Result<()> {
     let hooks = vnfm::plugins::PluginHost::new(vnfm::plugins::Config::default(), clock.clone());
     hooks.register(vnfm_plugin_sdk::static_driver::<kubernetes_cluster::KubernetesCluster>())?;
     let engine = Engine::new(EngineParts {
-        store: store.clone(),
-        packages: packages.clone(),
         drivers: Drivers::default()
             .with(vnfm::openstack::OpenStack::new(clock.clone()))
             .with(vnfm::kubernetes::KubernetesDriver::new()),
         mgmt: Arc::new(hooks),
         host: Arc::new(Hosts::new(store.clone())),
-        nfvo: None, // a local policy grants
-        clock,
-        limits: Limits::default(),
+        schemas: Arc::new(vnfm::misfits),
+        ..EngineParts::new(store.clone(), packages.clone(), clock) // a local policy grants
     });
 
     // A package, a VIM, an instance. On a real cloud only the VIM's connection and the request differ.

@@ -1,6 +1,6 @@
 //! The time of this machine, on tokio's timer.
 
-use futures::future::BoxFuture;
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use std::time::Duration;
 use vnfm_core::ports::Clock;

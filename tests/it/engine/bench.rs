@@ -16,7 +16,7 @@ use vnfm_descriptor::Package;
 use vnfm_store::SqliteStore;
 use vnfm_types::*;
 
-pub(super) const TENANT: &str = "default";
+pub(crate) const TENANT: &str = "default";
 const CODE: Code = Code {
     name: "test.told-to",
     kind: ErrorKind::Unavailable,
@@ -26,57 +26,57 @@ const CODE: Code = Code {
 
 /// The outside world of one engine; it outlives it.
 #[derive(Default)]
-pub(super) struct World {
+pub(crate) struct World {
     /// Instances that have resources.
-    pub(super) resources: Mutex<BTreeSet<String>>,
+    pub(crate) resources: Mutex<BTreeSet<String>>,
     /// What each instance is made of.
-    pub(super) inventories: Mutex<BTreeMap<String, Inventory>>,
+    pub(crate) inventories: Mutex<BTreeMap<String, Inventory>>,
     /// What each hook was given as parameters.
-    pub(super) told: Mutex<Vec<(String, Value)>>,
+    pub(crate) told: Mutex<Vec<(String, Value)>>,
     /// Instances of which a `…_start` hook took something out of service, and no later hook put it back.
-    pub(super) drained: Mutex<BTreeSet<String>>,
+    pub(crate) drained: Mutex<BTreeSet<String>>,
     /// Every call, in order.
-    pub(super) calls: Mutex<Vec<String>>,
+    pub(crate) calls: Mutex<Vec<String>>,
     /// The call, by number from 1, that fails once; 0: none.
-    pub(super) fails_at: AtomicUsize,
+    pub(crate) fails_at: AtomicUsize,
     /// Whether it fails after it took effect.
-    pub(super) after_effect: Mutex<bool>,
+    pub(crate) after_effect: Mutex<bool>,
     /// The call of this name never answers.
-    pub(super) hangs_at: Mutex<Option<&'static str>>,
+    pub(crate) hangs_at: Mutex<Option<&'static str>>,
     /// The version of the plugin that serves new operations, where it is not 1.0.0.
-    pub(super) plugin: Mutex<Option<&'static str>>,
+    pub(crate) plugin: Mutex<Option<&'static str>>,
     /// The next call of this name waits before its effect until somebody opens the gate.
-    pub(super) gate: Mutex<Option<(&'static str, Arc<Notify>)>>,
+    pub(crate) gate: Mutex<Option<(&'static str, Arc<Notify>)>>,
     /// The call, by number from 1, that never answers; 0: none.
-    pub(super) hangs_at_number: AtomicUsize,
+    pub(crate) hangs_at_number: AtomicUsize,
     /// Told once a call hangs.
-    pub(super) hung: Notify,
+    pub(crate) hung: Notify,
     /// The VIM does not answer any more.
-    pub(super) vim_gone: AtomicBool,
+    pub(crate) vim_gone: AtomicBool,
     /// There is no plugin any more.
-    pub(super) plugin_gone: AtomicBool,
+    pub(crate) plugin_gone: AtomicBool,
     /// The package cannot be read any more.
-    pub(super) package_gone: AtomicBool,
+    pub(crate) package_gone: AtomicBool,
     /// Whether there is an NFVO.
-    pub(super) asks: AtomicBool,
+    pub(crate) asks: AtomicBool,
     /// What the VIM was last told to make.
-    pub(super) allocated: Mutex<Option<(InstantiateVnfRequest, Granted)>>,
+    pub(crate) allocated: Mutex<Option<(InstantiateVnfRequest, Granted)>>,
     /// Requests for grants, in order.
-    pub(super) asked: Mutex<Vec<GrantRequest>>,
+    pub(crate) asked: Mutex<Vec<GrantRequest>>,
     /// What the NFVO answers next, in order; then it grants what is asked for.
-    pub(super) answers: Mutex<VecDeque<Result<GrantAnswer, PortError>>>,
+    pub(crate) answers: Mutex<VecDeque<Result<GrantAnswer, PortError>>>,
 }
 
 /// The VIM in the registry; its name is `cloud`.
-pub(super) const CLOUD: &str = "5f1d0f0a-0000-4000-8000-00000000c10d";
+pub(crate) const CLOUD: &str = "5f1d0f0a-0000-4000-8000-00000000c10d";
 
 impl World {
     /// One with an NFVO.
-    pub(super) fn with_nfvo() -> Arc<Self> {
+    pub(crate) fn with_nfvo() -> Arc<Self> {
         Arc::new(Self { asks: AtomicBool::new(true), ..Self::default() })
     }
 
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &self,
         name: &str,
         effect: impl FnOnce(&mut BTreeSet<String>),
@@ -110,11 +110,11 @@ impl World {
         }
     }
 
-    pub(super) fn calls(&self) -> Vec<String> {
+    pub(crate) fn calls(&self) -> Vec<String> {
         self.calls.lock().unwrap().clone()
     }
 
-    pub(super) fn left(&self) -> Vec<String> {
+    pub(crate) fn left(&self) -> Vec<String> {
         self.resources.lock().unwrap().iter().cloned().collect()
     }
 }
@@ -295,7 +295,7 @@ impl MgmtDriver for Hooks {
 struct Orchestrator(Arc<World>);
 
 /// A grant of everything that is asked for.
-pub(super) fn granted(request: &GrantRequest) -> Grant {
+pub(crate) fn granted(request: &GrantRequest) -> Grant {
     let approve = |all: &[ResourceDefinition]| {
         let info = |one: &ResourceDefinition| GrantInfo {
             resource_definition_id: one.id.clone(),
@@ -421,16 +421,16 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// One engine over a store and a world.
-pub(super) fn engine(store: Arc<dyn Store>, world: &Arc<World>) -> Engine {
+pub(crate) fn engine(store: Arc<dyn Store>, world: &Arc<World>) -> Engine {
     engine_with(store, world, Limits::default())
 }
 
-pub(super) fn engine_with(store: Arc<dyn Store>, world: &Arc<World>, limits: Limits) -> Engine {
+pub(crate) fn engine_with(store: Arc<dyn Store>, world: &Arc<World>, limits: Limits) -> Engine {
     // Real time, so that leases of the database's clock agree with it.
     engine_at(store, world, limits, Arc::new(vnfm::SystemClock))
 }
 
-pub(super) fn engine_at(
+pub(crate) fn engine_at(
     store: Arc<dyn Store>,
     world: &Arc<World>,
     limits: Limits,
@@ -454,20 +454,21 @@ pub(super) fn engine_at(
         mgmt: Arc::new(OnePlugin(world.clone(), Arc::new(Hooks(world.clone(), declaration)))),
         host: Arc::new(NoHosts),
         nfvo: nfvo.map(|nfvo| nfvo as Arc<dyn Nfvo>),
+        schemas: Arc::new(vnfm::misfits),
         clock,
         limits,
     })
 }
 
 /// A store with the package and a VIM in it.
-pub(super) async fn store() -> Arc<SqliteStore> {
+pub(crate) async fn store() -> Arc<SqliteStore> {
     let store = Arc::new(SqliteStore::in_memory().await.unwrap());
     furnish(&*store).await;
     store
 }
 
 /// Puts them there.
-pub(super) async fn furnish(store: &dyn Store) {
+pub(crate) async fn furnish(store: &dyn Store) {
     let package = package();
     let info: VnfPkgInfo = serde_json::from_value(json!({
         "id": "p1", "vnfdId": package.vnfd().descriptor_id, "onboardingState": "ONBOARDED",
@@ -499,14 +500,14 @@ pub(super) async fn furnish(store: &dyn Store) {
 }
 
 /// An instance that is not instantiated.
-pub(super) async fn instance(engine: &Engine) -> String {
+pub(crate) async fn instance(engine: &Engine) -> String {
     let vnfd_id = package().vnfd().descriptor_id.clone();
     let request = CreateVnfRequest { vnfd_id, ..CreateVnfRequest::default() };
     engine.create(TENANT, request).await.unwrap().vnf.id
 }
 
 /// A request that uses the VIM with this id.
-pub(super) fn on(vim_id: &str) -> InstantiateVnfRequest {
+pub(crate) fn on(vim_id: &str) -> InstantiateVnfRequest {
     let vim = VimConnectionInfo { vim_id: Some(vim_id.into()), ..VimConnectionInfo::default() };
     InstantiateVnfRequest {
         flavour_id: "cluster_install".into(),
@@ -515,12 +516,12 @@ pub(super) fn on(vim_id: &str) -> InstantiateVnfRequest {
     }
 }
 
-pub(super) async fn state(engine: &Engine, op: &str) -> LcmOperationState {
+pub(crate) async fn state(engine: &Engine, op: &str) -> LcmOperationState {
     engine.store().op(TENANT, op).await.unwrap().op.operation_state
 }
 
 /// What must hold after an end, whatever happened before: books and records agree, nothing is taken for ever.
-pub(super) async fn agrees(engine: &Engine, world: &World, case: &str) {
+pub(crate) async fn agrees(engine: &Engine, world: &World, case: &str) {
     let all = engine.store().instances(TENANT, &Query::default()).await.unwrap();
     let with: Vec<_> = all
         .iter()

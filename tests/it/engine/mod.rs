@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `bench.rs` | the ports: a VIM and hooks that keep books, calls that fail by number, a store that stops by number |
 //! | `faults.rs` | each call fails, each write is the last one: retry, rollback and resume bring every case to an end |
+//! | `events.rs`, `plan.rs` | what happened, and what would |
 //! | `order.rs` | clocks that jump, two engines on one database, one that sleeps through its lease |
 //! | `plugins.rs` | a server that dies in a hook, one that stops in order, a plugin that is replaced meanwhile |
 //! | `races.rs` | many clients at once |
@@ -19,13 +20,15 @@
 //! | `heal.rs` | what a heal refuses, says, keeps and undoes |
 
 mod abandon;
-mod bench;
+pub(crate) mod bench;
+mod events;
 mod faults;
 mod grants;
 mod heal;
 mod modify;
 mod notify;
 mod order;
+mod plan;
 mod plugins;
 mod races;
 mod stopping;

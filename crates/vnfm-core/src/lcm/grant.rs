@@ -21,7 +21,7 @@ use crate::ports::{
     Change, Clock, Code, ErrorKind, GrantAnswer, Granted, Nfvo, OpRecord, PortError, SecretJson,
     Waited, wait,
 };
-use futures::future::{self, BoxFuture, Either};
+use futures_util::future::{self, BoxFuture, Either};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

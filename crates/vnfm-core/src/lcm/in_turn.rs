@@ -7,7 +7,7 @@
 use super::op::Op;
 use crate::ports::Watcher as _;
 use crate::turns::Ticket;
-use futures::future::select;
+use futures_util::future::select;
 use std::pin::pin;
 use vnfm_types::LcmOperationType;
 

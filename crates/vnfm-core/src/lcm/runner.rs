@@ -23,7 +23,7 @@ use crate::ports::{
     Change, Claim, Code, ErrorKind, Fence, JournalRow, PortError, SecretJson, StepStatus,
     StoreError,
 };
-use futures::future::{self, Either, FutureExt as _};
+use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -51,7 +51,7 @@ pub(crate) async fn drive(engine: &Engine, claim: Claim) -> Result<(), StoreErro
     let outcome = {
         let span = operation_span(&op);
         let working = work(&mut op).instrument(span);
-        futures::pin_mut!(working, keeping);
+        futures_util::pin_mut!(working, keeping);
         match future::select(working, keeping).await {
             Either::Left((outcome, _)) => outcome,
             Either::Right((lost, _)) => Err(lost),

@@ -4,7 +4,7 @@ use super::Op;
 use crate::engine::Engine;
 use crate::ports::{Change, InstanceRecord, PortError};
 use crate::refusal::{self, Refusal, Why};
-use futures::future::BoxFuture;
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

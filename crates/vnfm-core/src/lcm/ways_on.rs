@@ -77,9 +77,23 @@ pub(crate) async fn begin(
         vec![Change::AddOp(Box::new(record)), Change::PutInstance(Box::new(instance))];
     changes.extend(beginning.changes.into_iter().map(|change| of_op(change, &id)));
     changes.push(Change::Outbox(Box::new(first)));
+    if engine.is_trial {
+        return tried(engine, changes, &id).await.map(|()| id);
+    }
     engine.store().write(None, changes).await?;
     engine.observer.entered(beginning.kind, Starting);
     Ok(id)
+}
+
+/// Whether `changes` could be written: with one behind them that cannot, so that all of them are undone.
+async fn tried(engine: &Engine, mut changes: Vec<Change>, id: &str) -> Result<(), Refusal> {
+    let nobody = format!("{id} of nobody");
+    changes.push(Change::Cancel { op_id: nobody.clone(), mode: CancelMode::Graceful });
+    match engine.store().write(None, changes).await {
+        Err(StoreError::NotFound { id, .. }) if id == nobody => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(()) => Err(StoreError::Broken("a trial was written".to_owned()).into()),
+    }
 }
 
 /// A change that names the operation that it belongs to.

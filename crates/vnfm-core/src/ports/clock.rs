@@ -1,7 +1,7 @@
 //! Time as a port, and the one function that waits.
 
 use super::PortError;
-use futures::future::BoxFuture;
+use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 use tracing::Instrument as _;

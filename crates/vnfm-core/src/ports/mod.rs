@@ -9,6 +9,7 @@
 //! | [`Packages`] | onboarded VNF packages | `vnfm-store` |
 //! | [`Nfvo`] | whoever grants operations | `vnfm-nfvo` |
 //! | [`Subscribers`] | who is told of lifecycle changes | `vnfm-nfvo` |
+//! | [`Schemas`] | JSON Schema | `vnfm-schema` |
 //! | [`Clock`] | time | the composition root; simulated in tests |
 //!
 //! No trait here knows HTTP, SQL or a runtime; every error is a [`PortError`].
@@ -23,6 +24,7 @@ mod nfvo;
 mod observer;
 mod packages;
 mod records;
+mod schemas;
 mod service;
 mod store;
 mod subscribers;
@@ -53,6 +55,7 @@ pub use records::{
     About, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus,
     SubscriptionRecord, Use, VimRecord,
 };
+pub use schemas::{NoSchemas, Schemas};
 pub use service::{HookCall, HookFile, wrong_call};
 pub use store::{Claim, Fence, News, Store, StoreError, Usage};
 pub use subscribers::Subscribers;

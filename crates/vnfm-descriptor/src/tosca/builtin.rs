@@ -107,28 +107,14 @@ impl Range {
 }
 
 const TEXTS: &[(&str, &str)] = &[
-    (
-        "builtin:tosca_simple_profile.yaml",
-        include_str!("../../../../schemas/tosca/tosca_simple_profile.yaml"),
-    ),
-    (
-        "builtin:sol001/data_types.yaml",
-        include_str!("../../../../schemas/tosca/sol001/data_types.yaml"),
-    ),
-    (
-        "builtin:sol001/node_types.yaml",
-        include_str!("../../../../schemas/tosca/sol001/node_types.yaml"),
-    ),
-    (
-        "builtin:sol001/policy_types.yaml",
-        include_str!("../../../../schemas/tosca/sol001/policy_types.yaml"),
-    ),
+    ("builtin:tosca_simple_profile.yaml", include_str!("../../schemas/tosca_simple_profile.yaml")),
+    ("builtin:sol001/data_types.yaml", include_str!("../../schemas/sol001/data_types.yaml")),
+    ("builtin:sol001/node_types.yaml", include_str!("../../schemas/sol001/node_types.yaml")),
+    ("builtin:sol001/policy_types.yaml", include_str!("../../schemas/sol001/policy_types.yaml")),
 ];
 
-const DIFFERENCES: (&str, &str) = (
-    "builtin:sol001/differences.yaml",
-    include_str!("../../../../schemas/tosca/sol001/differences.yaml"),
-);
+const DIFFERENCES: (&str, &str) =
+    ("builtin:sol001/differences.yaml", include_str!("../../schemas/sol001/differences.yaml"));
 
 /// Sections of a type whose entries are declarations.
 const DECLARATIONS: &[&str] = &[

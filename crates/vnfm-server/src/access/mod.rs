@@ -92,6 +92,8 @@ pub struct Access {
     quotas: quota::Quotas,
     is_open: bool,
     audits: bool,
+    /// Whoever embeds us says who asks.
+    is_embedded: bool,
 }
 
 /// Why somebody is not let in.
@@ -150,13 +152,27 @@ impl Access {
             quotas: quota::Quotas::new(settings.quota, settings.tenants),
             is_open,
             audits: true,
+            is_embedded: false,
         })
+    }
+
+    /// Where the application that we are part of knows who asks: a layer of its own puts a [`Principal`] among the
+    /// request's extensions. Where there is none, nobody is let in.
+    ///
+    /// # Errors
+    ///
+    /// As [`Access::by_token`].
+    pub fn embedded() -> anyhow::Result<Self> {
+        Ok(Self { is_open: false, is_embedded: true, audits: true, ..Self::by_token(None)? })
     }
 
     /// Who a request is from.
     async fn who(&self, parts: &Parts) -> Result<Principal, Refused> {
         if self.is_open {
             return Ok(Principal::anybody());
+        }
+        if self.is_embedded {
+            return parts.extensions.get().cloned().ok_or(Refused::Nobody);
         }
         let said =
             |name| parts.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
@@ -229,6 +245,7 @@ impl Access {
             ),
             (self.keystone.is_some(), "`X-Auth-Token` with a token of Keystone"),
             (!self.certificates.is_empty(), "a client certificate"),
+            (self.is_embedded, "a login at the application that it is part of"),
         ]
         .into_iter()
         .filter_map(|(is_there, way)| is_there.then_some(way))

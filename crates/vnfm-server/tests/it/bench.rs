@@ -139,6 +139,7 @@ impl Bench {
             mgmt: mgmt.clone(),
             host: Arc::new(NoHosts),
             nfvo: None,
+            schemas: Arc::new(vnfm::misfits),
             clock: clock.clone(),
             limits: Limits::default(),
         };

@@ -12,8 +12,6 @@ mod disk;
 #[cfg(test)]
 mod group;
 #[cfg(test)]
-mod lists;
-#[cfg(test)]
 mod log;
 #[cfg(test)]
 mod packages;

@@ -1,5 +1,7 @@
 //! Where a value does not fit a JSON Schema, without what stands there: it may be a secret.
-
+//!
+//! It fills the port `Schemas` of `vnfm-core`, which is a crate of its own because half of what a JSON Schema needs is
+//! needed by nothing else: whoever embeds the engine without schemas does not build it.
 use serde_json::Value;
 
 /// Every place of `value` that does not fit `schema`, as `root.member: why`; none where it fits.

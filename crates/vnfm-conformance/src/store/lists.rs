@@ -1,11 +1,11 @@
 //! Rules of lists: every operator on every kind of value, lists and maps within entries, what is computed, pages. And
-//! what a database finds is held against a reading of the same filter in a page of Rust.
+//! what a database finds is held against a plain reading of the same filter, [`Filter::holds`].
 
-use crate::records::{TENANT, becomes, instance, op, package, seed};
+use super::records::{TENANT, becomes, instance, op, package, seed};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use vnfm_core::ports::{Change, InstanceRecord, Store};
-use vnfm_core::query::{Comparison, Filter, Hop, Leaf, Operand, Query, Term};
+use vnfm_core::ports::{Change, InstanceRecord, SecretJson, Store};
+use vnfm_core::query::{Filter, Query, Term};
 use vnfm_types::CancelMode;
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing};
 use vnfm_types::shape::{Resource, VNF_INSTANCES, VNF_LCM_OP_OCCS, VNF_PACKAGES};
@@ -170,7 +170,7 @@ const FOUND: &[(&str, &str)] = &[
     ("(eq,instantiatedVnfInfo/vnfcResourceInfo/metadata/name,back-0)", "i1"),
 ];
 
-pub(crate) async fn a_filter_finds_by_every_operator_in_every_kind_of_value(store: Shared) {
+pub(super) async fn a_filter_finds_by_every_operator_in_every_kind_of_value(store: Shared) {
     seeded(&store).await;
     for (filter, wanted) in FOUND {
         if *wanted == "ill" {
@@ -183,7 +183,7 @@ pub(crate) async fn a_filter_finds_by_every_operator_in_every_kind_of_value(stor
     assert_eq!(store.instances("other", &of_another).await, Ok(vec![]));
 }
 
-pub(crate) async fn a_filter_finds_what_is_computed(store: Shared) {
+pub(super) async fn a_filter_finds_what_is_computed(store: Shared) {
     seed(&*store, &["i1", "i2", "i3"]).await;
     let times = ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00.5Z", "2026-01-01T00:00:01Z"];
     for (number, state) in [(1, Completed), (2, FailedTemp), (3, Processing)] {
@@ -228,7 +228,7 @@ pub(crate) async fn a_filter_finds_what_is_computed(store: Shared) {
     }
 }
 
-pub(crate) async fn what_is_filtered_comes_in_pages_that_changes_do_not_shift(store: Shared) {
+pub(super) async fn what_is_filtered_comes_in_pages_that_changes_do_not_shift(store: Shared) {
     seed(&*store, &["i1", "i3", "i5", "i7", "i9"]).await;
     let page = |after: Option<&str>| Query {
         after: after.map(Into::into),
@@ -335,7 +335,7 @@ fn made_up() -> Vec<Term> {
     terms
 }
 
-pub(crate) async fn what_is_found_is_what_the_filter_says(store: Shared) {
+pub(super) async fn what_is_found_is_what_the_filter_says(store: Shared) {
     seeded(&store).await;
     let all = store.instances(TENANT, &Query::default()).await.unwrap();
     let documents: Vec<_> = all
@@ -346,12 +346,12 @@ pub(crate) async fn what_is_found_is_what_the_filter_says(store: Shared) {
     assert!(terms.len() > 1_500, "{}", terms.len());
     let mut something = 0;
     for term in terms {
+        let query = Query { filter: Filter(vec![term]), ..Query::default() };
         let wanted: Vec<_> = documents
             .iter()
-            .filter(|(_, document)| holds(&term, document))
+            .filter(|(_, document)| query.filter.holds(document))
             .map(|(id, _)| id.clone())
             .collect();
-        let query = Query { filter: Filter(vec![term]), ..Query::default() };
         let records = store.instances(TENANT, &query).await.unwrap();
         let is: Vec<_> = records.into_iter().map(|record| record.vnf.id).collect();
         assert_eq!(is, wanted, "{:?}", query.filter);
@@ -360,101 +360,29 @@ pub(crate) async fn what_is_found_is_what_the_filter_says(store: Shared) {
     assert!(something > 300, "{something}");
 }
 
-/// What a term says, read plainly.
-fn holds(term: &Term, document: &Value) -> bool {
-    let mut values = vec![document.clone()];
-    for hop in &term.hops {
-        values = values.into_iter().flat_map(|value| step(&value, hop)).collect();
+pub(super) async fn lists_come_in_pages_in_order_of_id(store: Shared) {
+    seed(&*store, &["i3", "i1", "i2"]).await;
+    for (op_id, instance_id) in [("o2", "i1"), ("o1", "i2"), ("o3", "i1")] {
+        let record = op(op_id, instance_id);
+        let changes = vec![Change::AddOp(record.clone()), becomes(&record, Completed)];
+        store.write(None, changes).await.unwrap();
     }
-    if term.leaf == Leaf::Key {
-        let objects = values.into_iter().flat_map(|value| match value {
-            Value::Array(all) => all,
-            one => vec![one],
-        });
-        values = objects
-            .filter_map(|value| value.as_object().map(|o| o.keys().cloned().collect::<Vec<_>>()))
-            .flatten()
-            .map(Value::from)
-            .collect();
-    }
-    if term.leaf == Leaf::Any {
-        let with_entries = |value: Value| match value {
-            Value::Array(all) => all,
-            one => vec![one],
-        };
-        values = values.into_iter().flat_map(with_entries).collect();
-    }
-    values.iter().any(|value| compares(term, value))
-}
-
-fn step(value: &Value, hop: &Hop) -> Vec<Value> {
-    match hop {
-        Hop::Member(name) => value.get(name).cloned().into_iter().collect(),
-        Hop::Entry(key) => value.get(key).cloned().into_iter().collect(),
-        Hop::Each => value.as_array().cloned().unwrap_or_default(),
-        Hop::Free(name) => match value {
-            Value::Array(all) => all.iter().filter_map(|one| one.get(name).cloned()).collect(),
-            one => one.get(name).cloned().into_iter().collect(),
-        },
-    }
-}
-
-fn compares(term: &Term, value: &Value) -> bool {
-    if value.is_null() || value.is_object() || value.is_array() {
-        return false;
-    }
-    let text = match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    };
-    let parts = || {
-        term.operands.iter().any(|operand| match (operand, &text) {
-            (Operand::Text(part), Some(text)) => text.contains(part.as_str()),
-            _ => false,
-        })
-    };
-    let readings = || -> Vec<Operand> {
-        let of = |operand: &Operand| match (term.leaf, operand) {
-            (Leaf::Any, Operand::Text(text)) => Operand::readings(text),
-            (_, one) => vec![one.clone()],
-        };
-        term.operands.iter().flat_map(of).collect()
-    };
-    let order = |wanted: &dyn Fn(std::cmp::Ordering) -> bool| {
-        readings().iter().any(|operand| match (operand, value) {
-            (Operand::Text(other), Value::String(text)) => {
-                wanted(text.as_str().cmp(other.as_str()))
-            }
-            (Operand::Whole(_) | Operand::Real(_), Value::Number(number)) => {
-                number.as_f64().unwrap().partial_cmp(&real(operand)).is_some_and(wanted)
-            }
-            _ => false,
-        })
-    };
-    let equal = || {
-        order(&|is| is.is_eq())
-            || readings().iter().any(
-                |operand| matches!((operand, value), (Operand::Truth(a), Value::Bool(b)) if a == b),
-            )
-    };
-    match term.comparison {
-        Comparison::Eq | Comparison::In => equal(),
-        Comparison::Neq | Comparison::Nin => !equal(),
-        Comparison::Gt => order(&|is| is.is_gt()),
-        Comparison::Gte => order(&|is| is.is_ge()),
-        Comparison::Lt => order(&|is| is.is_lt()),
-        Comparison::Lte => order(&|is| is.is_le()),
-        Comparison::Cont => parts(),
-        Comparison::Ncont => !parts(),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "the numbers here are small")]
-fn real(operand: &Operand) -> f64 {
-    match operand {
-        Operand::Whole(number) => *number as f64,
-        Operand::Real(number) => *number,
-        _ => f64::NAN,
-    }
+    let page = Query { after: Some("i1".into()), limit: 1, ..Query::default() };
+    let all = Query::default();
+    let ids = |list: Vec<InstanceRecord>| list.into_iter().map(|r| r.vnf.id).collect::<Vec<_>>();
+    assert_eq!(ids(store.instances(TENANT, &all).await.unwrap()), ["i1", "i2", "i3"]);
+    assert_eq!(ids(store.instances(TENANT, &page).await.unwrap()), ["i2"]);
+    let one = Query::only("id", "i1");
+    assert_eq!(ids(store.instances(TENANT, &one).await.unwrap()), ["i1"]);
+    let of_one = Query::of_instance("i1");
+    let ops = store.ops(TENANT, &of_one).await.unwrap();
+    assert_eq!(ops.iter().map(|r| r.op.id.as_str()).collect::<Vec<_>>(), ["o2", "o3"]);
+    let page = Query { after: Some("o1".into()), limit: 1, ..Query::default() };
+    assert_eq!(store.ops(TENANT, &page).await.unwrap()[0].op.id, "o2");
+    assert_eq!(store.ops(TENANT, &all).await.unwrap().len(), 3);
+    assert_eq!(store.op(TENANT, "o2").await.unwrap().op.operation_state, Completed);
+    let whole = store.instance(TENANT, "i1").await.unwrap();
+    assert_eq!(whole.request.0["password"], "hunter2");
+    let listed = store.instances(TENANT, &all).await.unwrap();
+    assert!(listed.iter().all(|record| record.request == SecretJson::default()));
 }

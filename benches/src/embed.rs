@@ -1,0 +1,233 @@
+//! The crate in another program: no HTTP, no database, a store and a VIM in memory that answer at once. What is left is
+//! what the engine itself costs.
+//!
+//! Memory is what this process grows by (`VmRSS`), divided by how many there are; the group is best taken alone.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use async_trait::async_trait;
+use futures::future::{pending, try_join_all};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
+use vnfm::ports::{
+    Allocated, Allocation, Clock as _, InfraDriver, OwnedResource, PortError, Release, Repair, Vim,
+    VimCall, VimReport,
+};
+use vnfm::types::VimConnectionInfo;
+use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
+
+use crate::figure::Figure;
+
+const TENANT: &str = "default";
+const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/one-server");
+/// Instances that are idle, and operations that wait.
+const IDLE: usize = 10_000;
+const IN_FLIGHT: usize = 2_000;
+/// Instances that come and go side by side, how often each, and for how many rounds history is kept.
+const SIDE_BY_SIDE: usize = 64;
+const ROUNDS: usize = 250;
+const KEPT: usize = 25;
+
+/// Takes the figures; no program is needed.
+///
+/// # Errors
+/// When an operation does not complete.
+pub fn figures(_: &Path) -> Result<Vec<Figure>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let in_flight = runtime.block_on(in_flight())?;
+    let idle = runtime.block_on(idle())?;
+    let pairs = runtime.block_on(pairs())?;
+    let name = "embedded: instantiate + terminate, store and VIM in memory";
+    Ok(vec![
+        Figure::told("embedded: memory of an idle instance", idle, "KiB"),
+        Figure::told("embedded: memory of an operation in flight", in_flight, "KiB"),
+        Figure::at_least(5_000.0, name, pairs, "pairs/s"),
+    ])
+}
+
+/// An engine, with what its instances are made from.
+struct Embedded {
+    engine: Engine,
+    store: Arc<MemoryStore>,
+    vnfd_id: String,
+    vim: String,
+}
+
+impl Embedded {
+    async fn new(driver: impl InfraDriver + 'static) -> Result<Self> {
+        let clock = Arc::new(SystemClock);
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        let packages = Arc::new(MemoryPackages::default());
+        let engine = Engine::new(EngineParts {
+            drivers: Drivers::default().with(driver),
+            ..EngineParts::new(store.clone(), packages.clone(), clock)
+        });
+        let limits = vnfm::descriptor::Limits::default();
+        let package = vnfm::descriptor::Package::open(PACKAGE.as_ref(), &limits)
+            .map_err(|findings| anyhow::anyhow!("{findings}"))?;
+        let vnfd_id = package.vnfd().descriptor_id.clone();
+        packages.onboard(&*store, (TENANT, "p"), Arc::new(package)).await?;
+        let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
+        let vim = engine.register_vim(TENANT, VimChange::to(to)).await?.id;
+        Ok(Self { engine, store, vnfd_id, vim })
+    }
+
+    async fn create(&self) -> Result<String> {
+        let request = serde_json::from_value(json!({"vnfdId": self.vnfd_id}))?;
+        Ok(self.engine.create(TENANT, request).await?.vnf.id)
+    }
+
+    async fn instantiate(&self, id: &str) -> Result<String> {
+        let request =
+            json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": self.vim}}});
+        let request = serde_json::from_value(request)?;
+        Ok(self.engine.instantiate(TENANT, id, request).await?)
+    }
+
+    async fn terminate(&self, id: &str) -> Result<String> {
+        let request = serde_json::from_value(json!({"terminationType": "FORCEFUL"}))?;
+        Ok(self.engine.terminate(TENANT, id, request).await?)
+    }
+
+    async fn driven(&self, op: &str) -> Result<()> {
+        self.engine.drive(op).await?;
+        let state = self.engine.store().op(TENANT, op).await?.op.operation_state;
+        anyhow::ensure!(state.as_str() == "COMPLETED", "an operation ends {}", state.as_str());
+        Ok(())
+    }
+}
+
+/// KiB of an instance that is there and does nothing, with the operation that made it.
+async fn idle() -> Result<f64> {
+    let it = Embedded::new(MemoryVim::default()).await?;
+    let before = resident()?;
+    for _ in 0..IDLE {
+        let id = it.create().await?;
+        let op = it.instantiate(&id).await?;
+        it.driven(&op).await?;
+    }
+    Ok((resident()? - before) / as_float(IDLE))
+}
+
+/// KiB of an operation that waits for its VIM, with its instance.
+async fn in_flight() -> Result<f64> {
+    let it = Arc::new(Embedded::new(Waiting(MemoryVim::default())).await?);
+    let before = resident()?;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..IN_FLIGHT {
+        let id = it.create().await?;
+        let op = it.instantiate(&id).await?;
+        let it = it.clone();
+        tasks.spawn(async move { it.engine.drive(&op).await });
+    }
+    while it.engine.driven() < IN_FLIGHT {
+        tokio::task::yield_now().await;
+    }
+    // A turn for each to come to where it waits.
+    for _ in 0..IN_FLIGHT {
+        tokio::task::yield_now().await;
+    }
+    let each = (resident()? - before) / as_float(IN_FLIGHT);
+    tasks.shutdown().await;
+    Ok(each)
+}
+
+/// Pairs in a second.
+async fn pairs() -> Result<f64> {
+    let it = Arc::new(Embedded::new(MemoryVim::default()).await?);
+    let began = Instant::now();
+    let lives = (0..SIDE_BY_SIDE).map(|number| {
+        let it = it.clone();
+        tokio::spawn(async move {
+            let id = it.create().await?;
+            for round in 0..ROUNDS {
+                let up = it.instantiate(&id).await?;
+                it.driven(&up).await?;
+                let down = it.terminate(&id).await?;
+                it.driven(&down).await?;
+                // What an embedder does who keeps no history.
+                if number == 0 && round % KEPT == 0 {
+                    it.store.forget_before(SystemClock.now() - SignedDuration::from_millis(200));
+                }
+            }
+            anyhow::Ok(())
+        })
+    });
+    let ended: Result<Vec<()>> = try_join_all(lives).await?.into_iter().collect();
+    ended?;
+    Ok(as_float(SIDE_BY_SIDE * ROUNDS) / began.elapsed().as_secs_f64())
+}
+
+/// Resident memory of this process in KiB.
+fn resident() -> Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|value| value.split_whitespace().next()?.parse::<u32>().ok());
+    Ok(f64::from(kib.context("`/proc/self/status` tells no memory")?))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn as_float(number: usize) -> f64 {
+    number as f64
+}
+
+/// A VIM whose resources are never there.
+struct Waiting(MemoryVim);
+
+#[async_trait]
+impl InfraDriver for Waiting {
+    fn vim_types(&self) -> &'static [&'static str] {
+        self.0.vim_types()
+    }
+    fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError> {
+        self.0.validate(connection)
+    }
+    fn validate_request(&self, what: &Allocation) -> Result<(), PortError> {
+        self.0.validate_request(what)
+    }
+    async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
+        self.0.check(vim).await
+    }
+    async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
+        self.0.prepare(cx, what).await
+    }
+    async fn allocate(
+        &self,
+        _: &VimCall<'_>,
+        _: &Allocation,
+        _: &Value,
+    ) -> Result<Allocated, PortError> {
+        pending().await
+    }
+    async fn release(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        how: &Release,
+    ) -> Result<(), PortError> {
+        self.0.release(cx, what, how).await
+    }
+    async fn heal(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        repair: &Repair,
+    ) -> Result<Allocated, PortError> {
+        self.0.heal(cx, what, repair).await
+    }
+    async fn observe(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        handle: &Value,
+    ) -> Result<Allocated, PortError> {
+        self.0.observe(cx, what, handle).await
+    }
+    async fn owned(&self, vim: &dyn Vim, id: &str) -> Result<Vec<OwnedResource>, PortError> {
+        self.0.owned(vim, id).await
+    }
+}

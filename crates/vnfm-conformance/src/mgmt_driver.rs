@@ -1,0 +1,302 @@
+//! What MgmtDrivers have to keep to, whatever they are made of: libraries, processes, plain Rust objects. One hook of one
+//! of them is run again and again, in a world that the stand gives, with every call to its host failing once.
+
+use async_trait::async_trait;
+use futures_util::future::{self, Either, select};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use vnfm_core::ports::{
+    Code, Declaration, Effects, ErrorKind, HookCall, HookHost, HookRequest, MgmtDriver,
+    MgmtDrivers, PortError,
+};
+
+/// MgmtDrivers, a hook of one of them, and the hosts that it finds.
+#[async_trait]
+pub trait Stand: Send + Sync {
+    /// The drivers.
+    fn drivers(&self) -> &dyn MgmtDrivers;
+
+    /// How a VNFD names the one that is tried: `implementation`, and the plugin of its artifact.
+    fn named(&self) -> (String, Option<String>);
+
+    /// What its hook is asked, with time until the deadline. The same each time.
+    fn request(&self) -> HookRequest;
+
+    /// Answers a call to a host, such as `ssh.run`, or for a file of the package. What the engine itself serves
+    /// (checkpoints, progress, sleep) is not asked here.
+    ///
+    /// # Errors
+    ///
+    /// As the host says.
+    async fn answer(&self, service: &str, request: Value) -> Result<Value, PortError>;
+
+    /// What must not be told: secrets among the request's parameters, and what hosts answer.
+    fn secrets(&self) -> Vec<String>;
+}
+
+crate::rules! { Arc<dyn Stand>:
+    /// A driver that a VNFD names is found, and listed with the same declaration.
+    tried::what_is_named_is_found_and_listed;
+    /// A driver that is not there is refused by its name.
+    tried::what_is_not_there_is_refused_by_name;
+    /// A declaration has a name, a version of three numbers, a hook at least, and JSON Schemas that are some.
+    tried::a_declaration_is_whole;
+    /// A hook that is not declared is refused, and nothing is done.
+    tried::what_is_not_declared_is_refused;
+    /// A hook that is run twice ends as if it was run once, with the same effects.
+    tried::a_hook_that_is_repeated_says_the_same;
+    /// A hook whose call to a host fails, wherever on its way, ends; run again, it ends well with the same effects.
+    tried::a_hook_whose_call_fails_is_made_up_for;
+    /// A hook that is dropped, wherever on its way, stops; run again, it ends well with the same effects.
+    tried::a_hook_that_is_dropped_is_made_up_for;
+    /// What declares an opposite can be undone, again and again, and done again after that.
+    tried::what_has_an_opposite_is_undone;
+    /// No secret is in an error, in a line of the log, in progress or in what is waited for.
+    tried::no_secret_is_told;
+}
+
+/// Nobody serves this call any more.
+const CUT: Code = Code {
+    name: "contract.cut",
+    kind: ErrorKind::Unavailable,
+    means: "the contract's host does not answer this call",
+    next: "run the hook again",
+};
+
+/// The engine's side of a hook, without an engine.
+struct Host {
+    stand: Arc<dyn Stand>,
+    remembered: Mutex<BTreeMap<String, Value>>,
+    told: Mutex<Vec<String>>,
+    calls: Mutex<usize>,
+    fails_at: Mutex<Option<usize>>,
+    hangs_at: Mutex<Option<(usize, Option<tokio::sync::oneshot::Sender<()>>)>>,
+}
+
+impl Host {
+    fn new(stand: &Arc<dyn Stand>) -> Arc<Self> {
+        Arc::new(Self {
+            stand: stand.clone(),
+            remembered: Mutex::default(),
+            told: Mutex::default(),
+            calls: Mutex::default(),
+            fails_at: Mutex::default(),
+            hangs_at: Mutex::default(),
+        })
+    }
+
+    /// Counts a call to a host, which may be the one that fails, or never ends.
+    async fn counted(&self) -> Result<(), PortError> {
+        let number = {
+            let mut calls = self.calls.lock().unwrap();
+            *calls += 1;
+            *calls
+        };
+        if self.fails_at.lock().unwrap().take_if(|at| *at == number).is_some() {
+            return Err(PortError::new(&CUT, format!("serve call {number}"), "told to fail"));
+        }
+        let hung = match &mut *self.hangs_at.lock().unwrap() {
+            Some((at, hung)) if *at == number => hung.take(),
+            _ => None,
+        };
+        if let Some(hung) = hung {
+            let _ = hung.send(()); // whoever waits for it may have ended
+            future::pending::<()>().await;
+        }
+        Ok(())
+    }
+
+    fn tell(&self, text: String) {
+        self.told.lock().unwrap().push(text);
+    }
+}
+
+#[async_trait]
+impl HookHost for Host {
+    async fn call(&self, service: &str, request: Value) -> Result<Value, PortError> {
+        Ok(match HookCall::parse(service, request.clone())? {
+            HookCall::Recall(key) => {
+                json!({"value": self.remembered.lock().unwrap().get(&key).cloned()})
+            }
+            HookCall::Remember(key, value) => {
+                self.counted().await?;
+                self.remembered.lock().unwrap().insert(key, value);
+                json!({})
+            }
+            HookCall::Progress(_, message) => {
+                self.tell(message);
+                json!({})
+            }
+            HookCall::Waiting(what) => {
+                self.tell(what);
+                json!({})
+            }
+            HookCall::Sleep(_) => json!({}),
+            HookCall::Cancelled => json!({"cancelled": false}),
+            _ => {
+                self.counted().await?;
+                self.stand.answer(service, request).await?
+            }
+        })
+    }
+
+    fn log(&self, _: &str, text: &str) {
+        self.tell(text.to_owned());
+    }
+}
+
+/// What is tried, on a host of its own.
+struct Try {
+    driver: Arc<dyn MgmtDriver>,
+    request: HookRequest,
+    host: Arc<Host>,
+}
+
+impl Try {
+    fn of(stand: &Arc<dyn Stand>) -> Self {
+        Self { driver: found(stand), request: stand.request(), host: Host::new(stand) }
+    }
+
+    async fn run(&self) -> Result<Effects, PortError> {
+        let outcome = self.driver.call(self.request.clone(), self.host.clone()).await;
+        if let Err(error) = &outcome {
+            self.host.tell(format!("{error} {}", error.next()));
+        }
+        outcome
+    }
+
+    fn opposite(&self) -> Self {
+        let request = HookRequest { undo: true, ..self.request.clone() };
+        Self { driver: self.driver.clone(), request, host: self.host.clone() }
+    }
+}
+
+fn found(stand: &Arc<dyn Stand>) -> Arc<dyn MgmtDriver> {
+    let (implementation, plugin) = stand.named();
+    stand.drivers().find(&implementation, plugin.as_deref()).unwrap()
+}
+
+/// The effects of a hook that nobody disturbs, and how many calls it makes.
+async fn undisturbed(stand: &Arc<dyn Stand>) -> (Effects, usize) {
+    let once = Try::of(stand);
+    let effects = once.run().await.unwrap();
+    let calls = *once.host.calls.lock().unwrap();
+    (effects, calls)
+}
+
+/// The rules.
+mod tried {
+    use super::{
+        Arc, Declaration, Either, HookRequest, MgmtDriver, Stand, Try, found, pin, select,
+        undisturbed,
+    };
+    use serde_json::json;
+    use vnfm_core::ports::ErrorKind;
+    use vnfm_schema::misfits;
+
+    type Shared = Arc<dyn Stand>;
+
+    pub(super) async fn what_is_named_is_found_and_listed(stand: Shared) {
+        let driver = found(&stand);
+        let says: &Declaration = driver.declaration();
+        assert!(stand.drivers().list().contains(says), "`{}` is not listed so", says.name);
+        let (implementation, plugin) = stand.named();
+        let again = stand.drivers().again(&driver.id(), &implementation, plugin.as_deref());
+        assert_eq!(again.unwrap().id(), driver.id(), "an operation goes on with what it began");
+    }
+
+    pub(super) async fn what_is_not_there_is_refused_by_name(stand: Shared) {
+        let nowhere = stand.drivers().find("no-such-driver-anywhere", None);
+        let Err(error) = nowhere else { panic!("any name is served by something") };
+        assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+        assert!(error.to_string().contains("no-such-driver-anywhere"), "{error}");
+    }
+
+    pub(super) async fn a_declaration_is_whole(stand: Shared) {
+        let driver = found(&stand);
+        let says = driver.declaration();
+        assert!(!says.name.is_empty() && !says.hooks.is_empty(), "{says:?}");
+        let number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        let numbers: Vec<_> = says.version.split(['-', '+']).next().unwrap().split('.').collect();
+        assert!(numbers.len() == 3 && numbers.iter().all(|n| number(n)), "`{}`", says.version);
+        assert!(says.hooks.contains_key(&stand.request().hook), "not the hook that is tried");
+        let schemas = says.hooks.values().filter_map(|hook| hook.parameters.as_ref());
+        for schema in schemas.chain(&says.config_schema) {
+            misfits(schema, &json!({}), "parameters").unwrap();
+        }
+    }
+
+    pub(super) async fn what_is_not_declared_is_refused(stand: Shared) {
+        let mut tried = Try::of(&stand);
+        tried.request = HookRequest { hook: "no_such_hook".into(), ..tried.request };
+        tried.run().await.expect_err("a hook that it does not declare was run");
+        assert_eq!(*tried.host.calls.lock().unwrap(), 0, "it called a host");
+    }
+
+    pub(super) async fn a_hook_that_is_repeated_says_the_same(stand: Shared) {
+        let tried = Try::of(&stand);
+        let once = tried.run().await.unwrap();
+        assert!(tried.run().await.unwrap() == once, "other effects the second time");
+    }
+
+    pub(super) async fn a_hook_whose_call_fails_is_made_up_for(stand: Shared) {
+        let (effects, calls) = undisturbed(&stand).await;
+        for number in 1..=calls {
+            let tried = Try::of(&stand);
+            *tried.host.fails_at.lock().unwrap() = Some(number);
+            // It may make up for it by itself.
+            let _ = tried.run().await;
+            let again = tried.run().await;
+            let again = again.unwrap_or_else(|error| panic!("after call {number} failed: {error}"));
+            assert!(again == effects, "other effects after call {number} failed");
+        }
+    }
+
+    pub(super) async fn a_hook_that_is_dropped_is_made_up_for(stand: Shared) {
+        let (effects, calls) = undisturbed(&stand).await;
+        for number in 1..=calls {
+            let tried = Try::of(&stand);
+            let (hung, hangs) = tokio::sync::oneshot::channel();
+            *tried.host.hangs_at.lock().unwrap() = Some((number, Some(hung)));
+            let is_cut = {
+                let running = pin!(tried.run());
+                matches!(select(running, hangs).await, Either::Right(_))
+            };
+            assert!(is_cut, "it did not come to call {number}");
+            let again = tried.run().await;
+            let again = again.unwrap_or_else(|error| panic!("dropped at call {number}: {error}"));
+            assert!(again == effects, "other effects after it was dropped at call {number}");
+        }
+    }
+
+    pub(super) async fn what_has_an_opposite_is_undone(stand: Shared) {
+        let tried = Try::of(&stand);
+        let hook = &tried.driver.declaration().hooks[&tried.request.hook];
+        if !hook.undo {
+            return;
+        }
+        let done = tried.run().await.unwrap();
+        for _ in 0..2 {
+            tried.opposite().run().await.unwrap();
+        }
+        // As the engine does, for whom a retry after a rollback begins anew.
+        tried.host.remembered.lock().unwrap().clear();
+        assert!(tried.run().await.unwrap() == done, "other effects after it was undone");
+    }
+
+    pub(super) async fn no_secret_is_told(stand: Shared) {
+        let (_, calls) = undisturbed(&stand).await;
+        for number in 0..=calls {
+            let tried = Try::of(&stand);
+            *tried.host.fails_at.lock().unwrap() = Some(number);
+            let _ = tried.run().await; // what it says is looked at, not how it ends
+            for secret in stand.secrets() {
+                let told = tried.host.told.lock().unwrap().clone();
+                let leak = told.into_iter().find(|text| text.contains(&secret));
+                assert_eq!(leak.map(|text| text.replace(&secret, "[it]")), None, "call {number}");
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Rules of instances, of the packages that they are made from, and of what is kept for them.
+
+use super::records::{TENANT, becomes, instance, instantiated, op, package, seed, step, told, vim};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use vnfm_core::ports::{Change, InstanceRecord, StepStatus, Store, StoreError};
+use vnfm_core::query::Query;
+use vnfm_types::LcmOperationState::Completed;
+use vnfm_types::PackageUsageState;
+
+type Shared = Arc<dyn Store>;
+
+pub(super) async fn an_instance_is_read_as_it_was_written(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let read = store.instance(TENANT, "i1").await.unwrap();
+    assert!(read.changed_at.is_some(), "the store notes when it was written");
+    assert_eq!(InstanceRecord { changed_at: None, ..read }, *instance("i1"));
+    let taken = store.write(None, vec![Change::AddInstance(instance("i1"))]).await;
+    assert_eq!(taken, Err(StoreError::Exists { what: "VNF instance", id: "i1".into() }));
+}
+
+pub(super) async fn another_tenant_sees_nothing(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let changes = vec![Change::AddOp(op("o1", "i1")), Change::AddVim(vim("v1", "one"))];
+    store.write(None, changes).await.unwrap();
+    let everything = Query::default();
+    assert!(matches!(store.instance("other", "i1").await, Err(StoreError::NotFound { .. })));
+    assert!(matches!(store.op("other", "o1").await, Err(StoreError::NotFound { .. })));
+    assert!(matches!(store.vim("other", "v1").await, Err(StoreError::NotFound { .. })));
+    assert!(matches!(
+        store.package_record("other", "package").await,
+        Err(StoreError::NotFound { .. })
+    ));
+    assert_eq!(store.instances("other", &everything).await, Ok(vec![]));
+    assert_eq!(store.ops("other", &everything).await, Ok(vec![]));
+    assert_eq!(store.vims("other").await, Ok(vec![]));
+    assert_eq!(store.package_records("other", &everything).await, Ok(vec![]));
+    let gone = Change::RemoveInstance { tenant: "other".into(), id: "i1".into() };
+    assert!(matches!(store.write(None, vec![gone]).await, Err(StoreError::NotFound { .. })));
+}
+
+pub(super) async fn an_instance_written_from_an_old_version_is_refused(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let old = store.instance(TENANT, "i1").await.unwrap();
+    let mut new = old.clone();
+    new.vnf.vnf_instance_name = None;
+    new.active_op = Some("not written".into());
+    store.write(None, vec![Change::PutInstance(Box::new(new.clone()))]).await.unwrap();
+    let again = store.write(None, vec![Change::PutInstance(Box::new(old.clone()))]).await;
+    assert_eq!(again, Err(StoreError::Changed { what: "VNF instance", id: "i1".into() }));
+    let read = store.instance(TENANT, "i1").await.unwrap();
+    assert!(read.changed_at >= old.changed_at);
+    let changed_at = read.changed_at;
+    assert_eq!(
+        read,
+        InstanceRecord { version: old.version + 1, active_op: None, changed_at, ..new }
+    );
+    let absent = store.write(None, vec![Change::PutInstance(instance("i2"))]).await;
+    assert_eq!(absent, Err(StoreError::NotFound { what: "VNF instance", id: "i2".into() }));
+}
+
+pub(super) async fn an_instance_needs_its_package(store: Shared) {
+    let added = store.write(None, vec![Change::AddInstance(instance("i1"))]).await;
+    assert_eq!(added, Err(StoreError::NotFound { what: "VNF package", id: "package".into() }));
+}
+
+pub(super) async fn an_instance_with_resources_or_an_operation_is_not_removed(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let remove = || vec![Change::RemoveInstance { tenant: TENANT.into(), id: "i1".into() }];
+    let record = op("o1", "i1");
+    store.write(None, vec![Change::AddOp(record.clone())]).await.unwrap();
+    let busy = StoreError::Busy { instance_id: "i1".into(), op_id: "o1".into() };
+    assert_eq!(store.write(None, remove()).await, Err(busy));
+    store.write(None, vec![becomes(&record, Completed)]).await.unwrap();
+    instantiated(&*store, "i1").await;
+    let found = "INSTANTIATED".into();
+    let error = StoreError::WrongState { what: "VNF instance", id: "i1".into(), found };
+    assert_eq!(store.write(None, remove()).await, Err(error));
+    let mut record = store.instance(TENANT, "i1").await.unwrap();
+    record.vnf.instantiation_state = vnfm_types::InstantiationState::NotInstantiated;
+    store.write(None, vec![Change::PutInstance(Box::new(record))]).await.unwrap();
+    store.write(None, remove()).await.unwrap();
+    let error = StoreError::NotFound { what: "VNF instance", id: "i1".into() };
+    assert_eq!(store.write(None, remove()).await, Err(error));
+    assert_eq!(store.op(TENANT, "o1").await.unwrap().op.id, "o1", "its history stays");
+}
+
+pub(super) async fn a_list_of_changes_is_written_as_a_whole_or_not_at_all(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let before = store.instance(TENANT, "i1").await.unwrap();
+    let mut changed = before.clone();
+    changed.vnf.vnf_instance_name = Some("changed".into());
+    let changes = vec![
+        Change::PutInstance(Box::new(changed)),
+        Change::AddOp(op("o1", "i1")),
+        step("o1", "grant", StepStatus::Started, Value::Null),
+        told("i1", json!({})),
+        Change::AddVim(vim("v1", "one")),
+        Change::AddInstance(instance("i1")),
+    ];
+    assert!(matches!(store.write(None, changes).await, Err(StoreError::Exists { .. })));
+    assert_eq!(store.instance(TENANT, "i1").await.unwrap(), before);
+    assert!(store.op(TENANT, "o1").await.is_err());
+    assert_eq!(store.journal("o1").await, Ok(vec![]));
+    assert_eq!(store.outbox(0, 10).await, Ok(vec![]));
+    assert_eq!(store.vims(TENANT).await, Ok(vec![]));
+}
+
+pub(super) async fn a_vnfd_belongs_to_one_package(store: Shared) {
+    let changes = vec![
+        Change::AddPackage(package("p1", None)),
+        Change::AddPackage(package("p2", None)),
+        Change::PutPackage(package("p1", Some("vnfd"))),
+    ];
+    store.write(None, changes).await.unwrap();
+    let error = StoreError::Exists { what: "VNF package with VNFD", id: "vnfd".into() };
+    let put = store.write(None, vec![Change::PutPackage(package("p2", Some("vnfd")))]).await;
+    assert_eq!(put, Err(error.clone()));
+    let add = store.write(None, vec![Change::AddPackage(package("p3", Some("vnfd")))]).await;
+    assert_eq!(add, Err(error));
+    let add = store.write(None, vec![Change::AddPackage(package("p1", None))]).await;
+    assert_eq!(add, Err(StoreError::Exists { what: "VNF package", id: "p1".into() }));
+    let mut theirs = package("p4", Some("vnfd"));
+    theirs.tenant = "other".into();
+    store.write(None, vec![Change::AddPackage(theirs)]).await.unwrap();
+    let records = store.package_records(TENANT, &Query::default()).await.unwrap();
+    assert_eq!(records, [*package("p1", Some("vnfd")), *package("p2", None)]);
+    let absent = store.write(None, vec![Change::PutPackage(package("p9", None))]).await;
+    assert_eq!(absent, Err(StoreError::NotFound { what: "VNF package", id: "p9".into() }));
+}
+
+pub(super) async fn a_package_that_is_used_is_not_removed(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let remove = || vec![Change::RemovePackage { tenant: TENANT.into(), id: "package".into() }];
+    let used = store.package_record(TENANT, "package").await.unwrap();
+    assert_eq!(used.info.usage_state, PackageUsageState::InUse);
+    let by = vec!["name of i1 (i1)".into()];
+    let error = StoreError::InUse { what: "VNF package", id: "package".into(), by };
+    assert_eq!(store.write(None, remove()).await, Err(error));
+    let gone = Change::RemoveInstance { tenant: TENANT.into(), id: "i1".into() };
+    store.write(None, vec![gone]).await.unwrap();
+    let unused = store.package_record(TENANT, "package").await.unwrap();
+    assert_eq!(unused.info.usage_state, PackageUsageState::NotInUse);
+    store.write(None, remove()).await.unwrap();
+    assert!(matches!(store.write(None, remove()).await, Err(StoreError::NotFound { .. })));
+}
+
+pub(super) async fn the_first_host_key_stays_until_its_instance_goes(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let pin = |key: &str| {
+        let (instance_id, server_id) = ("i1".to_owned(), "server".to_owned());
+        vec![Change::PinHostKey { instance_id, server_id, key: key.into() }]
+    };
+    assert_eq!(store.host_key("server").await, Ok(None));
+    store.write(None, pin("ssh-ed25519 AAAA")).await.unwrap();
+    store.write(None, pin("ssh-ed25519 AAAA")).await.unwrap();
+    let other = store.write(None, pin("ssh-ed25519 BBBB")).await;
+    assert!(matches!(other, Err(StoreError::Exists { id, .. }) if id == "server"));
+    assert_eq!(store.host_key("server").await, Ok(Some("ssh-ed25519 AAAA".into())));
+    let gone = Change::RemoveInstance { tenant: TENANT.into(), id: "i1".into() };
+    store.write(None, vec![gone]).await.unwrap();
+    assert_eq!(store.host_key("server").await, Ok(None));
+}

@@ -1,0 +1,167 @@
+//! Rules of operation occurrences: one active one for an instance, their states, journals, checkpoints and logs.
+
+use super::records::{TENANT, at, becomes, instance, op, seed, step};
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use vnfm_core::ports::{Change, SecretJson, StepStatus, Store, StoreError};
+use vnfm_core::query::Query;
+use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing, RollingBack};
+use vnfm_types::LogLine;
+
+type Shared = Arc<dyn Store>;
+
+pub(super) async fn of_sixteen_operations_at_once_one_begins(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let begun = join_all((0..16).map(|n| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            store.write(None, vec![Change::AddOp(op(&format!("o{n}"), "i1"))]).await
+        })
+    }));
+    let outcomes: Vec<_> = begun.await.into_iter().map(Result::unwrap).collect();
+    let active = store.instance(TENANT, "i1").await.unwrap().active_op.unwrap();
+    let busy = StoreError::Busy { instance_id: "i1".into(), op_id: active.clone() };
+    for (n, outcome) in outcomes.into_iter().enumerate() {
+        let expected = if active == format!("o{n}") { Ok(()) } else { Err(busy.clone()) };
+        assert_eq!(outcome, expected, "o{n}");
+    }
+    assert_eq!(store.ops(TENANT, &Query::default()).await.unwrap().len(), 1);
+}
+
+pub(super) async fn an_operation_is_written_from_the_state_that_it_was_in(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let mut record = op("o1", "i1");
+    store.write(None, vec![Change::AddOp(record.clone())]).await.unwrap();
+    assert_eq!(store.op(TENANT, "o1").await.unwrap(), *record);
+    record.point_of_no_return = Some("release".into());
+    store.write(None, vec![becomes(&record, Processing)]).await.unwrap();
+    let again = store.write(None, vec![becomes(&record, Processing)]).await;
+    let found = "PROCESSING".to_owned();
+    assert_eq!(again, Err(StoreError::WrongState { what: "operation", id: "o1".into(), found }));
+    record.op.operation_state = Processing;
+    assert_eq!(store.op(TENANT, "o1").await.unwrap(), *record);
+    let absent = store.write(None, vec![becomes(&op("o2", "i1"), Processing)]).await;
+    assert_eq!(absent, Err(StoreError::NotFound { what: "operation", id: "o2".into() }));
+}
+
+pub(super) async fn of_two_ways_on_that_race_one_is_taken(store: Shared) {
+    for round in 0..20 {
+        let (instance_id, op_id) = (format!("i{round}"), format!("o{round}"));
+        if round == 0 {
+            seed(&*store, &[&instance_id]).await;
+        } else {
+            store.write(None, vec![Change::AddInstance(instance(&instance_id))]).await.unwrap();
+        }
+        let mut record = op(&op_id, &instance_id);
+        store.write(None, vec![Change::AddOp(record.clone())]).await.unwrap();
+        store.write(None, vec![becomes(&record, FailedTemp)]).await.unwrap();
+        record.op.operation_state = FailedTemp;
+        let retry = store.write(None, vec![becomes(&record, Processing)]);
+        let rollback = store.write(None, vec![becomes(&record, RollingBack)]);
+        let (retried, rolled_back) = tokio::join!(retry, rollback);
+        assert!(retried.is_ok() != rolled_back.is_ok(), "{retried:?} {rolled_back:?}");
+        let state = store.op(TENANT, &op_id).await.unwrap().op.operation_state;
+        assert_eq!(state, if retried.is_ok() { Processing } else { RollingBack });
+    }
+}
+
+pub(super) async fn an_ended_operation_frees_its_instance(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let record = op("o1", "i1");
+    store.write(None, vec![Change::AddOp(record.clone())]).await.unwrap();
+    assert_eq!(store.instance(TENANT, "i1").await.unwrap().active_op.as_deref(), Some("o1"));
+    store.write(None, vec![becomes(&record, Completed)]).await.unwrap();
+    assert_eq!(store.instance(TENANT, "i1").await.unwrap().active_op, None);
+    store.write(None, vec![Change::AddOp(op("o2", "i1"))]).await.unwrap();
+    let of_nothing = store.write(None, vec![Change::AddOp(op("o3", "i9"))]).await;
+    assert_eq!(of_nothing, Err(StoreError::NotFound { what: "VNF instance", id: "i9".into() }));
+}
+
+pub(super) async fn the_journal_keeps_its_order_and_its_outputs(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let changes = vec![
+        Change::AddOp(op("o1", "i1")),
+        step("o1", "grant", StepStatus::Started, Value::Null),
+        step("o1", "allocate", StepStatus::Started, Value::Null),
+        step("o1", "grant", StepStatus::Done, json!({"v": 1, "data": {"token": "hunter2"}})),
+    ];
+    store.write(None, changes).await.unwrap();
+    let rows = store.journal("o1").await.unwrap();
+    let shown: Vec<_> = rows.iter().map(|row| (row.step.as_str(), row.status)).collect();
+    assert_eq!(shown, [("grant", StepStatus::Done), ("allocate", StepStatus::Started)]);
+    assert_eq!(rows[0].output.0, json!({"v": 1, "data": {"token": "hunter2"}}));
+    assert_eq!((rows[0].started_at, rows[0].ended_at, rows[1].ended_at), (at(), Some(at()), None));
+    for status in [StepStatus::Skipped, StepStatus::Undoing, StepStatus::Undone] {
+        store.write(None, vec![step("o1", "grant", status, Value::Null)]).await.unwrap();
+        assert_eq!(store.journal("o1").await.unwrap()[0].status, status);
+    }
+    let of_nothing = vec![step("o9", "grant", StepStatus::Started, Value::Null)];
+    assert!(matches!(store.write(None, of_nothing).await, Err(StoreError::NotFound { .. })));
+}
+
+pub(super) async fn a_checkpoint_is_remembered_by_operation_step_and_key(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    store.write(None, vec![Change::AddOp(op("o1", "i1"))]).await.unwrap();
+    let remember = |step: &str, value: Value| Change::Checkpoint {
+        op_id: "o1".into(),
+        step: step.into(),
+        key: "token".into(),
+        value: SecretJson(value),
+    };
+    let changes = vec![
+        remember("a", json!("old")),
+        remember("b", json!({"x": [1]})),
+        remember("a", json!("new")),
+    ];
+    store.write(None, changes).await.unwrap();
+    assert_eq!(store.checkpoint("o1", "a", "token").await, Ok(Some(SecretJson(json!("new")))));
+    assert_eq!(store.checkpoint("o1", "b", "token").await, Ok(Some(SecretJson(json!({"x": [1]})))));
+    assert_eq!(store.checkpoint("o1", "a", "other").await, Ok(None));
+    store.write(None, vec![remember("a", Value::Null)]).await.unwrap();
+    assert_eq!(store.checkpoint("o1", "a", "token").await, Ok(Some(SecretJson(Value::Null))));
+}
+
+pub(super) async fn a_log_keeps_its_newest_lines(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    store.write(None, vec![Change::AddOp(op("o1", "i1"))]).await.unwrap();
+    let line = |text: String| LogLine {
+        seq: 0,
+        at: at(),
+        level: "info".into(),
+        source: "worker1".into(),
+        text,
+    };
+    let lines = |from: usize, to: usize| (from..to).map(|n| line(n.to_string())).collect();
+    store.append_log("o1", lines(0, 1_500)).await.unwrap();
+    store.append_log("o1", lines(1_500, 2_500)).await.unwrap();
+    let kept = store.log("o1", 0).await.unwrap();
+    assert_eq!(kept.len(), 2_000);
+    assert_eq!((kept[0].seq, kept[0].text.as_str()), (501, "500"));
+    let newest = store.log("o1", 2_499).await.unwrap();
+    assert_eq!(newest, [LogLine { seq: 2_500, ..line("2499".into()) }]);
+    store.append_log("o1", vec![line("ä".repeat(4_000))]).await.unwrap();
+    assert_eq!(store.log("o1", 2_500).await.unwrap()[0].text, "ä".repeat(2_048));
+    assert!(matches!(
+        store.append_log("o9", lines(0, 1)).await,
+        Err(StoreError::NotFound { what: "operation", .. })
+    ));
+    assert_eq!(store.log("o9", 0).await, Ok(vec![]));
+}
+
+pub(super) async fn what_a_step_remembers_is_forgotten_alone(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let remember = |step: &str| Change::Checkpoint {
+        op_id: "o1".into(),
+        step: step.into(),
+        key: "k".into(),
+        value: SecretJson(json!(1)),
+    };
+    let changes = vec![Change::AddOp(op("o1", "i1")), remember("a"), remember("b")];
+    store.write(None, changes).await.unwrap();
+    let forget = || vec![Change::ForgetCheckpoints { op_id: "o1".into(), step: "a".into() }];
+    store.write(None, forget()).await.unwrap();
+    assert_eq!(store.checkpoint("o1", "a", "k").await, Ok(None));
+    assert_eq!(store.checkpoint("o1", "b", "k").await, Ok(Some(SecretJson(json!(1)))));
+    store.write(None, forget()).await.unwrap();
+}

@@ -1,0 +1,186 @@
+//! Records to write: what the rules are tried with, and what further tests of a store may be made of.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use vnfm_core::ports::{
+    About, Change, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson,
+    StepStatus, Store, Use, VimRecord,
+};
+use vnfm_types::{
+    InstantiationState, LcmOperationState, LcmOperationType, PackageOnboardingState,
+    PackageOperationalState, PackageUsageState, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
+};
+
+/// Whose records these are.
+pub const TENANT: &str = "default";
+
+/// A time with more digits than SQL keeps.
+///
+/// # Panics
+///
+/// Never: it is one.
+pub fn at() -> Timestamp {
+    "2026-03-04T05:06:07.123456789Z".parse().unwrap()
+}
+
+/// A package with the VNFD.
+pub fn package(id: &str, vnfd_id: Option<&str>) -> Box<PackageRecord> {
+    let info = VnfPkgInfo {
+        id: id.into(),
+        vnfd_id: vnfd_id.map(Into::into),
+        vnf_provider: Some("example".into()),
+        vnf_product_name: None,
+        vnf_software_version: None,
+        vnfd_version: None,
+        checksum: None,
+        package_security_option: None,
+        signing_certificate: None,
+        onboarding_state: PackageOnboardingState::Onboarded,
+        operational_state: PackageOperationalState::Enabled,
+        usage_state: PackageUsageState::NotInUse,
+        user_defined_data: serde_json::Map::new(),
+        onboarding_failure_details: None,
+        warnings: vec!["a warning".into()],
+        links: None,
+    };
+    Box::new(PackageRecord { tenant: TENANT.into(), info })
+}
+
+/// An instance that is made from the package `package`.
+pub fn instance(id: &str) -> Box<InstanceRecord> {
+    Box::new(InstanceRecord {
+        tenant: TENANT.into(),
+        vnf_pkg_id: "package".into(),
+        vnf: VnfInstance {
+            id: id.into(),
+            vnf_instance_name: Some(format!("name of {id}")),
+            vnfd_id: "vnfd".into(),
+            ..VnfInstance::default()
+        },
+        request: SecretJson(json!({"flavourId": "simple", "password": "hunter2"})),
+        handle: json!({"stack": id}),
+        created_at: Some(at()),
+        ..InstanceRecord::default()
+    })
+}
+
+/// An instantiation in STARTING.
+pub fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
+    let op = VnfLcmOpOcc {
+        id: id.into(),
+        operation_state: LcmOperationState::Starting,
+        state_entered_time: at(),
+        start_time: at(),
+        vnf_instance_id: instance_id.into(),
+        grant_id: None,
+        operation: LcmOperationType::Instantiate,
+        is_automatic_invocation: false,
+        operation_params: Some(json!({"flavourId": "simple"})),
+        is_cancel_pending: false,
+        cancel_mode: None,
+        error: None,
+        resource_changes: None,
+        changed_info: None,
+        warnings: Vec::new(),
+        links: None,
+    };
+    let request = SecretJson(json!({"password": "hunter2"}));
+    Box::new(OpRecord { tenant: TENANT.into(), op, request, point_of_no_return: None, epoch: 0 })
+}
+
+/// The same operation in `next`, from the state that it is in.
+pub fn becomes(record: &OpRecord, next: LcmOperationState) -> Change {
+    let mut record = Box::new(record.clone());
+    let from = std::mem::replace(&mut record.op.operation_state, next);
+    Change::PutOp { record, from }
+}
+
+/// What the journal says of a step.
+pub fn step(op_id: &str, name: &str, status: StepStatus, output: Value) -> Change {
+    Change::Journal(Box::new(JournalRow {
+        op_id: op_id.into(),
+        step: name.into(),
+        status,
+        attempt: 1,
+        output: SecretJson(output),
+        started_at: at(),
+        ended_at: (status == StepStatus::Done).then(at),
+    }))
+}
+
+/// A VIM.
+pub fn vim(id: &str, name: &str) -> Box<VimRecord> {
+    let vim = Vim {
+        id: id.into(),
+        name: name.into(),
+        vim_type: vnfm_types::KUBERNETES.into(),
+        interface_info: serde_json::Map::new(),
+        extra: serde_json::Map::new(),
+        registered_by: None,
+        identity: None,
+        shared: false,
+        expires_at: None,
+        created_at: at(),
+        updated_at: at(),
+    };
+    let access_info = SecretJson(json!({"bearer_token": "hunter2"}));
+    Box::new(VimRecord { tenant: TENANT.into(), version: 0, vim, access_info })
+}
+
+/// A VIM that the hook of an instance registered.
+pub fn vim_of(instance_id: &str, id: &str, identity: Option<&str>) -> Box<VimRecord> {
+    let mut record = vim(id, id);
+    record.vim.registered_by = Some(instance_id.into());
+    record.vim.identity = identity.map(Into::into);
+    record
+}
+
+/// That an instance lives on a VIM.
+pub fn lives(instance_id: &str, vim_id: Option<&str>, identity: Option<&str>) -> Change {
+    Change::AddUse(Use {
+        tenant: TENANT.into(),
+        instance_id: instance_id.into(),
+        vim_id: vim_id.map(Into::into),
+        identity: identity.map(Into::into),
+    })
+}
+
+/// That an operation takes away what an instance registered.
+pub fn retire(instance_id: &str, op_id: &str) -> Change {
+    Change::Retire { tenant: TENANT.into(), instance_id: instance_id.into(), op_id: op_id.into() }
+}
+
+/// A notification.
+pub fn told(instance_id: &str, body: Value) -> Change {
+    Change::Outbox(Box::new(OutboxRow {
+        seq: 0,
+        tenant: TENANT.into(),
+        instance_id: instance_id.into(),
+        kind: "VnfIdentifierCreationNotification".into(),
+        body,
+        about: About::default(),
+        at: at(),
+    }))
+}
+
+/// Writes the package that all instances here are made from, and the instances.
+///
+/// # Panics
+///
+/// Where the store does not take them.
+pub async fn seed(store: &dyn Store, instances: &[&str]) {
+    let mut changes = vec![Change::AddPackage(package("package", Some("vnfd")))];
+    changes.extend(instances.iter().map(|id| Change::AddInstance(instance(id))));
+    store.write(None, changes).await.unwrap();
+}
+
+/// Makes an instance `INSTANTIATED`.
+///
+/// # Panics
+///
+/// Where it is not there.
+pub async fn instantiated(store: &dyn Store, id: &str) {
+    let mut record = store.instance(TENANT, id).await.unwrap();
+    record.vnf.instantiation_state = InstantiationState::Instantiated;
+    store.write(None, vec![Change::PutInstance(Box::new(record))]).await.unwrap();
+}

@@ -1,0 +1,186 @@
+//! Rules of what is told: notifications, subscriptions, the audit, what is left of abandoned instances.
+
+use super::records::{TENANT, at, becomes, instance, lives, op, package, seed, told};
+use futures_util::future::{Either, join_all, select};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use vnfm_core::ports::{
+    Change, Fence, News, SecretJson, Store, StoreError, SubscriptionRecord, Usage,
+};
+use vnfm_core::query::Query;
+use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp};
+use vnfm_types::{AuditEntry, Tombstone};
+
+type Shared = Arc<dyn Store>;
+
+pub(super) async fn notifications_are_numbered_in_the_order_of_their_transactions(store: Shared) {
+    let writing = join_all((0..8).map(|writer| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for n in 0..10 {
+                let changes =
+                    vec![told("i", json!([writer, n, 0])), told("i", json!([writer, n, 1]))];
+                store.write(None, changes).await.unwrap();
+            }
+        })
+    }));
+    for written in writing.await {
+        written.unwrap();
+    }
+    let rows = store.outbox(0, 1_000).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.seq).collect::<Vec<_>>(), (1..=160).collect::<Vec<_>>());
+    for pair in rows.chunks(2) {
+        assert_eq!((&pair[0].body[0], &pair[0].body[1]), (&pair[1].body[0], &pair[1].body[1]));
+        assert_eq!((&pair[0].body[2], &pair[1].body[2]), (&json!(0), &json!(1)));
+    }
+    for writer in 0..8 {
+        let its: Vec<_> =
+            rows.iter().filter(|r| r.body[0] == json!(writer)).map(|r| r.body[1].clone()).collect();
+        assert!(its.is_sorted_by_key(Value::as_u64), "{its:?}");
+    }
+    let page: Vec<_> = store.outbox(150, 3).await.unwrap().iter().map(|row| row.seq).collect();
+    assert_eq!(page, [151, 152, 153]);
+    assert_eq!(rows[0].at, at());
+}
+
+pub(super) async fn who_waits_for_news_hears_of_it(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let now = match now_or_later(store.news(News::default())).await {
+        Some(news) => news,
+        None => News::default(),
+    };
+    let waiting = store.clone();
+    let waiting = tokio::spawn(async move { waiting.news(now).await });
+    let unwritten = vec![told("i1", json!(1)), Change::AddInstance(instance("i1"))];
+    store.write(None, unwritten).await.unwrap_err();
+    assert!(!waiting.is_finished(), "nothing was written");
+    store.write(None, vec![told("i1", json!(1))]).await.unwrap();
+    let next = waiting.await.unwrap();
+    assert!(next.outbox != now.outbox && next.subscriptions == now.subscriptions, "{next:?}");
+    store.write(None, vec![Change::AddSubscription(subscription("s1"))]).await.unwrap();
+    let last = store.news(next).await;
+    assert_ne!(last.subscriptions, next.subscriptions);
+}
+
+/// What a future gives where it gives something soon.
+async fn now_or_later<T>(future: impl Future<Output = T>) -> Option<T> {
+    let soon = async {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    };
+    match select(std::pin::pin!(future), std::pin::pin!(soon)).await {
+        Either::Left((value, _)) => Some(value),
+        Either::Right(_) => None,
+    }
+}
+
+fn subscription(id: &str) -> Box<SubscriptionRecord> {
+    let subscription =
+        json!({"id": id, "callbackUri": format!("http://{id}"), "verbosity": "FULL"});
+    Box::new(SubscriptionRecord {
+        tenant: TENANT.into(),
+        subscription: serde_json::from_value(subscription).unwrap(),
+        authentication: SecretJson(json!({"password": "hunter2"})),
+        root: "http://root".into(),
+        sent: 0,
+        lost: 0,
+    })
+}
+
+pub(super) async fn a_subscription_begins_with_what_comes_next(store: Shared) {
+    store.write(None, vec![told("i1", json!(1)), told("i1", json!(2))]).await.unwrap();
+    store.write(None, vec![Change::AddSubscription(subscription("s1"))]).await.unwrap();
+    let read = store.subscription(TENANT, "s1").await.unwrap();
+    assert_eq!(read, SubscriptionRecord { sent: 2, ..*subscription("s1") });
+    let again = store.write(None, vec![Change::AddSubscription(subscription("s1"))]).await;
+    assert_eq!(again, Err(StoreError::Exists { what: "subscription", id: "s1".into() }));
+    let sent = |seq, lost| {
+        let (tenant, id) = (TENANT.to_owned(), "s1".to_owned());
+        vec![Change::Sent { tenant, id, seq, lost }]
+    };
+    store.write(None, sent(5, 1)).await.unwrap();
+    store.write(None, sent(4, 7)).await.unwrap();
+    let read = store.subscription(TENANT, "s1").await.unwrap();
+    assert_eq!((read.sent, read.lost), (5, 1), "it never goes back");
+    let listed = store.subscriptions(TENANT, &Query::default()).await.unwrap();
+    assert_eq!(listed[0].authentication, SecretJson::default());
+    let by_callback = Query::only("callbackUri", "http://s2");
+    assert_eq!(store.subscriptions(TENANT, &by_callback).await, Ok(vec![]));
+    let all = store.subscribers().await.unwrap();
+    assert_eq!(all[0].authentication.0["password"], "hunter2");
+    assert!(matches!(store.subscription("other", "s1").await, Err(StoreError::NotFound { .. })));
+    let gone = || vec![Change::RemoveSubscription { tenant: TENANT.into(), id: "s1".into() }];
+    store.write(None, gone()).await.unwrap();
+    store.write(None, sent(9, 0)).await.unwrap();
+    let absent = StoreError::NotFound { what: "subscription", id: "s1".into() };
+    assert_eq!(store.write(None, gone()).await, Err(absent));
+}
+
+pub(super) async fn what_is_abandoned_leaves_a_tombstone(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let record = op("o1", "i1");
+    let changes = vec![Change::AddOp(record.clone()), lives("i1", None, Some("uid"))];
+    store.write(None, changes).await.unwrap();
+    let abandon = || Change::Abandon { tenant: TENANT.into(), id: "i1".into(), force: false };
+    let busy = StoreError::Busy { instance_id: "i1".into(), op_id: "o1".into() };
+    assert_eq!(store.write(None, vec![abandon()]).await, Err(busy));
+    let tombstone = Tombstone {
+        vnf_instance_id: "i1".into(),
+        vnf_instance_name: Some("name of i1".into()),
+        vims: Vec::new(),
+        at: at(),
+        who: "somebody".into(),
+        reason: "because".into(),
+    };
+    let bury = Change::Bury { tenant: TENANT.into(), tombstone: Box::new(tombstone.clone()) };
+    let changes = vec![becomes(&record, FailedTemp)];
+    store.write(None, changes).await.unwrap();
+    let mut failed = record.clone();
+    failed.op.operation_state = FailedTemp;
+    let changes = vec![becomes(&failed, Failed), abandon(), bury];
+    store.write(None, changes).await.unwrap();
+    assert!(matches!(store.instance(TENANT, "i1").await, Err(StoreError::NotFound { .. })));
+    assert_eq!(store.tombstones(TENANT).await, Ok(vec![tombstone]));
+    assert_eq!(store.tombstones("other").await, Ok(vec![]));
+    let forget = || vec![Change::Forget { tenant: TENANT.into(), instance_id: "i1".into() }];
+    store.write(None, forget()).await.unwrap();
+    assert!(matches!(store.write(None, forget()).await, Err(StoreError::NotFound { .. })));
+    let fence = Fence { op_id: "o1".into(), epoch: 9 };
+    assert!(matches!(store.write(Some(&fence), vec![]).await, Err(StoreError::LeaseLost { .. })));
+}
+
+pub(super) async fn the_audit_is_numbered(store: Shared) {
+    let entry = |what: &str| -> AuditEntry {
+        let entry = json!({"seq": 0, "at": at(), "who": "w", "what": what, "target": "i1"});
+        serde_json::from_value(entry).unwrap()
+    };
+    for (tenant, what) in [(TENANT, "a"), ("other", "b"), (TENANT, "c"), (TENANT, "d")] {
+        let entry = Box::new(entry(what));
+        store.write(None, vec![Change::Audit { tenant: tenant.into(), entry }]).await.unwrap();
+    }
+    let own = store.audit(TENANT, 0, 10).await.unwrap();
+    let shown: Vec<_> = own.iter().map(|entry| entry.what.as_str()).collect();
+    assert_eq!(shown, ["a", "c", "d"]);
+    assert!(own.is_sorted_by(|a, b| a.seq < b.seq), "{own:?}");
+    let page = store.audit(TENANT, own[0].seq, 1).await.unwrap();
+    assert_eq!(page, own[1..2]);
+}
+
+pub(super) async fn what_tenants_have_is_counted(store: Shared) {
+    seed(&*store, &["i1", "i2"]).await;
+    let (one, two) = (op("o1", "i1"), op("o2", "i2"));
+    let changes = vec![
+        Change::AddOp(one.clone()),
+        becomes(&one, Completed),
+        Change::AddOp(two.clone()),
+        becomes(&two, FailedTemp),
+    ];
+    store.write(None, changes).await.unwrap();
+    assert_eq!(store.usage(TENANT).await, Ok(Usage { instances: 2, operations: 1 }));
+    assert_eq!(store.usage("other").await, Ok(Usage::default()));
+    let mut theirs = package("p2", None);
+    theirs.tenant = "other".into();
+    store.write(None, vec![Change::AddPackage(theirs)]).await.unwrap();
+    assert_eq!(store.tenants().await, Ok(vec![TENANT.to_owned(), "other".to_owned()]));
+}

@@ -1,0 +1,85 @@
+//! Ports that a program fills with what is linked into it, or leaves empty.
+
+use crate::ports::{
+    Code, CommandOutput, Declaration, ErrorKind, HostServices, HttpRequest, HttpResponse,
+    MgmtDriver, MgmtDrivers, PortError, RemoteFile, SshCommand, SshTarget,
+};
+use async_trait::async_trait;
+use std::sync::Arc;
+
+/// MgmtDrivers that are Rust objects of this program, by the names of their declarations.
+#[derive(Clone, Default)]
+pub struct Linked(Vec<Arc<dyn MgmtDriver>>);
+
+impl Linked {
+    /// The same with `driver`. A VNFD names it as the plugin of an artifact, or as the implementation of a hook.
+    #[must_use]
+    pub fn with(mut self, driver: impl MgmtDriver + 'static) -> Self {
+        self.0.push(Arc::new(driver));
+        self
+    }
+}
+
+impl MgmtDrivers for Linked {
+    fn find(
+        &self,
+        implementation: &str,
+        plugin: Option<&str>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let name = plugin.unwrap_or(implementation);
+        let found = self.0.iter().rev().find(|driver| driver.declaration().name == name);
+        found.cloned().ok_or_else(|| {
+            let known: Vec<_> = self.0.iter().map(|d| d.declaration().name.as_str()).collect();
+            let what = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let what = format!("this program links {what}");
+            PortError::new(&NO_DRIVER, format!("find the MgmtDriver `{name}`"), what)
+        })
+    }
+
+    fn list(&self) -> Vec<Declaration> {
+        self.0.iter().map(|driver| driver.declaration().clone()).collect()
+    }
+}
+
+/// No way to any host: a hook that asks for one is refused.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoHosts;
+
+impl NoHosts {
+    fn refuse<T>(doing: String) -> Result<T, PortError> {
+        Err(PortError::new(&NO_HOSTS, doing, "this engine was made without a way to hosts"))
+    }
+}
+
+#[async_trait]
+impl HostServices for NoHosts {
+    async fn ssh_run(&self, to: &SshTarget, _: &SshCommand) -> Result<CommandOutput, PortError> {
+        Self::refuse(format!("run a command on {}", to.address))
+    }
+    async fn ssh_put(&self, to: &SshTarget, file: &RemoteFile) -> Result<(), PortError> {
+        Self::refuse(format!("put `{}` on {}", file.path, to.address))
+    }
+    async fn ssh_wait(&self, to: &SshTarget, _: u32) -> Result<(), PortError> {
+        Self::refuse(format!("log in at {}", to.address))
+    }
+    async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {
+        Self::refuse(format!("{} {}", request.method, request.url))
+    }
+}
+
+/// No such driver.
+const NO_DRIVER: Code = Code {
+    name: "hook.not-linked",
+    kind: ErrorKind::Refused,
+    means: "the VNFD names a MgmtDriver that the program does not link",
+    next: "give it to `Linked::with`, or use a host of plugins",
+};
+/// No way to hosts.
+const NO_HOSTS: Code = Code {
+    name: "hook.no-hosts",
+    kind: ErrorKind::Refused,
+    means: "a hook asked for SSH or HTTP, which the program does not offer",
+    next: "give `EngineParts::host` a way to hosts, such as `vnfm::Hosts` (feature `hosts`)",
+};
+
+pub(crate) const CODES: &[&Code] = &[&NO_DRIVER, &NO_HOSTS];

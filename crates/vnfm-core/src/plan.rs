@@ -1,0 +1,89 @@
+//! What the engine would do: an operation is accepted as far as its last condition, then nothing is written.
+
+use crate::engine::Engine;
+use crate::hooks;
+use crate::lcm::{self, Step};
+use crate::refusal::Refusal;
+use serde::Serialize;
+use serde_json::Value;
+use vnfm_descriptor::Flavour;
+use vnfm_types::{LcmOperationState, LcmOperationType};
+
+/// What an operation would do, in order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Plan {
+    /// Which operation.
+    pub operation: LcmOperationType,
+    /// Its steps.
+    pub steps: Vec<PlannedStep>,
+}
+
+/// One step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PlannedStep {
+    /// Its name in the journal.
+    pub name: &'static str,
+    /// State of the operation while it runs.
+    pub state: LcmOperationState,
+    /// The MgmtDriver that would be called, as `name@version`; `None` where the step is no hook.
+    pub driver: Option<String>,
+    /// True where a rollback makes it not so.
+    pub undone: bool,
+    /// True where no rollback is offered once it has begun.
+    pub irreversible: bool,
+}
+
+impl Engine {
+    /// What an operation would do if it were begun now, with the request as [`Engine::begin`] takes it. All that is
+    /// looked at when it is accepted is looked at; nothing is written, and no VIM is called.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::begin`].
+    pub async fn plan(
+        &self,
+        kind: LcmOperationType,
+        (tenant, id): (&str, &str),
+        request: Value,
+    ) -> Result<Plan, Refusal> {
+        self.for_trial().begin(kind, (tenant, id), request.clone()).await?;
+        let instance = self.store().instance(tenant, id).await?;
+        let first = &instance.request.0["flavourId"];
+        let flavour_id = first.as_str().or(request["flavourId"].as_str()).unwrap_or_default();
+        let package = self.parts.packages.package(tenant, &instance.vnf_pkg_id).await;
+        let package = package.map_err(Refusal::unprocessable)?;
+        let flavour = package.vnfd().flavours.get(flavour_id);
+        let table = lcm::operation(kind).map(|operation| operation.steps).unwrap_or_default();
+        let steps = table.iter().filter_map(|step| self.planned(step, flavour)).collect();
+        Ok(Plan { operation: kind, steps })
+    }
+
+    /// A step as it would run; `None` where it would be passed over.
+    fn planned(&self, step: &Step, flavour: Option<&Flavour>) -> Option<PlannedStep> {
+        if step.grant && self.parts.nfvo.is_none() {
+            return None;
+        }
+        let hook = if step.hook { Some(flavour?.hook(step.name)?) } else { None };
+        let driver = hook.and_then(|hook| hooks::driver_of(self, hook).ok());
+        let of_hook = |driver: &dyn crate::ports::MgmtDriver| {
+            driver.declaration().hooks.get(step.name).is_some_and(|hook| hook.undo)
+        };
+        Some(PlannedStep {
+            name: step.name,
+            state: step.state,
+            undone: step.undo.is_some() && driver.as_deref().is_none_or(of_hook),
+            driver: hook.map(|hook| match &driver {
+                Some(driver) => {
+                    let id = driver.id();
+                    format!("{}@{}", id.name, id.version)
+                }
+                None => hook.implementation.clone(),
+            }),
+            irreversible: step.irreversible,
+        })
+    }
+}

@@ -1,0 +1,108 @@
+//! VNF instances.
+
+use crate::state::{State, absent, in_use};
+use crate::vims;
+use jiff::Timestamp;
+use vnfm_core::ports::{InstanceRecord, StoreError};
+use vnfm_types::InstantiationState;
+
+const WHAT: &str = "VNF instance";
+
+/// One of a tenant.
+pub(crate) fn of<'s>(
+    state: &'s State,
+    tenant: &str,
+    id: &str,
+) -> Result<&'s InstanceRecord, StoreError> {
+    let found = state.instances.get(&id.to_owned()).filter(|record| record.tenant == tenant);
+    found.ok_or_else(|| absent(WHAT, id))
+}
+
+/// A new one, of a package that is there.
+pub(crate) fn add(
+    state: &mut State,
+    record: InstanceRecord,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let id = record.vnf.id.clone();
+    if state.instances.get(&id).is_some() {
+        return Err(StoreError::Exists { what: WHAT, id });
+    }
+    let package = state.packages.get(&record.vnf_pkg_id);
+    if package.is_none_or(|package| package.tenant != record.tenant) {
+        return Err(absent("VNF package", &record.vnf_pkg_id));
+    }
+    state.instances.put(id, InstanceRecord { active_op: None, changed_at: Some(now), ..record });
+    Ok(())
+}
+
+/// One as it is now, from the version that it was read in.
+pub(crate) fn put(
+    state: &mut State,
+    record: InstanceRecord,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let id = record.vnf.id.clone();
+    let known = of(state, &record.tenant, &id)?;
+    if known.version != record.version {
+        return Err(StoreError::Changed { what: WHAT, id });
+    }
+    let written = InstanceRecord {
+        version: record.version + 1,
+        active_op: known.active_op.clone(),
+        vnf_pkg_id: known.vnf_pkg_id.clone(),
+        created_at: known.created_at,
+        changed_at: Some(now),
+        ..record
+    };
+    state.instances.put(id, written);
+    Ok(())
+}
+
+/// Removes one that has no resources and no operation, with what is kept for it.
+pub(crate) fn remove(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
+    let known = of(state, tenant, id)?;
+    if let Some(op_id) = &known.active_op {
+        return Err(busy(id, op_id));
+    }
+    if known.vnf.instantiation_state == InstantiationState::Instantiated {
+        let found = "INSTANTIATED".to_owned();
+        return Err(StoreError::WrongState { what: WHAT, id: id.to_owned(), found });
+    }
+    forget(state, id);
+    Ok(())
+}
+
+/// Removes one in whatever state, once its operation has ended; with `force` also where others live on what it
+/// registered.
+pub(crate) fn abandon(
+    state: &mut State,
+    tenant: &str,
+    id: &str,
+    force: bool,
+) -> Result<(), StoreError> {
+    let users = vims::users_of_instance(state, tenant, id);
+    if !users.is_empty() && !force {
+        return Err(in_use(WHAT, (tenant, id), &users));
+    }
+    if let Some(op_id) = &of(state, tenant, id)?.active_op {
+        return Err(busy(id, op_id));
+    }
+    let its = state.ops.iter().filter(|(_, row)| row.record.op.vnf_instance_id == id);
+    let its: Vec<_> = its.map(|(op_id, _)| op_id.clone()).collect();
+    state.retiring.remove_if(|(op_id, ..), _| its.contains(op_id));
+    forget(state, id);
+    Ok(())
+}
+
+/// An instance goes, and with it what is kept for it.
+fn forget(state: &mut State, id: &str) {
+    state.instances.remove(&id.to_owned());
+    state.host_keys.remove_if(|_, (instance, _)| instance == id);
+    vims::remove_uses(state, id);
+}
+
+/// That an instance has an operation that is not ended.
+pub(crate) fn busy(id: &str, op_id: &str) -> StoreError {
+    StoreError::Busy { instance_id: id.to_owned(), op_id: op_id.to_owned() }
+}

@@ -1,0 +1,232 @@
+//! Operation occurrences: their journals and checkpoints, and who drives them.
+
+use crate::instances::{self, busy};
+use crate::state::{OpRow, State, Three, absent};
+use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+use vnfm_core::ports::{Claim, Fence, JournalRow, OpRecord, SecretJson, StoreError};
+use vnfm_types::{CancelMode, LcmOperationState};
+
+const WHAT: &str = "operation";
+
+/// One of a tenant, as it is shown.
+pub(crate) fn of(state: &State, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
+    let row = state.ops.get(&id.to_owned()).filter(|row| row.record.tenant == tenant);
+    row.map(shown).ok_or_else(|| absent(WHAT, id))
+}
+
+/// A record with what is known beside it.
+pub(crate) fn shown(row: &OpRow) -> OpRecord {
+    let mut record = row.record.clone();
+    record.op.cancel_mode = row.cancel;
+    record.op.is_cancel_pending = row.cancel.is_some();
+    record
+}
+
+/// A new one, that becomes the active one of its instance.
+pub(crate) fn add(state: &mut State, record: OpRecord, now: Timestamp) -> Result<(), StoreError> {
+    let (id, instance_id) = (record.op.id.clone(), record.op.vnf_instance_id.clone());
+    let instance = instances::of(state, &record.tenant, &instance_id)?;
+    if let Some(other) = &instance.active_op {
+        return Err(busy(&instance_id, other));
+    }
+    if state.ops.get(&id).is_some() {
+        return Err(StoreError::Exists { what: WHAT, id });
+    }
+    state.instances.change(&instance_id, |instance| {
+        instance.active_op = Some(id.clone());
+        instance.changed_at = Some(now);
+    });
+    if record.op.operation_state.is_driven() {
+        state.driven.put((record.op.start_time, id.clone()), ());
+    }
+    let record = OpRecord { epoch: 0, ..record };
+    state.ops.put(id, OpRow { record, cancel: None, owner: None, lease_until: Timestamp::MIN });
+    Ok(())
+}
+
+/// One as it is now, from the state that it was in. Where it is driven no more, its lease and a wish to cancel it end;
+/// where it is final, its instance is free.
+pub(crate) fn put(
+    state: &mut State,
+    record: OpRecord,
+    from: LcmOperationState,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let id = record.op.id.clone();
+    let known = state.ops.get(&id).filter(|row| row.record.tenant == record.tenant);
+    let known = known.ok_or_else(|| absent(WHAT, &id))?;
+    if known.record.op.operation_state != from {
+        return Err(in_state(known, &id));
+    }
+    let (start, next) = (known.record.op.start_time, record.op.operation_state);
+    let instance_id = record.op.vnf_instance_id.clone();
+    state.ops.change(&id, |row| {
+        row.record = OpRecord { epoch: row.record.epoch, ..record };
+        if !next.is_driven() {
+            (row.cancel, row.owner, row.lease_until) = (None, None, Timestamp::MIN);
+        }
+    });
+    if next.is_driven() {
+        state.driven.put((start, id.clone()), ());
+    } else {
+        state.driven.remove(&(start, id.clone()));
+    }
+    let is_its = |active: &Option<String>| active.as_ref() == Some(&id);
+    if next.is_final() && state.instances.get(&instance_id).is_some_and(|i| is_its(&i.active_op)) {
+        state.instances.change(&instance_id, |instance| {
+            instance.active_op = None;
+            instance.changed_at = Some(now);
+        });
+    }
+    Ok(())
+}
+
+/// A wish to cancel; a forceful one is not taken back by a graceful one.
+pub(crate) fn cancel(state: &mut State, id: &str, mode: CancelMode) -> Result<(), StoreError> {
+    let known = state.ops.get(&id.to_owned()).ok_or_else(|| absent(WHAT, id))?;
+    if !known.record.op.operation_state.is_driven() {
+        return Err(in_state(known, id));
+    }
+    state.ops.change(&id.to_owned(), |row| {
+        if row.cancel != Some(CancelMode::Forceful) {
+            row.cancel = Some(mode);
+        }
+    });
+    Ok(())
+}
+
+fn in_state(known: &OpRow, id: &str) -> StoreError {
+    let found = known.record.op.operation_state.as_str().to_owned();
+    StoreError::WrongState { what: WHAT, id: id.to_owned(), found }
+}
+
+/// Takes one that is not ended from whoever drives it; where somebody holds its lease, only with `force`.
+pub(crate) fn fence_off(
+    state: &mut State,
+    (instance_id, op_id): (&str, &str),
+    force: bool,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let row = state.ops.get(&op_id.to_owned()).ok_or_else(|| absent(WHAT, op_id))?;
+    let op = &row.record.op;
+    if op.operation_state.is_final() {
+        return Err(StoreError::Changed { what: WHAT, id: op_id.to_owned() });
+    }
+    let is_free = !op.operation_state.is_driven() || row.lease_until <= now;
+    if op.vnf_instance_id != instance_id || !(force || is_free) {
+        return Err(busy(instance_id, op_id));
+    }
+    state.ops.change(&op_id.to_owned(), |row| {
+        row.record.epoch += 1;
+        (row.owner, row.lease_until) = (None, Timestamp::MIN);
+    });
+    Ok(())
+}
+
+/// What is known of a step; a row keeps the place in which it was first written.
+pub(crate) fn journal(state: &mut State, row: JournalRow) -> Result<(), StoreError> {
+    if state.ops.get(&row.op_id).is_none() {
+        return Err(absent(WHAT, &row.op_id));
+    }
+    let key = (row.op_id.clone(), row.step.clone());
+    let place = match state.journal.get(&key) {
+        Some((place, _)) => *place,
+        None => rows(state, &row.op_id).count(),
+    };
+    state.journal.put(key, (place, row));
+    Ok(())
+}
+
+/// The rows of an operation's journal with their places.
+pub(crate) fn rows<'s>(
+    state: &'s State,
+    op_id: &str,
+) -> impl Iterator<Item = &'s (usize, JournalRow)> {
+    let id = op_id.to_owned();
+    let first = (id.clone(), String::new());
+    state.journal.range(first..).take_while(move |((op, _), _)| *op == id).map(|(_, row)| row)
+}
+
+/// What a hook remembers, at operation, step and key.
+pub(crate) fn checkpoint(
+    state: &mut State,
+    key: Three,
+    value: SecretJson,
+) -> Result<(), StoreError> {
+    if state.ops.get(&key.0).is_none() {
+        return Err(absent(WHAT, &key.0));
+    }
+    state.checkpoints.put(key, value);
+    Ok(())
+}
+
+/// Whether the lease of a fence is still its.
+pub(crate) fn is_held(state: &State, fence: &Fence) -> Result<(), StoreError> {
+    let row = state.ops.get(&fence.op_id);
+    if row.is_some_and(|row| row.record.epoch == fence.epoch) { Ok(()) } else { Err(lost(fence)) }
+}
+
+fn lost(fence: &Fence) -> StoreError {
+    StoreError::LeaseLost { op_id: fence.op_id.clone() }
+}
+
+/// Takes `op_id`, or the oldest operation, if it has to be driven and nobody drives it.
+pub(crate) fn claim(
+    state: &mut State,
+    owner: &str,
+    (lease, now): (Duration, Timestamp),
+    op_id: Option<&str>,
+) -> Option<Claim> {
+    let is_free = |id: &str| {
+        state
+            .ops
+            .get(&id.to_owned())
+            .is_some_and(|row| row.record.op.operation_state.is_driven() && row.lease_until <= now)
+    };
+    let id = match op_id {
+        Some(id) => is_free(id).then(|| id.to_owned())?,
+        None => state.driven.iter().map(|((_, id), ())| id).find(|id| is_free(id))?.clone(),
+    };
+    state.ops.change(&id, |row| {
+        row.record.epoch += 1;
+        (row.owner, row.lease_until) = (Some(owner.to_owned()), until(now, lease));
+    });
+    state.ops.keep();
+    let record = &state.ops.get(&id)?.record;
+    let fence = Fence { op_id: id, epoch: record.epoch };
+    Some(Claim { tenant: record.tenant.clone(), fence })
+}
+
+/// Keeps the lease, and says how the operation is to be cancelled.
+pub(crate) fn renew(
+    state: &mut State,
+    fence: &Fence,
+    lease: Duration,
+    now: Timestamp,
+) -> Result<Option<CancelMode>, StoreError> {
+    is_held(state, fence)?;
+    let row = state.ops.get(&fence.op_id).ok_or_else(|| lost(fence))?;
+    if !row.record.op.operation_state.is_driven() {
+        return Err(lost(fence));
+    }
+    let cancel = row.cancel;
+    state.ops.change(&fence.op_id, |row| row.lease_until = until(now, lease));
+    state.ops.keep();
+    Ok(cancel)
+}
+
+/// Gives the lease back, if it is still held.
+pub(crate) fn release(state: &mut State, fence: &Fence) {
+    if is_held(state, fence).is_ok() {
+        state.ops.change(&fence.op_id, |row| {
+            (row.owner, row.lease_until) = (None, Timestamp::MIN);
+        });
+        state.ops.keep();
+    }
+}
+
+fn until(now: Timestamp, lease: Duration) -> Timestamp {
+    let lease = SignedDuration::try_from(lease).unwrap_or(SignedDuration::MAX);
+    now.saturating_add(lease).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,161 @@
+//! Packages, notifications and subscriptions, the audit, tombstones, host keys.
+
+use crate::state::{Owned, State, absent, in_use};
+use std::collections::BTreeMap;
+use vnfm_core::ports::{OutboxRow, PackageRecord, StoreError, SubscriptionRecord};
+use vnfm_types::{AuditEntry, PackageUsageState, Tombstone};
+
+const PACKAGE: &str = "VNF package";
+const SUBSCRIPTION: &str = "subscription";
+/// Under which numbers are given.
+pub(crate) const OUTBOX: &str = "outbox";
+const AUDIT: &str = "audit";
+
+/// A new package.
+pub(crate) fn add_package(state: &mut State, record: PackageRecord) -> Result<(), StoreError> {
+    if state.packages.get(&record.info.id).is_some() {
+        return Err(StoreError::Exists { what: PACKAGE, id: record.info.id });
+    }
+    has_its_vnfd_alone(state, &record)?;
+    state.packages.put(record.info.id.clone(), record);
+    Ok(())
+}
+
+/// A package as it is now.
+pub(crate) fn put_package(state: &mut State, record: PackageRecord) -> Result<(), StoreError> {
+    package(state, &record.tenant, &record.info.id)?;
+    has_its_vnfd_alone(state, &record)?;
+    state.packages.put(record.info.id.clone(), record);
+    Ok(())
+}
+
+/// No other package of the tenant has the VNFD.
+fn has_its_vnfd_alone(state: &State, record: &PackageRecord) -> Result<(), StoreError> {
+    let Some(vnfd_id) = &record.info.vnfd_id else { return Ok(()) };
+    let mut others = state.packages.iter().filter(|(id, _)| **id != record.info.id);
+    let is_same = |(_, other): (&String, &PackageRecord)| {
+        other.tenant == record.tenant && other.info.vnfd_id.as_ref() == Some(vnfd_id)
+    };
+    if others.any(is_same) {
+        let id = vnfd_id.clone();
+        return Err(StoreError::Exists { what: "VNF package with VNFD", id });
+    }
+    Ok(())
+}
+
+/// A package of a tenant.
+pub(crate) fn package<'s>(
+    state: &'s State,
+    tenant: &str,
+    id: &str,
+) -> Result<&'s PackageRecord, StoreError> {
+    let found = state.packages.get(&id.to_owned()).filter(|record| record.tenant == tenant);
+    found.ok_or_else(|| absent(PACKAGE, id))
+}
+
+/// A package's record, with whether it is in use.
+pub(crate) fn shown_package(state: &State, record: &PackageRecord) -> PackageRecord {
+    let mut record = record.clone();
+    let id = &record.info.id;
+    let is_used = state.instances.iter().any(|(_, instance)| instance.vnf_pkg_id == *id);
+    record.info.usage_state =
+        if is_used { PackageUsageState::InUse } else { PackageUsageState::NotInUse };
+    record
+}
+
+/// Removes a package that no instance was made from.
+pub(crate) fn remove_package(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
+    package(state, tenant, id)?;
+    let made = state.instances.iter().filter(|(_, instance)| instance.vnf_pkg_id == id);
+    let users: BTreeMap<_, _> = made
+        .map(|(of, instance)| {
+            (of.clone(), (instance.tenant.clone(), instance.vnf.vnf_instance_name.clone()))
+        })
+        .collect();
+    if !users.is_empty() {
+        return Err(in_use(PACKAGE, (tenant, id), &users));
+    }
+    state.packages.remove(&id.to_owned());
+    Ok(())
+}
+
+/// A notification, with the next number.
+pub(crate) fn tell(state: &mut State, row: OutboxRow) {
+    let seq = state.next(OUTBOX);
+    state.outbox.put(seq, OutboxRow { seq, ..row });
+    state.news.outbox += 1;
+}
+
+/// A new subscription; what was told so far is not for it.
+pub(crate) fn subscribe(state: &mut State, record: SubscriptionRecord) -> Result<(), StoreError> {
+    let key = (record.tenant.clone(), record.subscription.id.clone());
+    if state.subscriptions.get(&key).is_some() {
+        return Err(StoreError::Exists { what: SUBSCRIPTION, id: key.1 });
+    }
+    let sent = state.last(OUTBOX);
+    state.subscriptions.put(key, SubscriptionRecord { sent, lost: 0, ..record });
+    state.news.subscriptions += 1;
+    Ok(())
+}
+
+/// Ends one.
+pub(crate) fn unsubscribe(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
+    if !state.subscriptions.remove(&(tenant.to_owned(), id.to_owned())) {
+        return Err(absent(SUBSCRIPTION, id));
+    }
+    state.news.subscriptions += 1;
+    Ok(())
+}
+
+/// A subscription of a tenant.
+pub(crate) fn subscription(
+    state: &State,
+    tenant: &str,
+    id: &str,
+) -> Result<SubscriptionRecord, StoreError> {
+    let found = state.subscriptions.get(&(tenant.to_owned(), id.to_owned()));
+    found.cloned().ok_or_else(|| absent(SUBSCRIPTION, id))
+}
+
+/// That nothing up to `seq` is wanted any more; one that is gone wants nothing at all.
+pub(crate) fn sent(state: &mut State, key: Owned, seq: u64, lost: u64) {
+    if state.subscriptions.get(&key).is_some_and(|record| record.sent < seq) {
+        state.subscriptions.change(&key, |record| {
+            record.sent = seq;
+            record.lost += lost;
+        });
+    }
+}
+
+/// An entry of the audit, with the next number.
+pub(crate) fn audit(state: &mut State, tenant: String, entry: AuditEntry) {
+    let seq = state.next(AUDIT);
+    state.audit.put(seq, (tenant, AuditEntry { seq, ..entry }));
+}
+
+/// What is kept of an instance that was abandoned.
+pub(crate) fn bury(state: &mut State, tenant: String, tombstone: Tombstone) {
+    state.tombstones.put((tenant, tombstone.vnf_instance_id.clone()), tombstone);
+}
+
+/// That nothing of it is left.
+pub(crate) fn forget(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
+    if !state.tombstones.remove(&(tenant.to_owned(), id.to_owned())) {
+        return Err(absent("abandoned VNF instance", id));
+    }
+    Ok(())
+}
+
+/// The first key of a server stays; the same one again is a success, another one is refused.
+pub(crate) fn pin(
+    state: &mut State,
+    instance_id: String,
+    server_id: String,
+    key: String,
+) -> Result<(), StoreError> {
+    if state.host_keys.get(&server_id).is_some_and(|(_, known)| *known != key) {
+        return Err(StoreError::Exists { what: "pinned host key of server", id: server_id });
+    }
+    state.host_keys.put(server_id, (instance_id, key));
+    Ok(())
+}

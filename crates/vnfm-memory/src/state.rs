@@ -1,0 +1,190 @@
+//! What there is, and how a list of changes becomes all or none.
+
+use crate::table::Table;
+use crate::{instances, ops, others, vims};
+use jiff::Timestamp;
+use std::collections::{BTreeMap, VecDeque};
+use vnfm_core::ports::{
+    Change, Fence, InstanceRecord, JournalRow, News, OpRecord, OutboxRow, PackageRecord,
+    SecretJson, StoreError, SubscriptionRecord, VimRecord,
+};
+use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
+
+/// A tenant, and an id of theirs.
+pub(crate) type Owned = (String, String);
+/// Three names.
+pub(crate) type Three = (String, String, String);
+
+/// An operation, and who drives it until when.
+#[derive(Clone)]
+pub(crate) struct OpRow {
+    pub(crate) record: OpRecord,
+    pub(crate) cancel: Option<CancelMode>,
+    pub(crate) owner: Option<String>,
+    pub(crate) lease_until: Timestamp,
+}
+
+/// Everything.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) packages: Table<String, PackageRecord>,
+    pub(crate) instances: Table<String, InstanceRecord>,
+    pub(crate) ops: Table<String, OpRow>,
+    /// Operations that have to be driven, the oldest first.
+    pub(crate) driven: Table<(Timestamp, String), ()>,
+    /// By operation and step, with its place.
+    pub(crate) journal: Table<Owned, (usize, JournalRow)>,
+    /// By operation, step and key.
+    pub(crate) checkpoints: Table<Three, SecretJson>,
+    pub(crate) vims: Table<Owned, VimRecord>,
+    /// The tenant by instance, VIM and identity; an empty text where that is not known.
+    pub(crate) uses: Table<Three, String>,
+    /// The identity by operation, tenant and VIM.
+    pub(crate) retiring: Table<Three, String>,
+    pub(crate) outbox: Table<u64, OutboxRow>,
+    pub(crate) subscriptions: Table<Owned, SubscriptionRecord>,
+    pub(crate) audit: Table<u64, (String, AuditEntry)>,
+    pub(crate) tombstones: Table<Owned, Tombstone>,
+    /// The instance and the key by server.
+    pub(crate) host_keys: Table<String, (String, String)>,
+    /// Numbers that were given last, under names.
+    pub(crate) counters: Table<&'static str, u64>,
+    /// Written line by line, for people: no part of a list of changes.
+    pub(crate) logs: BTreeMap<String, VecDeque<LogLine>>,
+    pub(crate) news: News,
+}
+
+impl State {
+    /// Writes all of `changes`, or none.
+    pub(crate) fn write(
+        &mut self,
+        fence: Option<&Fence>,
+        changes: Vec<Change>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        // What a panic left half is not kept.
+        self.end(false);
+        let news = self.news;
+        let held = fence.map_or(Ok(()), |fence| ops::is_held(self, fence));
+        let mut changes = changes.into_iter();
+        let written = held.and_then(|()| changes.try_for_each(|change| self.apply(change, now)));
+        if written.is_err() {
+            self.news = news;
+        }
+        self.end(written.is_ok());
+        written
+    }
+
+    fn end(&mut self, well: bool) {
+        macro_rules! each {
+            ($($table:ident)+) => {
+                $(if well { self.$table.keep() } else { self.$table.put_back() })+
+            };
+        }
+        each!(packages instances ops driven journal checkpoints vims uses retiring outbox);
+        each!(subscriptions audit tombstones host_keys counters);
+    }
+
+    /// The next number under a name.
+    pub(crate) fn next(&mut self, counter: &'static str) -> u64 {
+        let next = self.last(counter) + 1;
+        self.counters.put(counter, next);
+        next
+    }
+
+    /// The number that was given last under a name.
+    pub(crate) fn last(&self, counter: &'static str) -> u64 {
+        self.counters.get(&counter).copied().unwrap_or_default()
+    }
+
+    fn apply(&mut self, change: Change, now: Timestamp) -> Result<(), StoreError> {
+        match change {
+            Change::AddInstance(record) => instances::add(self, *record, now),
+            Change::PutInstance(record) => instances::put(self, *record, now),
+            Change::RemoveInstance { tenant, id } => instances::remove(self, &tenant, &id),
+            Change::Abandon { tenant, id, force } => instances::abandon(self, &tenant, &id, force),
+            Change::AddOp(record) => ops::add(self, *record, now),
+            Change::PutOp { record, from } => ops::put(self, *record, from, now),
+            Change::Cancel { op_id, mode } => ops::cancel(self, &op_id, mode),
+            Change::FenceOff { instance_id, op_id, force } => {
+                ops::fence_off(self, (&instance_id, &op_id), force, now)
+            }
+            Change::Journal(row) => ops::journal(self, *row),
+            Change::Checkpoint { op_id, step, key, value } => {
+                ops::checkpoint(self, (op_id, step, key), value)
+            }
+            Change::ForgetCheckpoints { op_id, step } => {
+                let first = (op_id.clone(), step.clone(), String::new());
+                self.checkpoints.remove_from(first, |(op, of, _)| *op == op_id && *of == step);
+                Ok(())
+            }
+            other => self.apply_to_others(other),
+        }
+    }
+
+    fn apply_to_others(&mut self, change: Change) -> Result<(), StoreError> {
+        match change {
+            Change::AddVim(record) => vims::add(self, *record),
+            Change::PutVim(record) => vims::put(self, *record),
+            Change::RemoveVim { tenant, id, force } => vims::remove(self, &tenant, &id, force),
+            Change::AddUse(lives_on) => vims::add_use(self, lives_on),
+            Change::RemoveUses { instance_id } => {
+                vims::remove_uses(self, &instance_id);
+                Ok(())
+            }
+            Change::Retire { tenant, instance_id, op_id } => {
+                vims::retire(self, &tenant, &instance_id, &op_id)
+            }
+            Change::Unretire { op_id } => {
+                let first = (op_id.clone(), String::new(), String::new());
+                self.retiring.remove_from(first, |(op, ..)| *op == op_id);
+                Ok(())
+            }
+            Change::AddPackage(record) => others::add_package(self, *record),
+            Change::PutPackage(record) => others::put_package(self, *record),
+            Change::RemovePackage { tenant, id } => others::remove_package(self, &tenant, &id),
+            Change::Outbox(row) => {
+                others::tell(self, *row);
+                Ok(())
+            }
+            Change::AddSubscription(record) => others::subscribe(self, *record),
+            Change::RemoveSubscription { tenant, id } => others::unsubscribe(self, &tenant, &id),
+            Change::Sent { tenant, id, seq, lost } => {
+                others::sent(self, (tenant, id), seq, lost);
+                Ok(())
+            }
+            Change::Audit { tenant, entry } => {
+                others::audit(self, tenant, *entry);
+                Ok(())
+            }
+            Change::Bury { tenant, tombstone } => {
+                others::bury(self, tenant, *tombstone);
+                Ok(())
+            }
+            Change::Forget { tenant, instance_id } => others::forget(self, &tenant, &instance_id),
+            Change::PinHostKey { instance_id, server_id, key } => {
+                others::pin(self, instance_id, server_id, key)
+            }
+            other => Err(StoreError::Broken(format!("this store does not know {other:?}"))),
+        }
+    }
+}
+
+/// That there is no such row.
+pub(crate) fn absent(what: &'static str, id: &str) -> StoreError {
+    StoreError::NotFound { what, id: id.to_owned() }
+}
+
+/// That something is used by instances, which are told as `name (id)`; of another tenant's nothing is told.
+pub(crate) fn in_use(
+    what: &'static str,
+    (tenant, id): (&str, &str),
+    users: &BTreeMap<String, (String, Option<String>)>,
+) -> StoreError {
+    let told = users.iter().map(|(id, (whose, name))| match name {
+        _ if whose != tenant => "an instance of another tenant".to_owned(),
+        Some(name) => format!("{name} ({id})"),
+        None => id.clone(),
+    });
+    StoreError::InUse { what, id: id.to_owned(), by: told.collect() }
+}

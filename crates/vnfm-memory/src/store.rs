@@ -1,0 +1,319 @@
+//! The port: one lock over everything, held for no longer than a call.
+
+use crate::state::State;
+use crate::{instances, ops, others, vims};
+use async_trait::async_trait;
+use event_listener::Event;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use vnfm_core::ports::{
+    Change, Claim, Clock, Fence, InstanceRecord, JournalRow, News, OpRecord, OutboxRow,
+    PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
+};
+use vnfm_core::query::Query;
+use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
+
+/// Lines that an operation's log keeps, and bytes that a line does.
+const LOG_LINES: usize = 2_000;
+const LOG_LINE_BYTES: usize = 4_096;
+
+/// Everything in memory; see the crate for what that means.
+pub struct MemoryStore {
+    installation_id: String,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    told: Event,
+}
+
+impl MemoryStore {
+    /// An empty one. Leases run by `clock`.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            installation_id: uuid::Uuid::new_v4().to_string(),
+            clock,
+            state: Mutex::default(),
+            told: Event::new(),
+        }
+    }
+
+    /// Forgets operations that are ended, and began before `time`, with all that is kept of them, and notifications
+    /// that were written before it; how many operations and notifications went. Nothing goes by itself.
+    pub fn forget_before(&self, time: jiff::Timestamp) -> (usize, usize) {
+        let mut state = self.state();
+        let before = (state.ops.iter().len(), state.outbox.iter().len());
+        state.ops.remove_if(|_, row| {
+            row.record.op.operation_state.is_final() && row.record.op.start_time < time
+        });
+        state.outbox.remove_if(|_, row| row.at < time);
+        let State { ops, journal, checkpoints, logs, outbox, .. } = &mut *state;
+        journal.remove_if(|(op_id, _), _| ops.get(op_id).is_none());
+        checkpoints.remove_if(|(op_id, ..), _| ops.get(op_id).is_none());
+        logs.retain(|op_id, _| ops.get(op_id).is_some());
+        ops.keep();
+        journal.keep();
+        checkpoints.keep();
+        outbox.keep();
+        (before.0 - ops.iter().len(), before.1 - outbox.iter().len())
+    }
+
+    /// What a panic elsewhere left is whole: a list of changes that did not come to its end was not kept, and is put
+    /// back by the next.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn installation_id(&self) -> &str {
+        &self.installation_id
+    }
+
+    async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
+        let (before, after) = {
+            let mut state = self.state();
+            let before = state.news;
+            state.write(fence, changes, self.clock.now())?;
+            (before, state.news)
+        };
+        if before != after {
+            self.told.notify(usize::MAX);
+        }
+        Ok(())
+    }
+
+    async fn claim(
+        &self,
+        owner: &str,
+        lease: Duration,
+        op_id: Option<&str>,
+    ) -> Result<Option<Claim>, StoreError> {
+        Ok(ops::claim(&mut self.state(), owner, (lease, self.clock.now()), op_id))
+    }
+
+    async fn renew(
+        &self,
+        fence: &Fence,
+        lease: Duration,
+    ) -> Result<Option<CancelMode>, StoreError> {
+        ops::renew(&mut self.state(), fence, lease, self.clock.now())
+    }
+
+    async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
+        ops::release(&mut self.state(), fence);
+        Ok(())
+    }
+
+    async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
+        instances::of(&self.state(), tenant, id).cloned()
+    }
+
+    async fn instances(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<InstanceRecord>, StoreError> {
+        let state = self.state();
+        let own = state.instances.iter().filter(|(_, record)| record.tenant == tenant);
+        let unsealed = |record: &InstanceRecord| InstanceRecord {
+            request: SecretJson::default(),
+            ..record.clone()
+        };
+        Ok(page(query, own.map(|(id, record)| (id, unsealed(record))), |record| &record.vnf))
+    }
+
+    async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
+        ops::of(&self.state(), tenant, id)
+    }
+
+    async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
+        let state = self.state();
+        let own = state.ops.iter().filter(|(_, row)| row.record.tenant == tenant);
+        let unsealed = own
+            .map(|(id, row)| (id, OpRecord { request: SecretJson::default(), ..ops::shown(row) }));
+        Ok(page(query, unsealed, |record| &record.op))
+    }
+
+    async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
+        let state = self.state();
+        let rows: BTreeMap<_, _> = ops::rows(&state, op_id).cloned().collect();
+        Ok(rows.into_values().collect())
+    }
+
+    async fn checkpoint(
+        &self,
+        op_id: &str,
+        step: &str,
+        key: &str,
+    ) -> Result<Option<SecretJson>, StoreError> {
+        let key = (op_id.to_owned(), step.to_owned(), key.to_owned());
+        Ok(self.state().checkpoints.get(&key).cloned())
+    }
+
+    async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError> {
+        vims::named(&self.state(), tenant, id_or_name).cloned()
+    }
+
+    async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError> {
+        let state = self.state();
+        let seen = state.vims.iter().filter(|((of, _), record)| of == tenant || record.vim.shared);
+        let mut seen: Vec<_> = seen.map(|(_, record)| record.clone()).collect();
+        seen.sort_by(|a, b| (&a.vim.name, &a.tenant).cmp(&(&b.vim.name, &b.tenant)));
+        Ok(seen)
+    }
+
+    async fn uses(&self, tenant: &str, vim_id: &str) -> Result<Vec<Use>, StoreError> {
+        Ok(vims::uses(&self.state(), tenant, vim_id))
+    }
+
+    async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError> {
+        let state = self.state();
+        others::package(&state, tenant, id).map(|record| others::shown_package(&state, record))
+    }
+
+    async fn package_records(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<PackageRecord>, StoreError> {
+        let state = self.state();
+        let own = state.packages.iter().filter(|(_, record)| record.tenant == tenant);
+        let shown = own.map(|(id, record)| (id, others::shown_package(&state, record)));
+        Ok(page(query, shown, |record| &record.info))
+    }
+
+    async fn append_log(&self, op_id: &str, lines: Vec<LogLine>) -> Result<(), StoreError> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.state();
+        if state.ops.get(&op_id.to_owned()).is_none() {
+            return Err(crate::state::absent("operation", op_id));
+        }
+        let log = state.logs.entry(op_id.to_owned()).or_default();
+        for line in lines {
+            let seq = log.back().map_or(0, |last| last.seq) + 1;
+            log.push_back(LogLine { seq, ..cut(line) });
+            if log.len() > LOG_LINES {
+                log.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    async fn log(&self, op_id: &str, after: u64) -> Result<Vec<LogLine>, StoreError> {
+        let state = self.state();
+        let lines = state.logs.get(op_id).into_iter().flatten();
+        Ok(lines.filter(|line| line.seq > after).cloned().collect())
+    }
+
+    async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
+        let state = self.state();
+        let rows = state.outbox.range(after.saturating_add(1)..).take(limit);
+        Ok(rows.map(|(_, row)| row.clone()).collect())
+    }
+
+    async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
+        others::subscription(&self.state(), tenant, id)
+    }
+
+    async fn subscriptions(
+        &self,
+        tenant: &str,
+        query: &Query,
+    ) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        let state = self.state();
+        let own = state.subscriptions.iter().filter(|((of, _), _)| of == tenant);
+        let unsealed = own.map(|((_, id), record)| {
+            (id, SubscriptionRecord { authentication: SecretJson::default(), ..record.clone() })
+        });
+        Ok(page(query, unsealed, |record| &record.subscription))
+    }
+
+    async fn subscribers(&self) -> Result<Vec<SubscriptionRecord>, StoreError> {
+        Ok(self.state().subscriptions.iter().map(|(_, record)| record.clone()).collect())
+    }
+
+    async fn news(&self, seen: News) -> News {
+        loop {
+            let listener = self.told.listen();
+            let now = self.state().news;
+            if now != seen {
+                return now;
+            }
+            listener.await;
+        }
+    }
+
+    async fn audit(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        let state = self.state();
+        let entries = state.audit.range(after.saturating_add(1)..).map(|(_, entry)| entry);
+        let own = entries.filter(|(of, _)| of == tenant).map(|(_, entry)| entry.clone());
+        Ok(own.take(most(limit)).collect())
+    }
+
+    async fn tombstones(&self, tenant: &str) -> Result<Vec<Tombstone>, StoreError> {
+        let state = self.state();
+        let own = state.tombstones.iter().filter(|((of, _), _)| of == tenant);
+        Ok(own.map(|(_, tombstone)| tombstone.clone()).collect())
+    }
+
+    async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
+        let state = self.state();
+        let own = state.instances.iter().filter(|(_, record)| record.tenant == tenant);
+        let open = state.ops.iter().filter(|(_, row)| {
+            row.record.tenant == tenant && !row.record.op.operation_state.is_final()
+        });
+        Ok(Usage { instances: own.count() as u64, operations: open.count() as u64 })
+    }
+
+    async fn tenants(&self) -> Result<Vec<String>, StoreError> {
+        let state = self.state();
+        let mut all: BTreeSet<&String> = BTreeSet::new();
+        all.extend(state.instances.iter().map(|(_, record)| &record.tenant));
+        all.extend(state.vims.iter().map(|((tenant, _), _)| tenant));
+        all.extend(state.packages.iter().map(|(_, record)| &record.tenant));
+        all.extend(state.tombstones.iter().map(|((tenant, _), _)| tenant));
+        Ok(all.into_iter().cloned().collect())
+    }
+
+    async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
+        let state = self.state();
+        Ok(state.host_keys.get(&server_id.to_owned()).map(|(_, key)| key.clone()))
+    }
+}
+
+/// Of records in order of id those that a list asks for.
+fn page<'s, R, D: Serialize + 's>(
+    query: &Query,
+    records: impl Iterator<Item = (&'s String, R)>,
+    document: impl Fn(&R) -> &D,
+) -> Vec<R> {
+    let is_after = |id: &String| query.after.as_ref().is_none_or(|after| id > after);
+    let fits = |record: &R| {
+        query.filter.0.is_empty()
+            || serde_json::to_value(document(record)).is_ok_and(|shown| query.filter.holds(&shown))
+    };
+    let found = records.filter(|(id, record)| is_after(id) && fits(record));
+    found.map(|(_, record)| record).take(most(query.limit)).collect()
+}
+
+/// A limit; 0 is none.
+fn most(limit: usize) -> usize {
+    if limit == 0 { usize::MAX } else { limit }
+}
+
+/// A line without what is beyond its bound.
+fn cut(mut line: LogLine) -> LogLine {
+    for text in [&mut line.level, &mut line.source, &mut line.text] {
+        text.truncate(text.floor_char_boundary(LOG_LINE_BYTES));
+    }
+    line
+}

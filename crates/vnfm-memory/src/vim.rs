@@ -1,0 +1,224 @@
+//! A VIM in memory: VNFCs are rows, made and gone at once. For tests, examples, and to see what the engine itself costs.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use vnfm_core::ports::{
+    Allocated, Allocation, Clock, Code, ErrorKind, InfraDriver, Inventory, OwnedResource,
+    Ownership, PortError, Release, Repair, Vim, VimCall, VimReport,
+};
+use vnfm_types::{ResourceHandle, VimConnectionInfo, VnfcResourceInfo};
+
+/// The vimType of a [`MemoryVim`].
+pub const MEMORY_VIM: &str = "VNFM.MEMORY";
+
+/// What is said to a login that does not know the word.
+pub(crate) const LOGIN: Code = Code {
+    name: "memory.login",
+    kind: ErrorKind::Refused,
+    means: "the VIM in memory does not take the login",
+    next: "give `accessInfo.password` as `MemoryVim::with_password` has it",
+};
+/// Something of the VNFD is not there.
+pub(crate) const LACKS: Code = Code {
+    name: "memory.lacks",
+    kind: ErrorKind::Refused,
+    means: "the VNFD has no such flavour, or no such level of it",
+    next: "use a flavour and a level that the VNFD has",
+};
+
+/// Whose VNFCs these are, and each with its id and its VDU.
+struct Made {
+    installation_id: String,
+    vnfcs: Vec<(String, String)>,
+}
+
+/// The driver, and the VIM that it is for. Clones are the same VIM.
+#[derive(Clone, Default)]
+pub struct MemoryVim {
+    made: Arc<Mutex<BTreeMap<String, Made>>>,
+    password: Option<String>,
+    takes: Option<(Arc<dyn Clock>, Duration)>,
+}
+
+impl MemoryVim {
+    /// The same, where a login needs this as `accessInfo.password`.
+    #[must_use]
+    pub fn with_password(self, password: &str) -> Self {
+        Self { password: Some(password.to_owned()), ..self }
+    }
+
+    /// The same, where each call takes so long.
+    #[must_use]
+    pub fn taking(self, time: Duration, clock: Arc<dyn Clock>) -> Self {
+        Self { takes: Some((clock, time)), ..self }
+    }
+
+    /// What there is: the ids of all VNFCs.
+    pub fn vnfcs(&self) -> Vec<String> {
+        let made = self.made();
+        made.values().flat_map(|made| &made.vnfcs).map(|(id, _)| id.clone()).collect()
+    }
+
+    fn made(&self) -> MutexGuard<'_, BTreeMap<String, Made>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A turn, and a login in it, as each call of a VIM needs.
+    async fn called(&self, vim: &dyn Vim) -> Result<(), PortError> {
+        let turn = vim.turn(None).await;
+        if let Some((clock, time)) = &self.takes {
+            clock.sleep(*time).await;
+        }
+        let login = vim.connection().await?;
+        let said = login.info.access_info.get("password").and_then(Value::as_str);
+        let is_known = self.password.is_none() || said == self.password.as_deref();
+        turn.ended(is_known);
+        if is_known {
+            return Ok(());
+        }
+        Err(PortError::new(&LOGIN, format!("log in at `{}`", vim.name()), "it is another password"))
+    }
+
+    fn told(&self, vim: &dyn Vim, ownership: &Ownership) -> Allocated {
+        let made = self.made();
+        let its = made.get(&ownership.instance_id);
+        let its = its.filter(|made| made.installation_id == ownership.installation_id);
+        let info = |(id, vdu): &(String, String)| VnfcResourceInfo {
+            id: id.clone(),
+            vdu_id: vdu.clone(),
+            compute_resource: ResourceHandle {
+                vim_connection_id: Some(vim.connection_id().to_owned()),
+                resource_id: id.clone(),
+                ..ResourceHandle::default()
+            },
+            ..VnfcResourceInfo::default()
+        };
+        let vnfc_resource_info = its.into_iter().flat_map(|made| &made.vnfcs).map(info).collect();
+        let inventory = Inventory { vnfc_resource_info, ..Inventory::default() };
+        Allocated { handle: json!(ownership.instance_id), inventory, ..Allocated::default() }
+    }
+}
+
+/// The VDUs of the flavour, each as often as its level says.
+fn wanted(what: &Allocation) -> Result<Vec<String>, PortError> {
+    let lacks = |what: String| PortError::new(&LACKS, "read what is to be made", what);
+    let id = &what.request.flavour_id;
+    let flavour = what.package.vnfd().flavours.get(id);
+    let flavour = flavour.ok_or_else(|| lacks(format!("the VNFD has no flavour `{id}`")))?;
+    let level = what.request.instantiation_level_id.as_deref();
+    let mut wanted = Vec::new();
+    for name in flavour.vdus.keys() {
+        let count = flavour.instances_of(name, level).map_err(|e| lacks(e.to_string()))?;
+        wanted.extend((0..count).map(|_| name.clone()));
+    }
+    Ok(wanted)
+}
+
+fn vnfc(vdu: String) -> (String, String) {
+    (uuid::Uuid::new_v4().to_string(), vdu)
+}
+
+#[async_trait]
+impl InfraDriver for MemoryVim {
+    fn vim_types(&self) -> &'static [&'static str] {
+        &[MEMORY_VIM]
+    }
+
+    fn validate(&self, _: &VimConnectionInfo) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn validate_request(&self, what: &Allocation) -> Result<(), PortError> {
+        wanted(what).map(drop)
+    }
+
+    async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
+        self.called(vim).await.map(|()| VimReport::default())
+    }
+
+    async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
+        self.called(cx.vim).await?;
+        wanted(what).map(|_| Value::Null)
+    }
+
+    async fn allocate(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        _: &Value,
+    ) -> Result<Allocated, PortError> {
+        self.called(cx.vim).await?;
+        let (wanted, whose) = (wanted(what)?, cx.ownership);
+        self.made().entry(whose.instance_id.clone()).or_insert_with(|| Made {
+            installation_id: whose.installation_id.clone(),
+            vnfcs: wanted.into_iter().map(vnfc).collect(),
+        });
+        Ok(self.told(cx.vim, whose))
+    }
+
+    async fn release(
+        &self,
+        cx: &VimCall<'_>,
+        _: &Allocation,
+        _: &Release,
+    ) -> Result<(), PortError> {
+        self.called(cx.vim).await?;
+        let whose = cx.ownership;
+        let is_its = |made: &Made| made.installation_id == whose.installation_id;
+        let mut made = self.made();
+        if made.get(&whose.instance_id).is_some_and(is_its) {
+            made.remove(&whose.instance_id);
+        }
+        Ok(())
+    }
+
+    async fn heal(
+        &self,
+        cx: &VimCall<'_>,
+        _: &Allocation,
+        repair: &Repair,
+    ) -> Result<Allocated, PortError> {
+        self.called(cx.vim).await?;
+        if let Some(made) = self.made().get_mut(&cx.ownership.instance_id) {
+            for one in &mut made.vnfcs {
+                // What is no longer there under its old id was replaced by an earlier call.
+                if repair.vnfcs.contains(&one.0) {
+                    *one = vnfc(one.1.clone());
+                }
+            }
+        }
+        Ok(self.told(cx.vim, cx.ownership))
+    }
+
+    async fn observe(
+        &self,
+        cx: &VimCall<'_>,
+        _: &Allocation,
+        _: &Value,
+    ) -> Result<Allocated, PortError> {
+        self.called(cx.vim).await?;
+        Ok(self.told(cx.vim, cx.ownership))
+    }
+
+    async fn owned(
+        &self,
+        vim: &dyn Vim,
+        installation_id: &str,
+    ) -> Result<Vec<OwnedResource>, PortError> {
+        self.called(vim).await?;
+        let made = self.made();
+        let ours = made.iter().filter(|(_, made)| made.installation_id == installation_id);
+        let each = ours.flat_map(|(instance_id, made)| {
+            made.vnfcs.iter().map(move |(id, vdu)| OwnedResource {
+                kind: "Vnfc".to_owned(),
+                id: id.clone(),
+                name: vdu.clone(),
+                instance_id: Some(instance_id.clone()),
+            })
+        });
+        Ok(each.collect())
+    }
+}

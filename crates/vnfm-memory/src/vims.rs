@@ -1,0 +1,233 @@
+//! The VIM registry, and who lives on which VIM. A cluster is the same under every registration of it: `identity` says
+//! so, where it is known.
+
+use crate::state::{State, absent, in_use};
+use std::collections::BTreeMap;
+use vnfm_core::ports::{StoreError, Use, VimRecord};
+
+const WHAT: &str = "VIM";
+
+/// Tenant and name of instances, by id.
+type Users = BTreeMap<String, (String, Option<String>)>;
+
+/// A new VIM.
+pub(crate) fn add(state: &mut State, record: VimRecord) -> Result<(), StoreError> {
+    let key = (record.tenant.clone(), record.vim.id.clone());
+    if state.vims.get(&key).is_some() {
+        return Err(StoreError::Exists { what: WHAT, id: key.1 });
+    }
+    if is_named(state, &record) {
+        return Err(StoreError::Exists { what: WHAT, id: record.vim.name });
+    }
+    state.vims.put(key, record);
+    Ok(())
+}
+
+/// Whether another one of the tenant has the name.
+fn is_named(state: &State, record: &VimRecord) -> bool {
+    state.vims.iter().any(|((tenant, id), other)| {
+        *tenant == record.tenant && *id != record.vim.id && other.vim.name == record.vim.name
+    })
+}
+
+/// A VIM as it is now, from the version that it was read in; one that others use stays shared.
+pub(crate) fn put(state: &mut State, record: VimRecord) -> Result<(), StoreError> {
+    let key = (record.tenant.clone(), record.vim.id.clone());
+    let known = state.vims.get(&key).ok_or_else(|| absent(WHAT, &key.1))?;
+    if known.version != record.version {
+        return Err(StoreError::Changed { what: WHAT, id: key.1 });
+    }
+    if known.vim.shared && !record.vim.shared {
+        let others = users(state, |use_| use_.vim_id == key.1 && use_.tenant != key.0);
+        if !others.is_empty() {
+            return Err(in_use(WHAT, (&key.0, &key.1), &others));
+        }
+    }
+    if is_named(state, &record) {
+        return Err(StoreError::Exists { what: WHAT, id: record.vim.name });
+    }
+    state.vims.put(key, VimRecord { version: record.version + 1, ..record });
+    Ok(())
+}
+
+/// Removes a VIM that nobody uses, or, with `force`, any; an absent one is a success.
+pub(crate) fn remove(
+    state: &mut State,
+    tenant: &str,
+    id: &str,
+    force: bool,
+) -> Result<(), StoreError> {
+    let key = (tenant.to_owned(), id.to_owned());
+    let Some(known) = state.vims.get(&key) else { return Ok(()) };
+    let is_its =
+        |use_: &Lives<'_>| use_.vim_id == id && (use_.tenant == tenant || known.vim.shared);
+    let users = users(state, is_its);
+    if !force && !users.is_empty() {
+        return Err(in_use(WHAT, (tenant, id), &users));
+    }
+    state.vims.remove(&key);
+    Ok(())
+}
+
+/// The VIM that a tenant means by an id: its own, else one that is shared.
+fn visible<'s>(state: &'s State, tenant: &str, id: &str) -> Option<&'s VimRecord> {
+    let own = state.vims.get(&(tenant.to_owned(), id.to_owned()));
+    own.or_else(|| {
+        let mut all = state.vims.iter();
+        all.find(|((_, of), record)| of == id && record.vim.shared).map(|(_, record)| record)
+    })
+}
+
+/// The VIM that a tenant means by an id or a name; its own wins over a shared one, an id over another one's name.
+pub(crate) fn named<'s>(
+    state: &'s State,
+    tenant: &str,
+    id_or_name: &str,
+) -> Result<&'s VimRecord, StoreError> {
+    if let Some(own) = state.vims.get(&(tenant.to_owned(), id_or_name.to_owned())) {
+        return Ok(own);
+    }
+    let meant = state.vims.iter().filter(|((of, id), record)| {
+        (of == tenant || record.vim.shared) && (id == id_or_name || record.vim.name == id_or_name)
+    });
+    let first = meant.min_by_key(|((of, id), _)| (of != tenant, id != id_or_name, of));
+    first.map(|(_, record)| record).ok_or_else(|| absent(WHAT, id_or_name))
+}
+
+/// That an instance lives on a VIM, unless the cluster behind it is being taken away. Where nobody says which cluster
+/// that is, the registry does.
+pub(crate) fn add_use(state: &mut State, lives_on: Use) -> Result<(), StoreError> {
+    let Use { tenant, instance_id, vim_id, identity } = lives_on;
+    let vim_id = vim_id.unwrap_or_default();
+    let known = visible(state, &tenant, &vim_id);
+    if !vim_id.is_empty() && known.is_none() {
+        return Err(absent(WHAT, &vim_id));
+    }
+    let registered = known.and_then(|record| record.vim.identity.clone());
+    let identity = identity.or(registered).unwrap_or_default();
+    if let Some(op_id) = retired_by(state, &tenant, (&vim_id, &identity)) {
+        let vim = if vim_id.is_empty() { identity } else { vim_id };
+        return Err(StoreError::Retiring { vim, op_id });
+    }
+    if !identity.is_empty() {
+        state.uses.remove(&(instance_id.clone(), vim_id.clone(), String::new()));
+    }
+    state.uses.put((instance_id, vim_id, identity), tenant);
+    Ok(())
+}
+
+/// That an instance lives nowhere any more.
+pub(crate) fn remove_uses(state: &mut State, instance_id: &str) {
+    let first = (instance_id.to_owned(), String::new(), String::new());
+    state.uses.remove_from(first, |(instance, ..)| instance == instance_id);
+}
+
+/// The operation that takes away a VIM, or the cluster behind it; of several one of the tenant.
+fn retired_by(state: &State, tenant: &str, (vim, cluster): (&str, &str)) -> Option<String> {
+    let is_shared = |whose: &String, id: &String| {
+        let record = state.vims.get(&(whose.clone(), id.clone()));
+        record.is_some_and(|record| record.vim.shared)
+    };
+    let going = state.retiring.iter().filter(|((_, whose, id), identity)| {
+        let is_the_vim = id == vim && (whose == tenant || is_shared(whose, id));
+        is_the_vim || (*identity == cluster && !cluster.is_empty())
+    });
+    let first = going.min_by_key(|((op_id, whose, _), _)| (whose != tenant, op_id));
+    first.map(|((op_id, ..), _)| op_id.clone())
+}
+
+/// That an operation takes away the VIMs that an instance registered, unless another instance lives on one of them.
+pub(crate) fn retire(
+    state: &mut State,
+    tenant: &str,
+    instance_id: &str,
+    op_id: &str,
+) -> Result<(), StoreError> {
+    let users = users_of_instance(state, tenant, instance_id);
+    if !users.is_empty() {
+        return Err(in_use("VNF instance", (tenant, instance_id), &users));
+    }
+    let going = registered(state, tenant, instance_id).map(|record| {
+        let key = (op_id.to_owned(), tenant.to_owned(), record.vim.id.clone());
+        (key, record.vim.identity.clone().unwrap_or_default())
+    });
+    for (key, identity) in going.collect::<Vec<_>>() {
+        state.retiring.put(key, identity);
+    }
+    Ok(())
+}
+
+/// The VIMs that an instance registered.
+fn registered<'s>(
+    state: &'s State,
+    tenant: &str,
+    instance_id: &str,
+) -> impl Iterator<Item = &'s VimRecord> {
+    let of_it = move |record: &&VimRecord| {
+        record.tenant == tenant && record.vim.registered_by.as_deref() == Some(instance_id)
+    };
+    let all: Vec<_> = state.vims.iter().map(|(_, record)| record).filter(of_it).collect();
+    all.into_iter()
+}
+
+/// The other instances, of whichever tenant, that live on a VIM which an instance registered, or on the cluster behind.
+pub(crate) fn users_of_instance(state: &State, tenant: &str, instance_id: &str) -> Users {
+    let its: Vec<_> = registered(state, tenant, instance_id).collect();
+    if its.is_empty() {
+        return Users::new();
+    }
+    let on = |use_: &Lives<'_>, vim: &VimRecord| {
+        let is_the_vim = vim.vim.id == use_.vim_id && (vim.tenant == use_.tenant || vim.vim.shared);
+        let lived_on = state.vims.get(&(use_.tenant.to_owned(), use_.vim_id.to_owned()));
+        let behind = lived_on.and_then(|record| record.vim.identity.as_deref());
+        let Some(identity) = vim.vim.identity.as_deref() else { return is_the_vim };
+        is_the_vim
+            || (!use_.identity.is_empty() && use_.identity == identity)
+            || behind == Some(identity)
+    };
+    users(state, |use_| use_.instance_id != instance_id && its.iter().any(|vim| on(use_, vim)))
+}
+
+/// That an instance lives somewhere.
+struct Lives<'s> {
+    tenant: &'s str,
+    instance_id: &'s str,
+    vim_id: &'s str,
+    identity: &'s str,
+}
+
+fn lives(state: &State) -> impl Iterator<Item = Lives<'_>> {
+    state.uses.iter().map(|((instance_id, vim_id, identity), tenant)| Lives {
+        tenant,
+        instance_id,
+        vim_id,
+        identity,
+    })
+}
+
+fn users(state: &State, is_so: impl Fn(&Lives<'_>) -> bool) -> Users {
+    let found = lives(state).filter(is_so).map(|use_| {
+        let instance = state.instances.get(&use_.instance_id.to_owned());
+        let name = instance.and_then(|record| record.vnf.vnf_instance_name.clone());
+        (use_.instance_id.to_owned(), (use_.tenant.to_owned(), name))
+    });
+    found.collect()
+}
+
+/// Which instances of a tenant live on a VIM, or on the cluster behind it; those of all tenants where it is shared.
+pub(crate) fn uses(state: &State, tenant: &str, vim_id: &str) -> Vec<Use> {
+    let own = state.vims.get(&(tenant.to_owned(), vim_id.to_owned()));
+    let is_shared = own.is_some_and(|record| record.vim.shared);
+    let identity = own.and_then(|record| record.vim.identity.as_deref());
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    lives(state)
+        .filter(|use_| use_.tenant == tenant || is_shared)
+        .filter(|use_| use_.vim_id == vim_id || identity == Some(use_.identity))
+        .map(|use_| Use {
+            tenant: use_.tenant.to_owned(),
+            instance_id: use_.instance_id.to_owned(),
+            vim_id: some(use_.vim_id),
+            identity: some(use_.identity),
+        })
+        .collect()
+}

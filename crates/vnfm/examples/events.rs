@@ -1,0 +1,57 @@
+//! What happened, as a stream that is gone on with after a restart: remember the last number that you dealt with.
+//! `cargo run -p vnfm --example events --features memory,clock`
+
+use futures_util::StreamExt as _;
+use serde_json::json;
+use std::pin::pin;
+use std::sync::Arc;
+use vnfm::descriptor::Package;
+use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
+use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
+
+/// Tells what happened after number `last` until an operation has ended; the number to go on from.
+async fn follow(engine: &Engine, mut last: u64) -> anyhow::Result<u64> {
+    let mut events = pin!(engine.events(last));
+    while let Some(event) = events.next().await {
+        let event = event?;
+        let state = event.body["operationState"].as_str().unwrap_or_default();
+        println!("{} {} {state}", event.seq, event.kind);
+        last = event.seq; // store it with what you do about the event
+        if state == "COMPLETED" {
+            break;
+        }
+    }
+    Ok(last)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let clock = Arc::new(SystemClock);
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let packages = Arc::new(MemoryPackages::default());
+    let engine = Engine::new(EngineParts {
+        drivers: Drivers::default().with(MemoryVim::default()),
+        ..EngineParts::new(store.clone(), packages.clone(), clock)
+    });
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-ha-pair");
+    let package = Package::open(sample.as_ref(), &Default::default())?;
+    let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
+    packages.onboard(&*store, ("default", "pair"), Arc::new(package)).await?;
+    let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
+    let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
+    let id = engine.create("default", create).await?.vnf.id;
+
+    // Events come while operations are driven, here side by side.
+    let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
+    let up = engine.instantiate("default", &id, serde_json::from_value(request)?).await?;
+    let (driven, last) = tokio::join!(engine.drive(&up), follow(&engine, 0));
+    driven?;
+
+    // A restart: what happened meanwhile is there, and nothing comes twice.
+    let down = json!({"terminationType": "FORCEFUL"});
+    let down = engine.terminate("default", &id, serde_json::from_value(down)?).await?;
+    engine.drive(&down).await?;
+    println!("from {} on:", last.as_ref().map_or(0, |last| *last));
+    follow(&engine, last?).await?;
+    Ok(())
+}

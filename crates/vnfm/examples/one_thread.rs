@@ -1,0 +1,64 @@
+//! An engine on one thread, whose driving future is dropped on its way: that means what a crash means, and
+//! `resume_all` goes on from the journal.
+//! `cargo run -p vnfm --example one_thread --features memory,clock`
+
+use futures_util::future::{Either, select};
+use serde_json::json;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use vnfm::descriptor::Package;
+use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
+use vnfm::ports::Clock;
+use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
+
+/// Driven until it has begun a step, then dropped.
+async fn dropped_on_its_way(engine: &Engine, op: &str) -> anyhow::Result<()> {
+    let mut driving = pin!(engine.drive(op));
+    loop {
+        let looked = pin!(tokio::task::yield_now());
+        match select(driving, looked).await {
+            Either::Left((ended, _)) => return Ok(ended?),
+            Either::Right(((), on)) => driving = on,
+        }
+        if !engine.store().journal(op).await?.is_empty() {
+            return Ok(()); // here `driving` is dropped
+        }
+    }
+}
+
+fn main() -> anyhow::Result<()> {
+    // No thread beside this one, and no runtime of the engine's: any executor that drives its futures will do.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    runtime.block_on(async {
+        let clock = Arc::new(SystemClock);
+        let vim = MemoryVim::default().taking(Duration::from_millis(10), clock.clone());
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        let packages = Arc::new(MemoryPackages::default());
+        let limits = vnfm::Limits { lease: Duration::from_millis(50), ..Default::default() };
+        let engine = Engine::new(EngineParts {
+            drivers: Drivers::default().with(vim.clone()),
+            limits, // how long after a crash somebody else may go on
+            ..EngineParts::new(store.clone(), packages.clone(), clock.clone())
+        });
+        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-ha-pair");
+        let package = Package::open(sample.as_ref(), &Default::default())?;
+        let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
+        packages.onboard(&*store, ("default", "pair"), Arc::new(package)).await?;
+        let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
+        let cloud = engine.register_vim("default", VimChange::to(to)).await?.id;
+        let id = engine.create("default", create).await?.vnf.id;
+        let request =
+            json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": cloud}}});
+        let op = engine.instantiate("default", &id, serde_json::from_value(request)?).await?;
+
+        dropped_on_its_way(&engine, &op).await?;
+        let state = engine.progress("default", &op).await?.operation_state;
+        println!("dropped in {state:?}, {} VNFCs", vim.vnfcs().len());
+        clock.sleep(engine.limits().lease).await; // until the lease of whoever was dropped has ended
+        engine.resume_all().await?;
+        let state = engine.progress("default", &op).await?.operation_state;
+        println!("resumed to {state:?}, {} VNFCs", vim.vnfcs().len());
+        Ok(())
+    })
+}

@@ -1,0 +1,79 @@
+//! An own kind of VIM: a driver under its own vimType. Its cloud is a set of names; yours has an API.
+//! `cargo run -p vnfm --example own_driver --features memory,clock`
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use vnfm::memory::{MemoryPackages, MemoryStore};
+use vnfm::ports::{Allocated, Allocation, InfraDriver, OwnedResource, PortError};
+use vnfm::ports::{Release, Repair, Vim, VimCall, VimReport};
+use vnfm::types::VimConnectionInfo;
+use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
+
+/// The rules that it keeps are in docs/contracts/infra-driver.md; the feature `conformance` tries them.
+#[derive(Clone, Default)]
+struct OwnCloud(Arc<Mutex<BTreeSet<String>>>);
+
+type Answer<T> = Result<T, PortError>;
+
+#[async_trait]
+impl InfraDriver for OwnCloud {
+    fn vim_types(&self) -> &'static [&'static str] {
+        &["EXAMPLE.OWN_CLOUD.V_1"]
+    }
+    fn validate(&self, _: &VimConnectionInfo) -> Answer<()> {
+        Ok(()) // say what is missing in `accessInfo`, before anybody calls the VIM
+    }
+    fn validate_request(&self, _: &Allocation) -> Answer<()> {
+        Ok(()) // say what of the VNFD cannot be made
+    }
+    async fn check(&self, _: &dyn Vim) -> Answer<VimReport> {
+        Ok(VimReport::default()) // log in
+    }
+    async fn prepare(&self, _: &VimCall<'_>, _: &Allocation) -> Answer<Value> {
+        Ok(Value::Null) // images, quota: what `allocate` gets as its third argument
+    }
+    async fn allocate(&self, cx: &VimCall<'_>, it: &Allocation, _: &Value) -> Answer<Allocated> {
+        self.0.lock().unwrap().insert(cx.ownership.instance_id.clone()); // twice is once
+        self.observe(cx, it, &Value::Null).await
+    }
+    async fn release(&self, cx: &VimCall<'_>, _: &Allocation, _: &Release) -> Answer<()> {
+        self.0.lock().unwrap().remove(&cx.ownership.instance_id); // absent is released
+        Ok(())
+    }
+    async fn heal(&self, cx: &VimCall<'_>, it: &Allocation, _: &Repair) -> Answer<Allocated> {
+        self.allocate(cx, it, &Value::Null).await
+    }
+    async fn observe(&self, cx: &VimCall<'_>, _: &Allocation, _: &Value) -> Answer<Allocated> {
+        let id = &cx.ownership.instance_id;
+        let there = self.0.lock().unwrap().contains(id);
+        Ok(Allocated { handle: json!(there.then_some(id)), ..Allocated::default() })
+    }
+    async fn owned(&self, _: &dyn Vim, _: &str) -> Answer<Vec<OwnedResource>> {
+        Ok(Vec::new()) // everything with our tag: who is an orphan is read from it
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let (clock, cloud) = (Arc::new(SystemClock), OwnCloud::default());
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let packages = Arc::new(MemoryPackages::default());
+    let drivers = Drivers::default().with(cloud.clone());
+    let parts = EngineParts::new(store.clone(), packages.clone(), clock);
+    let engine = Engine::new(EngineParts { drivers, ..parts });
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-ha-pair");
+    let package = vnfm::descriptor::Package::open(sample.as_ref(), &Default::default())?;
+    let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
+    packages.onboard(&*store, ("default", "pair"), Arc::new(package)).await?;
+    let to = serde_json::from_value(json!({"vimType": "EXAMPLE.OWN_CLOUD.V_1"}))?;
+    let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
+    let id = engine.create("default", create).await?.vnf.id;
+    let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
+    let op = engine.instantiate("default", &id, serde_json::from_value(request)?).await?;
+    engine.drive(&op).await?;
+    let state = engine.progress("default", &op).await?.operation_state;
+    println!("{state:?}, on the cloud: {}", cloud.0.lock().unwrap().len());
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! A MgmtDriver that is a plain object of the program: no library, no C ABI. The VNFD names it as ever.
+//! `cargo run -p vnfm --example own_hooks --features memory,clock`
+
+use async_trait::async_trait;
+use serde_json::json;
+use std::sync::Arc;
+use vnfm::descriptor::Package;
+use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
+use vnfm::ports::{
+    Declaration, Effects, HookDeclaration, HookHost, HookRequest, MgmtDriver, PortError,
+};
+use vnfm::{Drivers, Engine, EngineParts, Linked, SystemClock, VimChange};
+
+/// Counts the VNFCs of an instance. What it keeps to is in docs/contracts/mgmt-driver.md.
+struct Counting(Declaration);
+
+impl Counting {
+    fn new() -> Self {
+        let hook = |name: &str| (name.to_owned(), HookDeclaration::default());
+        Self(Declaration {
+            name: "mgmt-drivers-kubernetes".into(), // as the VNFD spells it
+            version: "1.0.0".into(),
+            hooks: ["instantiate_end", "terminate_end"].map(hook).into(),
+            config_schema: None,
+        })
+    }
+}
+
+#[async_trait]
+impl MgmtDriver for Counting {
+    fn declaration(&self) -> &Declaration {
+        &self.0
+    }
+    async fn call(
+        &self,
+        request: HookRequest,
+        host: Arc<dyn HookHost>,
+    ) -> Result<Effects, PortError> {
+        // A hook is repeated after a crash: what must not be done twice it remembers.
+        let known = host.call("checkpoint.get", json!({"key": "begun"})).await?;
+        if known["value"].is_null() {
+            host.call("checkpoint.put", json!({"key": "begun", "value": true})).await?;
+            host.log("info", "for the first time");
+        }
+        println!("{} of {}", request.hook, request.instance.vnf_product_name);
+        let count = json!(request.inventory.vnfc_resource_info.len());
+        let metadata = [("counted".to_owned(), count)].into_iter().collect();
+        Ok(Effects { schema_version: 1, metadata, ..Effects::default() })
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let clock = Arc::new(SystemClock);
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let packages = Arc::new(MemoryPackages::default());
+    let engine = Engine::new(EngineParts {
+        drivers: Drivers::default().with(MemoryVim::default()),
+        mgmt: Arc::new(Linked::default().with(Counting::new())),
+        ..EngineParts::new(store.clone(), packages.clone(), clock)
+    });
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-a-seed");
+    let package = Package::open(sample.as_ref(), &Default::default())?;
+    let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
+    packages.onboard(&*store, ("default", "seed"), Arc::new(package)).await?;
+    let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
+    let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
+    let id = engine.create("default", create).await?.vnf.id;
+    let request =
+        json!({"flavourId": "cluster_install", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
+    let op = engine.instantiate("default", &id, serde_json::from_value(request)?).await?;
+    engine.drive(&op).await?;
+    let vnf = engine.store().instance("default", &id).await?.vnf;
+    println!("{:?}, {:?}", engine.progress("default", &op).await?.operation_state, vnf.metadata);
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! An orchestrator that grants in its own process, and keeps VNF packages as bytes where it likes.
+//! `cargo run -p vnfm --example own_nfvo --features memory,clock`
+
+use async_trait::async_trait;
+use serde_json::json;
+use std::sync::Arc;
+use vnfm::descriptor::{Limits, Package};
+use vnfm::memory::{MEMORY_VIM, MemoryStore, MemoryVim};
+use vnfm::ports::{
+    Change, Code, ErrorKind, GrantAnswer, Nfvo, PackageRecord, Packages, PortError, Store as _,
+};
+use vnfm::types::{Grant, GrantInfo, GrantRequest, ResourceDefinition};
+use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
+
+const NAME: &str = "example.rejected";
+const REJECTED: Code =
+    Code { name: NAME, kind: ErrorKind::Refused, means: "it is not wanted", next: "ask why" };
+
+/// Lets everything through that is not too large. What it keeps to is in docs/contracts/nfvo.md.
+struct OwnNfvo;
+
+#[async_trait]
+impl Nfvo for OwnNfvo {
+    async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
+        println!("asked for {} with {} resources", request.operation, request.add_resources.len());
+        if request.add_resources.len() > 100 {
+            return Err(PortError::new(&REJECTED, "grant", "that is too much"));
+        }
+        let info = |one: &ResourceDefinition| GrantInfo {
+            resource_definition_id: one.id.clone(),
+            ..Default::default()
+        };
+        Ok(GrantAnswer::Granted(Box::new(Grant {
+            id: format!("grant of {}", request.vnf_lcm_op_occ_id),
+            vnf_instance_id: request.vnf_instance_id.clone(),
+            vnf_lcm_op_occ_id: request.vnf_lcm_op_occ_id.clone(),
+            add_resources: request.add_resources.iter().map(info).collect(),
+            ..Grant::default()
+        })))
+    }
+    async fn look(&self, _: &str) -> Result<GrantAnswer, PortError> {
+        Ok(GrantAnswer::Forgotten) // it decides at once, and so promised nothing
+    }
+}
+
+/// Packages out of wherever bytes come from; read once, or each time.
+struct OwnPackages(Arc<Package>);
+
+#[async_trait]
+impl Packages for OwnPackages {
+    async fn package(&self, _tenant: &str, _vnf_pkg_id: &str) -> Result<Arc<Package>, PortError> {
+        Ok(self.0.clone())
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-ha-pair");
+    let bytes = vnfm::descriptor::pack(sample.as_ref(), &Limits::default())?; // from your catalogue
+    let package = Arc::new(Package::from_bytes(bytes, &Limits::default())?);
+    let vnfd_id = package.vnfd().descriptor_id.clone();
+    let clock = Arc::new(SystemClock);
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let engine = Engine::new(EngineParts {
+        drivers: Drivers::default().with(MemoryVim::default()),
+        nfvo: Some(Arc::new(OwnNfvo)),
+        ..EngineParts::new(store.clone(), Arc::new(OwnPackages(package)), clock)
+    });
+    let record = PackageRecord::onboarded("default", "pair", &vnfd_id);
+    store.write(None, vec![Change::AddPackage(Box::new(record))]).await?;
+    let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
+    let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
+    let create = serde_json::from_value(json!({"vnfdId": vnfd_id}))?;
+    let id = engine.create("default", create).await?.vnf.id;
+    let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
+    let op = engine.instantiate("default", &id, serde_json::from_value(request)?).await?;
+    engine.drive(&op).await?;
+    println!("{:?}", engine.progress("default", &op).await?.operation_state);
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! What the engine would do, before it does anything: the steps, the hooks' drivers, the point of no return.
+//! `cargo run -p vnfm --example plan --features memory,clock`
+
+use serde_json::{Value, json};
+use std::sync::Arc;
+use vnfm::descriptor::Package;
+use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
+use vnfm::types::LcmOperationType::{self, Instantiate, Terminate};
+use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
+
+async fn show(engine: &Engine, kind: LcmOperationType, id: &str, request: &Value) {
+    match engine.plan(kind, ("default", id), request.clone()).await {
+        Ok(plan) => {
+            println!("{}:", plan.operation);
+            for step in plan.steps {
+                let hook =
+                    step.driver.map(|driver| format!(", calls {driver}")).unwrap_or_default();
+                let back = if step.irreversible { ", no way back from here" } else { "" };
+                println!("  {} {}{hook}{back}", step.state.as_str(), step.name);
+            }
+        }
+        Err(refusal) => println!("{kind} would be refused: {}", refusal.detail),
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let clock = Arc::new(SystemClock);
+    let store = Arc::new(MemoryStore::new(clock.clone()));
+    let packages = Arc::new(MemoryPackages::default());
+    let engine = Engine::new(EngineParts {
+        drivers: Drivers::default().with(MemoryVim::default()),
+        ..EngineParts::new(store.clone(), packages.clone(), clock)
+    });
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-ha-pair");
+    let package = Package::open(sample.as_ref(), &Default::default())?;
+    let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
+    packages.onboard(&*store, ("default", "pair"), Arc::new(package)).await?;
+    let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;
+    let vim = engine.register_vim("default", VimChange::to(to)).await?.id;
+    let id = engine.create("default", create).await?.vnf.id;
+
+    let request = json!({"flavourId": "simple", "vimConnectionInfo": {"vim1": {"vimId": vim}}});
+    let end = json!({"terminationType": "FORCEFUL"});
+    show(&engine, Instantiate, &id, &request).await;
+    show(&engine, Instantiate, &id, &json!({"flavourId": "none"})).await;
+    show(&engine, Terminate, &id, &end).await;
+    let op = engine.instantiate("default", &id, serde_json::from_value(request)?).await?;
+    engine.drive(&op).await?;
+    show(&engine, Terminate, &id, &end).await;
+    let vnf = engine.store().instance("default", &id).await?;
+    println!("still {:?}, nothing runs: {}", vnf.vnf.instantiation_state, vnf.active_op.is_none());
+    Ok(())
+}

@@ -1,0 +1,333 @@
+//! Every driver of ours keeps the contract of infrastructure drivers; broken ones are found by the rule that they break.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use vnfm::SystemClock;
+use vnfm::sim::{Options, World};
+use vnfm_conformance::infra_driver::{RULES, Stand};
+use vnfm_conformance::{Rule, check};
+use vnfm_core::ports::*;
+use vnfm_descriptor::{Limits, Package};
+use vnfm_kubernetes::KubernetesDriver;
+use vnfm_memory::{MEMORY_VIM, MemoryVim};
+use vnfm_openstack::OpenStack;
+use vnfm_tests::sources::root;
+use vnfm_types::{KUBERNETES, OPENSTACK, VimConnectionInfo};
+
+/// A driver in a world of its own.
+struct On<D> {
+    driver: D,
+    login: Value,
+    wrong: Value,
+    what: Allocation,
+    impossible: Allocation,
+    looked_at: Box<dyn Fn() -> Vec<String> + Send + Sync>,
+}
+
+fn connection(value: &Value) -> VimConnectionInfo {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+#[async_trait]
+impl<D: InfraDriver> Stand for On<D> {
+    fn driver(&self) -> &dyn InfraDriver {
+        &self.driver
+    }
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(SystemClock)
+    }
+    fn login(&self) -> VimConnectionInfo {
+        connection(&self.login)
+    }
+    fn wrong_login(&self) -> Option<VimConnectionInfo> {
+        Some(connection(&self.wrong))
+    }
+    fn what(&self) -> Allocation {
+        self.what.clone()
+    }
+    fn impossible(&self) -> Option<Allocation> {
+        Some(self.impossible.clone())
+    }
+    async fn things(&self) -> Vec<String> {
+        (self.looked_at)()
+    }
+}
+
+/// A sample as it is requested.
+fn sample(name: &str, fill: impl Fn(&str) -> String) -> Allocation {
+    let folder = root().join("vnfd-samples").join(name);
+    let package = Package::open(&folder, &Limits::default()).unwrap();
+    let request = std::fs::read_to_string(folder.join("requests/instantiate.json")).unwrap();
+    Allocation {
+        package: Arc::new(package),
+        request: serde_json::from_str(&fill(&request)).unwrap(),
+        instance_name: Some("one".into()),
+        granted: Granted::default(),
+    }
+}
+
+/// The same with an image that an NFVO prescribes and no VIM has.
+fn with_image(what: &Allocation, owner: &str) -> Allocation {
+    let images = [(owner.to_owned(), "no-such-image".to_owned())].into();
+    Allocation { granted: Granted { images, ..Granted::default() }, ..what.clone() }
+}
+
+fn left_behind(world: &Arc<World>) -> Box<dyn Fn() -> Vec<String> + Send + Sync> {
+    let world = world.clone();
+    Box::new(move || {
+        assert_eq!(world.books().violations(), Vec::<String>::new());
+        world.books().left_behind().iter().map(|one| format!("{} {}", one.kind, one.id)).collect()
+    })
+}
+
+async fn world() -> Arc<World> {
+    // Whoever embeds chooses; this program may have chosen already.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    Arc::new(World::start(Options::default()).await.unwrap())
+}
+
+async fn openstack() -> Arc<dyn Stand> {
+    let world = world().await;
+    let to = world.endpoints();
+    let login = |password: &str| {
+        json!({"vimType": OPENSTACK, "interfaceInfo": {"endpoint": to.auth_url}, "accessInfo": {
+            "username": to.user, "password": password, "project": to.user, "region": "RegionOne"}})
+    };
+    let what = sample("vnf-ha-pair", |request| world.fill(request, "vim", ""));
+    Arc::new(On {
+        driver: OpenStack::new(Arc::new(SystemClock)),
+        login: login(&to.password),
+        wrong: login("a wrong password"),
+        impossible: with_image(
+            &what,
+            what.package.vnfd().flavours["simple"].images().next().unwrap().0,
+        ),
+        what,
+        looked_at: left_behind(&world),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_driver_of_openstack_keeps_every_rule() {
+    check(RULES, openstack).await.unwrap();
+}
+
+async fn kubernetes() -> Arc<dyn Stand> {
+    use vnfm::sim::kubernetes::{ClusterSpec, Clusters};
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let books = vnfm::sim::books::Books::new();
+    let clusters = Clusters::new(books.clone(), vnfm::sim::faults::Faults::new());
+    let spec = ClusterSpec { name: "one".to_owned(), address: [127, 0, 0, 1].into(), port: 0 };
+    let cluster = clusters.start(spec).await.unwrap();
+    cluster.furnish("node-1", [127, 0, 0, 1].into());
+    let file: Value = serde_yaml::from_str(&cluster.kubeconfig()).unwrap();
+    let at = |pointer: &str| file.pointer(pointer).cloned().unwrap_or_default();
+    let interface = json!({"endpoint": at("/clusters/0/cluster/server"),
+        "ssl_ca_cert": at("/clusters/0/cluster/certificate-authority-data")});
+    let access = match file.pointer("/users/0/user/token") {
+        Some(token) => json!({"bearer_token": token}),
+        None => json!({"client_certificate": at("/users/0/user/client-certificate-data"),
+            "client_key": at("/users/0/user/client-key-data")}),
+    };
+    let login = |access: Value| json!({"vimType": KUBERNETES, "interfaceInfo": interface, "accessInfo": access});
+    let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
+    let vdu = what.package.vnfd().flavours["simple"].vdus.keys().next().unwrap().clone();
+    let looked_at = move || {
+        assert_eq!(books.violations(), Vec::<String>::new());
+        let kept = &clusters;
+        assert!(kept.get("one").is_some(), "the cluster is there");
+        let what = |one: &vnfm::sim::books::Entry| format!("{} {}", one.kind, one.id);
+        books.left_behind().iter().map(what).collect()
+    };
+    Arc::new(On {
+        driver: KubernetesDriver::new(),
+        login: login(access),
+        wrong: login(json!({"bearer_token": "a wrong token"})),
+        impossible: with_image(&what, &vdu),
+        what,
+        looked_at: Box::new(looked_at),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_driver_of_kubernetes_keeps_every_rule() {
+    check(RULES, kubernetes).await.unwrap();
+}
+
+fn memory() -> On<MemoryVim> {
+    let vim = MemoryVim::default().with_password("the right password");
+    let login =
+        |password: &str| json!({"vimType": MEMORY_VIM, "accessInfo": {"password": password}});
+    let what = sample("vnf-ha-pair", ToOwned::to_owned);
+    let mut impossible = what.clone();
+    impossible.request.flavour_id = "none".into();
+    let there = vim.clone();
+    On {
+        driver: vim,
+        login: login("the right password"),
+        wrong: login("a wrong password"),
+        what,
+        impossible,
+        looked_at: Box::new(move || there.vnfcs()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_vim_in_memory_keeps_every_rule() {
+    check(RULES, || async { Arc::new(memory()) as Arc<dyn Stand> }).await.unwrap();
+}
+
+/// How a driver is broken.
+#[derive(Clone, Copy, PartialEq)]
+enum Flaw {
+    /// `allocate` makes everything anew.
+    Repeats,
+    /// `release` fails where there is nothing.
+    WantsSomething,
+    /// `prepare` makes it.
+    MakesEarly,
+    /// The connection is asked once.
+    KeepsTheLogin,
+    /// Calls are made whenever it likes.
+    TakesNoTurn,
+    /// A heal replaces all.
+    HealsAll,
+    /// The password is in the log.
+    Talks,
+}
+
+/// The VIM in memory through a driver that is broken.
+struct Broken(MemoryVim, Flaw);
+
+impl Broken {
+    fn has(&self, flaw: Flaw) -> bool {
+        self.1 == flaw
+    }
+}
+
+/// A VIM to which the way is another.
+struct Other<'v>(&'v dyn Vim, Flaw);
+
+#[async_trait]
+impl Vim for Other<'_> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+    fn connection_id(&self) -> &str {
+        self.0.connection_id()
+    }
+    async fn connection(&self) -> Result<VimLogin, PortError> {
+        let mut login = self.0.connection().await?;
+        if self.1 == Flaw::KeepsTheLogin {
+            login.info.0.access_info.insert("password".into(), json!("the right password"));
+        }
+        Ok(login)
+    }
+    async fn turn(&self, watcher: Option<&dyn Watcher>) -> Turn {
+        if self.1 == Flaw::TakesNoTurn { Turn::default() } else { self.0.turn(watcher).await }
+    }
+}
+
+#[async_trait]
+impl InfraDriver for Broken {
+    fn vim_types(&self) -> &'static [&'static str] {
+        self.0.vim_types()
+    }
+    fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError> {
+        self.0.validate(connection)
+    }
+    fn validate_request(&self, what: &Allocation) -> Result<(), PortError> {
+        self.0.validate_request(what)
+    }
+    async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
+        self.0.check(&Other(vim, self.1)).await
+    }
+    async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
+        if self.has(Flaw::MakesEarly) {
+            self.0.allocate(cx, what, &Value::Null).await?;
+        }
+        let vim = Other(cx.vim, self.1);
+        self.0.prepare(&VimCall { vim: &vim, ..*cx }, what).await
+    }
+    async fn allocate(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        prepared: &Value,
+    ) -> Result<Allocated, PortError> {
+        let vim = Other(cx.vim, self.1);
+        let cx = VimCall { vim: &vim, ..*cx };
+        if self.has(Flaw::Repeats) {
+            self.0.release(&cx, what, &Release::default()).await?;
+        }
+        if self.has(Flaw::Talks) {
+            cx.watcher.log(
+                "info",
+                "it",
+                &format!("{:?}", vim.connection().await?.info.access_info),
+            );
+        }
+        self.0.allocate(&cx, what, prepared).await
+    }
+    async fn release(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        how: &Release,
+    ) -> Result<(), PortError> {
+        let vim = Other(cx.vim, self.1);
+        let cx = VimCall { vim: &vim, ..*cx };
+        let there = self.0.observe(&cx, what, &Value::Null).await?;
+        if self.has(Flaw::WantsSomething) && there.inventory.vnfc_resource_info.is_empty() {
+            return Err(PortError::new(vnfm_memory::CODES[0], "release", "there is nothing"));
+        }
+        self.0.release(&cx, what, how).await
+    }
+    async fn heal(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        repair: &Repair,
+    ) -> Result<Allocated, PortError> {
+        let all = repair.inventory.vnfc_resource_info.iter().map(|vnfc| vnfc.id.clone());
+        let vnfcs = if self.has(Flaw::HealsAll) { all.collect() } else { repair.vnfcs.clone() };
+        let vim = Other(cx.vim, self.1);
+        let cx = VimCall { vim: &vim, ..*cx };
+        self.0.heal(&cx, what, &Repair { vnfcs, ..repair.clone() }).await
+    }
+    async fn observe(
+        &self,
+        cx: &VimCall<'_>,
+        what: &Allocation,
+        handle: &Value,
+    ) -> Result<Allocated, PortError> {
+        let vim = Other(cx.vim, self.1);
+        self.0.observe(&VimCall { vim: &vim, ..*cx }, what, handle).await
+    }
+    async fn owned(&self, vim: &dyn Vim, id: &str) -> Result<Vec<OwnedResource>, PortError> {
+        self.0.owned(&Other(vim, self.1), id).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_driver_that_breaks_a_rule_is_found() {
+    for (flaw, rule) in [
+        (Flaw::Repeats, "an_allocation_that_is_repeated_makes_nothing_more"),
+        (Flaw::WantsSomething, "a_release_of_nothing_succeeds"),
+        (Flaw::MakesEarly, "a_preparation_changes_nothing"),
+        (Flaw::KeepsTheLogin, "a_login_that_changes_counts_at_the_next_call"),
+        (Flaw::TakesNoTurn, "each_call_is_made_during_a_turn"),
+        (Flaw::HealsAll, "a_heal_replaces_what_it_names_alone"),
+        (Flaw::Talks, "no_secret_is_told"),
+    ] {
+        let stand = || async move {
+            let On { driver, login, wrong, what, impossible, looked_at } = memory();
+            let driver = Broken(driver, flaw);
+            Arc::new(On { driver, login, wrong, what, impossible, looked_at }) as Arc<dyn Stand>
+        };
+        let its: Vec<&Rule<_>> = RULES.iter().filter(|one| one.name == rule).collect();
+        assert_eq!(its.len(), 1, "there is no rule `{rule}`");
+        assert!(its[0].holds(stand().await).await.is_err(), "`{rule}` holds of a broken driver");
+    }
+}

@@ -1,0 +1,191 @@
+//! The plugin host keeps the contract of MgmtDrivers with the template in it, and so does a plain Rust object; drivers
+//! that break a rule are found.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use vnfm::{Linked, SystemClock};
+use vnfm_conformance::check;
+use vnfm_conformance::mgmt_driver::{RULES, Stand};
+use vnfm_core::ports::*;
+use vnfm_plugin_host::{Config, PluginHost};
+
+/// Hosts on which a file is what was last put there.
+struct On<D> {
+    drivers: D,
+    named: &'static str,
+    hook: &'static str,
+    file: Mutex<String>,
+}
+
+impl<D: MgmtDrivers> On<D> {
+    fn stand(drivers: D, named: &'static str, hook: &'static str) -> Arc<dyn Stand>
+    where
+        D: 'static,
+    {
+        Arc::new(Self { drivers, named, hook, file: Mutex::default() })
+    }
+}
+
+#[async_trait]
+impl<D: MgmtDrivers> Stand for On<D> {
+    fn drivers(&self) -> &dyn MgmtDrivers {
+        &self.drivers
+    }
+    fn named(&self) -> (String, Option<String>) {
+        (self.named.to_owned(), None)
+    }
+    fn request(&self) -> HookRequest {
+        let deadline = jiff::Timestamp::now() + Duration::from_mins(5);
+        let address = |last: u8| {
+            json!([{"layerProtocol": "IP_OVER_ETHERNET", "ipOverEthernet": {"ipAddresses": [
+                {"type": "IPV4", "addresses": [format!("10.0.0.{last}")]}]}}])
+        };
+        let vnfc = |n: u8| {
+            json!({"id": format!("vnfc-{n}"), "vduId": "VDU1", "computeResource": {"resourceId": format!("server-{n}")},
+                "metadata": {"name": format!("web-{n}")},
+                "vnfcCpInfo": [{"id": format!("cp-{n}"), "cpdId": "CP1", "cpProtocolInfo": address(n)}]})
+        };
+        let request = json!({
+            "schemaVersion": 1, "operation": "INSTANTIATE", "hook": self.hook,
+            "instance": {"id": "i-1", "vnfdId": "d-1", "vnfProvider": "p", "vnfProductName": "n",
+                "vnfSoftwareVersion": "1", "vnfdVersion": "1", "metadata": {}},
+            "inventory": {"vnfcResourceInfo": [vnfc(1), vnfc(2)]},
+            "additionalParams": {"sshCp": "CP1", "username": "ubuntu", "password": "planted-password", "text": "hello"},
+            "inputs": {}, "vims": [], "artifacts": [], "deadline": deadline, "attempt": 1,
+        });
+        serde_json::from_value(request).unwrap()
+    }
+    async fn answer(&self, service: &str, _: Value) -> Result<Value, PortError> {
+        Ok(match service {
+            "ssh.put" => {
+                *self.file.lock().unwrap() = "hello".to_owned();
+                json!({})
+            }
+            "ssh.run" => {
+                let stdout = self.file.lock().unwrap().clone();
+                json!({"exitCode": 0, "stdout": stdout, "stderr": "", "truncated": false})
+            }
+            _ => json!({}),
+        })
+    }
+    fn secrets(&self) -> Vec<String> {
+        vec!["planted-password".to_owned()]
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plugin_host_keeps_every_rule() {
+    let fresh = || async {
+        let host = PluginHost::new(Config::default(), Arc::new(SystemClock));
+        host.register(vnfm_plugin_sdk::static_driver::<mgmt_template::Template>()).unwrap();
+        On::stand(host, "mgmt-template", "instantiate_end")
+    };
+    check(RULES, fresh).await.unwrap();
+}
+
+/// How a driver is broken.
+#[derive(Clone, Copy, PartialEq)]
+enum Flaw {
+    None,
+    /// It says something else each time.
+    Changes,
+    /// What it does not know it does nevertheless.
+    DoesAnything,
+    /// It says its secrets.
+    Talks,
+    /// After a failure it takes its work for done, and says nothing of it.
+    GivesUp,
+    /// Its version is none.
+    HasNoVersion,
+    /// What it did it does not undo twice.
+    UndoesOnce,
+}
+
+/// A plain object: greets each VNFC once, and can take that back.
+struct Greeting(Declaration, Flaw, Mutex<u64>);
+
+impl Greeting {
+    fn with(flaw: Flaw) -> Linked {
+        let hook = HookDeclaration { undo: true, ..HookDeclaration::default() };
+        let version = if flaw == Flaw::HasNoVersion { "new" } else { "1.0.0" };
+        Linked::default().with(Self(
+            Declaration {
+                name: "greeting".into(),
+                version: version.into(),
+                hooks: [("instantiate_start".to_owned(), hook)].into(),
+                config_schema: None,
+            },
+            flaw,
+            Mutex::default(),
+        ))
+    }
+}
+
+const WRONG: Code = Code {
+    name: "test.wrong",
+    kind: ErrorKind::Refused,
+    means: "it does not do that",
+    next: "ask for something else",
+};
+
+#[async_trait]
+impl MgmtDriver for Greeting {
+    fn declaration(&self) -> &Declaration {
+        &self.0
+    }
+    async fn call(
+        &self,
+        request: HookRequest,
+        host: Arc<dyn HookHost>,
+    ) -> Result<Effects, PortError> {
+        let Self(says, flaw, undone) = self;
+        let number = {
+            let mut number = undone.lock().unwrap();
+            *number += 1;
+            *number
+        };
+        if !says.hooks.contains_key(&request.hook) && *flaw != Flaw::DoesAnything {
+            return Err(PortError::new(&WRONG, format!("run `{}`", request.hook), "not declared"));
+        }
+        if *flaw == Flaw::Talks {
+            host.log("info", &format!("{:?}", request.additional_params));
+        }
+        if *flaw == Flaw::UndoesOnce && request.undo && number > 2 {
+            return Err(PortError::new(&WRONG, "undo", "it was undone"));
+        }
+        let known = host.call("checkpoint.get", json!({"key": "tried"})).await?["value"].clone();
+        if *flaw == Flaw::GivesUp && !known.is_null() {
+            return Ok(Effects { schema_version: 1, ..Effects::default() });
+        }
+        host.call("checkpoint.put", json!({"key": "tried", "value": true})).await?;
+        let target = json!({"serverId": "server-1", "address": "10.0.0.1", "username": "ubuntu"});
+        let run = json!({"host": target, "command": "true", "deadlineSeconds": 5});
+        host.call("ssh.run", run).await?;
+        let said = if *flaw == Flaw::Changes { json!(number) } else { json!("hello") };
+        let metadata = [("said".to_owned(), said)].into_iter().collect();
+        Ok(Effects { schema_version: 1, metadata, ..Effects::default() })
+    }
+}
+
+async fn greeting(flaw: Flaw) -> Arc<dyn Stand> {
+    On::stand(Greeting::with(flaw), "greeting", "instantiate_start")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plain_object_keeps_every_rule_and_one_that_does_not_is_found() {
+    check(RULES, || greeting(Flaw::None)).await.unwrap();
+    for (flaw, rule) in [
+        (Flaw::Changes, "a_hook_that_is_repeated_says_the_same"),
+        (Flaw::DoesAnything, "what_is_not_declared_is_refused"),
+        (Flaw::Talks, "no_secret_is_told"),
+        (Flaw::GivesUp, "a_hook_whose_call_fails_is_made_up_for"),
+        (Flaw::GivesUp, "a_hook_that_is_dropped_is_made_up_for"),
+        (Flaw::HasNoVersion, "a_declaration_is_whole"),
+        (Flaw::UndoesOnce, "what_has_an_opposite_is_undone"),
+    ] {
+        let broken = check(RULES, || greeting(flaw)).await.unwrap_err();
+        assert!(broken.names().contains(&rule), "`{rule}` holds: {broken}");
+    }
+}

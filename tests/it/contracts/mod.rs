@@ -1,0 +1,63 @@
+//! The contracts of the ports: everything of ours keeps them, and `docs/contracts` says them.
+//!
+//! | file | what is tried |
+//! |---|---|
+//! | `store.rs` | the store in memory (those in SQLite: `crates/vnfm-store/tests`) |
+//! | `infra_driver.rs` | OpenStack and Kubernetes on the simulated world, the VIM in memory; and that broken ones are found |
+//! | `mgmt_driver.rs` | the plugin host with the template, linked in and in a process of its own; a plain Rust object |
+//! | `nfvo.rs` | the SOL003 client on the simulated NFVO, and an NFVO in the process |
+
+mod infra_driver;
+mod mgmt_driver;
+mod nfvo;
+mod store;
+
+use std::fmt::Write as _;
+use vnfm_conformance::Rule;
+use vnfm_tests::sources::page_is_current;
+
+fn is_current<S>(file: &str, (title, module, about): (&str, &str, &str), rules: &[Rule<S>]) {
+    let mut page = format!(
+        "# The contract of {title}\n\n<!-- Generated from `vnfm::conformance::{module}` by `VNFM_UPDATE_GENERATED=1 cargo \
+         test -p vnfm-tests contracts`. -->\n\n{about}\n\nEvery rule is mandatory. Behaviour that is no rule here may \
+         change. An own one is tried in a test: `check(vnfm::conformance::{module}::RULES, …).await.unwrap()` names each \
+         rule that does not hold, and what was found instead.\n\n| rule | says |\n|---|---|\n"
+    );
+    for rule in rules {
+        writeln!(page, "| `{}` | {} |", rule.name, rule.says()).unwrap();
+    }
+    page_is_current(&format!("docs/contracts/{file}.md"), &page);
+}
+
+#[test]
+fn the_page_of_stores_is_current() {
+    let about = "The port is [`Store`](../../crates/vnfm-core/src/ports/store.rs). Ours: SQLite \
+                 ([`vnfm-store`](../../crates/vnfm-store/src/lib.rs)), and memory \
+                 ([`vnfm-memory`](../../crates/vnfm-memory/src/lib.rs)), which is the shorter one to read. Each rule gets a \
+                 store with nothing in it.";
+    is_current("store", ("a store", "store", about), vnfm_conformance::store::RULES);
+}
+
+#[test]
+fn the_page_of_infrastructure_drivers_is_current() {
+    let about = "The port is [`InfraDriver`](../../crates/vnfm-core/src/ports/infra.rs). What the rules need is a `Stand`: the \
+                 driver, a login, an instance to make, and a look at the VIM past the driver. Calls are cut off at any \
+                 [turn](../../crates/vnfm-core/src/ports/turn.rs), which is why each call takes one.";
+    let rules = vnfm_conformance::infra_driver::RULES;
+    is_current("infra-driver", ("an infrastructure driver", "infra_driver", about), rules);
+}
+
+#[test]
+fn the_page_of_mgmt_drivers_is_current() {
+    let about = "The ports are [`MgmtDrivers` and `MgmtDriver`](../../crates/vnfm-core/src/ports/mgmt.rs). Authors of plugins \
+                 have more in the test-kit of the SDK; these rules are for whatever serves drivers, and for drivers that are \
+                 linked in.";
+    let rules = vnfm_conformance::mgmt_driver::RULES;
+    is_current("mgmt-driver", ("MgmtDrivers", "mgmt_driver", about), rules);
+}
+
+#[test]
+fn the_page_of_nfvos_is_current() {
+    let about = "The port is [`Nfvo`](../../crates/vnfm-core/src/ports/nfvo.rs): whoever grants operations (SOL003 9).";
+    is_current("nfvo", ("an NFVO", "nfvo", about), vnfm_conformance::nfvo::RULES);
+}

@@ -1,0 +1,15 @@
+//! The store in memory keeps every rule.
+
+use std::sync::Arc;
+use vnfm_conformance::{check, store};
+use vnfm_core::ports::Store;
+use vnfm_memory::MemoryStore;
+
+async fn memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new(Arc::new(vnfm::SystemClock)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_store_in_memory_keeps_every_rule() {
+    check(store::RULES, memory).await.unwrap();
+}

@@ -1,0 +1,56 @@
+//! Events as an embedder hears them: in order, without a gap, from any number on, also after a restart.
+
+use super::bench::*;
+use futures::StreamExt as _;
+use std::pin::pin;
+use std::sync::Arc;
+use vnfm_core::Engine;
+use vnfm_memory::MemoryStore;
+
+/// The next `count` events above `after`.
+async fn heard(engine: &Engine, after: u64, count: usize) -> Vec<(u64, String)> {
+    let events = pin!(engine.events(after).take(count));
+    let events: Vec<_> = events.collect().await;
+    let told = |event: vnfm_core::ports::OutboxRow| {
+        (event.seq, event.body["operationState"].as_str().unwrap_or("made").to_owned())
+    };
+    events.into_iter().map(|event| told(event.unwrap())).collect()
+}
+
+async fn tried(store: Arc<dyn vnfm_core::ports::Store>) {
+    furnish(&*store).await;
+    let world = Arc::new(World::default());
+    let first = engine(store.clone(), &world);
+    // Whoever listens before anything happens hears of all of it.
+    let (listener, (asks, asked)) = (first.clone(), tokio::sync::oneshot::channel());
+    let listening = tokio::spawn(async move {
+        let _ = asks.send(()); // the test waits for it
+        heard(&listener, 0, 4).await
+    });
+    asked.await.unwrap();
+    let id = instance(&first).await;
+    let op = first.instantiate(TENANT, &id, on(CLOUD)).await.unwrap();
+    first.drive(&op).await.unwrap();
+    let all = listening.await.unwrap();
+    let states: Vec<_> = all.iter().map(|(_, state)| state.as_str()).collect();
+    assert_eq!(states, ["made", "STARTING", "PROCESSING", "COMPLETED"]);
+    assert!(all.windows(2).all(|pair| pair[0].0 < pair[1].0), "{all:?}");
+    // A new engine on the same store goes on where the old one was.
+    let second = engine(store, &world);
+    assert_eq!(heard(&second, all[1].0, 2).await, all[2..]);
+    // More than is read at once.
+    let mut ids = Vec::new();
+    for _ in 0..250 {
+        ids.push(instance(&second).await);
+    }
+    let many = heard(&second, all[3].0, 250).await;
+    assert_eq!(many.len(), 250);
+    assert!(many.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0), "a gap");
+}
+
+#[tokio::test]
+async fn events_come_in_order_and_are_gone_on_with() {
+    let sqlite = vnfm_store::SqliteStore::in_memory().await.unwrap();
+    tried(Arc::new(sqlite)).await;
+    tried(Arc::new(MemoryStore::new(Arc::new(vnfm::SystemClock)))).await;
+}
