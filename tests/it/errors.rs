@@ -56,6 +56,79 @@ fn the_page_of_errors_is_current() {
     page_is_current("docs/errors.md", &rendered());
 }
 
+/// What authors of plugins and scripts read: code, who says it, what it means, what next.
+fn of_authors() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
+    let host = vnfm_plugin_host::codes().into_iter();
+    let core = vnfm_core::codes()
+        .into_iter()
+        .filter(|code| ["hook.", "plugin."].iter().any(|begin| code.name.starts_with(begin)));
+    let codes = host.map(|code| (code, "the plugin host")).chain(core.map(|c| (c, "the engine")));
+    let sdk = vnfm_plugin_sdk::MEANINGS.iter().map(|row| (row, "the SDK"));
+    let script = mgmt_script::MEANINGS.iter().map(|row| (row, "`mgmt-script`"));
+    codes
+        .map(|(code, from)| (code.name, from, code.means, code.next))
+        .chain(sdk.chain(script).map(|(row, from)| (row.code, from, row.means, row.next)))
+        .collect()
+}
+
+/// Where authors' errors are tried.
+const TRIED_IN: &[&str] = &[
+    "crates/vnfm-plugin-host/tests",
+    "crates/vnfm-plugin-sdk/tests",
+    "crates/vnfm-core/src",
+    "plugins/script/src",
+    "plugins/template/src",
+    "tests/it",
+];
+
+/// The test that expects each of these codes: its file and its name.
+fn tests_of(codes: &BTreeSet<&str>) -> BTreeMap<String, (String, String)> {
+    let mut found = BTreeMap::new();
+    for source in files(TRIED_IN, ".rs").unwrap() {
+        let (mut is_test, mut test) = (false, None);
+        for line in source.text.lines().map(str::trim) {
+            if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+                is_test = true;
+            } else if let Some((_, name)) = line.split_once("fn ").filter(|(before, _)| {
+                ["", "async ", "pub(crate) ", "pub ", "const "].contains(before)
+            }) {
+                let name = name.split('(').next().unwrap().to_owned();
+                test = std::mem::take(&mut is_test).then_some(name);
+            } else if let Some(test) = &test {
+                for code in line.split('"').skip(1).step_by(2).filter(|code| codes.contains(code)) {
+                    let place = (source.path.clone(), test.clone());
+                    found.entry(code.to_owned()).or_insert(place);
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_page_of_authors_errors_is_current_and_each_has_a_test() {
+    let rows = of_authors();
+    let tests = tests_of(&rows.iter().map(|row| row.0).collect());
+    let mut page = String::from(
+        "# What authors of plugins and scripts read\n\n\
+         <!-- Generated from the crates by `VNFM_UPDATE_GENERATED=1 cargo test -p vnfm-tests errors`. -->\n\n\
+         A hook that fails ends its operation in FAILED_TEMP with one of these codes, or with one of its own, in `code`. The \
+         sentence beside it names the member, file, symbol or version that is wrong, and what was expected. Each row is \
+         what the test named in it expects. All errors: [errors](errors.md).\n\n\
+         | code | from | means | next | test |\n|---|---|---|---|---|\n",
+    );
+    let mut untried = Vec::new();
+    for (code, from, means, next) in rows {
+        let Some((file, test)) = tests.get(code) else {
+            untried.push(code);
+            continue;
+        };
+        writeln!(page, "| `{code}` | {from} | {means} | {next} | [`{test}`](../{file}) |").unwrap();
+    }
+    assert!(untried.is_empty(), "no test expects {untried:?}");
+    page_is_current("docs/plugin-errors.md", &page);
+}
+
 #[test]
 fn a_code_has_one_meaning() {
     let mut seen: BTreeMap<&str, &Code> = BTreeMap::new();

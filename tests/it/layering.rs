@@ -73,6 +73,7 @@ const FOR_TESTS: &[&str] = &[
     "vnfm-ssh",
     "vnfm-plugin-sdk",
     "vnfm-plugin-host",
+    "mgmt-script",
     "mgmt-template",
     "fixture-misbehaving",
     "kubernetes-cluster",

@@ -18,6 +18,7 @@
 //! | `refusals` | what is wrong from the beginning |
 //! | `upkeep` | SIGTERM, an older backup, a full disk |
 //! | `samples` | the samples that have no story of their own come and go |
+//! | `scripts` | hooks that are scripts of the package |
 //! | `secrets` | what was planted is nowhere to be found |
 //! | `traces` | the spans that a collector gets |
 //! | `turns` | many operations on one Heat, so many at a time |
@@ -38,6 +39,7 @@ mod passwords;
 mod processes;
 mod refusals;
 mod samples;
+mod scripts;
 mod secrets;
 mod ssh;
 mod traces;

@@ -9,5 +9,6 @@ mod heal;
 mod hosts;
 mod identity;
 mod neighbours;
+mod scripts;
 mod secrets;
 mod story;

@@ -18,7 +18,7 @@ group() {
     libvirt) echo "libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients python3-libvirt qemu-system-x86 qemu-utils
       dnsmasq-base ipset iptables ebtables conntrack genisoimage";;
     hosts) echo "openssh-server openssh-client containerd runc containernetworking-plugins iptables iproute2 socat
-      conntrack ethtool busybox-static sudo kmod procps util-linux";;
+      conntrack ethtool busybox-static sudo kmod procps util-linux ansible-core";;
     kubernetes) echo "openssl curl";;
     ci) echo "gcc libc6-dev make cmake pkg-config git ca-certificates curl openssh-server openssl";;
     package:*) echo "${1#package:}";;

@@ -26,6 +26,7 @@ const FILES: &[(&str, &str, u32)] = &[
     ("built:vnfm-server", "usr/bin/vnfm-server", 0o755),
     ("built:vnfmctl", "usr/bin/vnfmctl", 0o755),
     ("built:libkubernetes_cluster.so", "usr/lib/vnfm/libkubernetes_cluster.so", 0o644),
+    ("built:libmgmt_script.so", "usr/lib/vnfm/libmgmt_script.so", 0o644),
     ("crates/vnfm-server/packaging/systemd/vnfm.service", "lib/systemd/system/vnfm.service", 0o644),
     ("crates/vnfm-server/packaging/debian/vnfm.yaml", "etc/vnfm/vnfm.yaml", 0o640),
     ("crates/vnfm-server/packaging/prometheus/alerts.yaml", "usr/share/vnfm/alerts.yaml", 0o644),
@@ -77,7 +78,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 
 fn build() -> anyhow::Result<PathBuf> {
     note("building the programs");
-    let packages = ["-p", "vnfm-server", "-p", "vnfm-cli", "-p", "kubernetes-cluster"];
+    let packages =
+        ["-p", "vnfm-server", "-p", "vnfm-cli", "-p", "kubernetes-cluster", "-p", "mgmt-script"];
     let mut cargo = places::cargo();
     cargo.args(["build", "--release"]).args(packages);
     ensure!(cargo.status()?.success(), "the programs cannot be built");

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::lcm::{self, Op, hook_row};
 use crate::ports::{
     Change, Code, DriverId, Effects, ErrorKind, HookDependent, HookInstance, HookRequest, HookVim,
-    Inventory, MgmtDriver, PortError, SecretJson, Store, StoreError, VimRecord,
+    Inventory, MgmtDriver, PortError, SecretJson, Store, StoreError, VimRecord, Wanted,
 };
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_descriptor::{Hook, Package};
-use vnfm_types::KeyValuePairs;
+use vnfm_types::{KeyValuePairs, VnfInstance};
 
 /// What a request asks of the hooks.
 pub(crate) struct Asked<'a> {
@@ -33,6 +33,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) params: &'a KeyValuePairs,
     /// Hooks that will not be called.
     pub(crate) skipped: &'a [String],
+    /// What the instance keeps of who instantiated it.
+    pub(crate) instance: Option<&'a VnfInstance>,
 }
 
 /// Finds the MgmtDriver of every hook that the operation may call (of an instantiation, that the flavour names), checks
@@ -58,7 +60,7 @@ pub(crate) fn check_parameters(
         if asked.skipped.contains(&hook.operation) || !(own || asked.operation == "instantiate") {
             continue;
         }
-        let driver = driver_of(engine, hook).map_err(no_driver)?;
+        let driver = driver_of(engine, asked.instance, (asked.package, hook)).map_err(no_driver)?;
         let declared = driver.declaration().hooks.get(&hook.operation);
         let Some(schema) = declared.and_then(|hook| hook.parameters.as_ref()) else { continue };
         if own {
@@ -93,21 +95,58 @@ fn fits(engine: &Engine, schema: &Value, params: &Value, whose: &str) -> Result<
     Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what))
 }
 
-/// The driver that serves new calls of `hook`.
+/// The driver that serves `hook` in operations that begin now: for an `instance`, the version that instantiated it as long
+/// as that is there.
 ///
 /// # Errors
 ///
 /// `Refused` where there is none, or it does not implement the hook.
-pub(crate) fn driver_of(engine: &Engine, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
-    declares(engine.parts.mgmt.find(&hook.implementation, plugin_of(hook))?, hook)
+pub(crate) fn driver_of(
+    engine: &Engine,
+    instance: Option<&VnfInstance>,
+    (package, hook): (&Package, &Hook),
+) -> Result<Arc<dyn MgmtDriver>, PortError> {
+    let (mgmt, wanted) = (&engine.parts.mgmt, Wanted::of(hook, package));
+    let newest = mgmt.for_hook(&wanted)?;
+    let kept = instance.and_then(|vnf| kept_driver(vnf, &hook.implementation));
+    let Some(kept) = kept.filter(|kept| *kept != versioned(&newest.id())) else {
+        return declares(newest, hook);
+    };
+    let old = mgmt.find(&hook.implementation, Some(kept));
+    declares(old.ok().filter(|old| versioned(&old.id()) == kept).unwrap_or(newest), hook)
 }
 
-/// The driver with which `op` began, else the one that serves new operations.
+/// Where `instantiatedVnfInfo.metadata` keeps, by the spelling of an `implementation`, the `name@version` that
+/// instantiated the instance.
+pub(crate) const DRIVERS: &str = "mgmtDrivers";
+
+fn kept_driver<'a>(vnf: &'a VnfInstance, implementation: &str) -> Option<&'a str> {
+    vnf.instantiated_vnf_info.as_ref()?.metadata.get(DRIVERS)?.get(implementation)?.as_str()
+}
+
+pub(crate) fn versioned(driver: &DriverId) -> String {
+    format!("{}@{}", driver.name, driver.version)
+}
+
+/// The driver with which `op` began, else the one that serves operations of its instance.
 fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
     let Some(began) = hook_row::plugin(op, &wanted(hook)) else {
-        return driver_of(&op.engine, hook);
+        return driver_of(&op.engine, Some(&op.instance.vnf), (op.package()?, hook));
     };
-    declares(op.engine.parts.mgmt.again(&began, &hook.implementation, plugin_of(hook))?, hook)
+    declares(op.engine.parts.mgmt.for_hook_again(&began, &Wanted::of(hook, op.package()?))?, hook)
+}
+
+/// Tells the operator where another version serves the instance than the one that instantiated it.
+fn tell_if_replaced(op: &Op, hook: &Hook, driver: &dyn MgmtDriver) {
+    let now = versioned(&driver.id());
+    if let Some(kept) = kept_driver(&op.instance.vnf, &hook.implementation)
+        && kept != now
+    {
+        let line = format!(
+            "this instance was instantiated with `{kept}`, which is not there any more: `{now}` goes on"
+        );
+        op.watcher().log("warn", &hook.operation, &line);
+    }
 }
 
 /// What the hook `name` of `op` asks for, and which driver serves it, if one does.
@@ -118,11 +157,7 @@ pub(crate) fn serving(op: &Op, name: &str) -> Option<(Value, DriverId)> {
 
 /// A VNFD's spelling of a plugin.
 fn wanted(hook: &Hook) -> Value {
-    json!([hook.implementation, plugin_of(hook)])
-}
-
-fn plugin_of(hook: &Hook) -> Option<&str> {
-    hook.artifact.as_ref().and_then(|artifact| artifact.plugin())
+    json!([hook.implementation, hook.artifact.as_ref().and_then(|artifact| artifact.plugin())])
 }
 
 fn declares(driver: Arc<dyn MgmtDriver>, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
@@ -142,6 +177,7 @@ fn declares(driver: Arc<dyn MgmtDriver>, hook: &Hook) -> Result<Arc<dyn MgmtDriv
 pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Effects, PortError> {
     let Some(hook) = op.flavour()?.hook(name) else { return Ok(Effects::default()) };
     let driver = driver_for(op, hook)?;
+    tell_if_replaced(op, hook, &*driver);
     if has_opposite(&*driver, name) {
         let begun = Change::Checkpoint {
             op_id: op.fence.op_id.clone(),

@@ -36,7 +36,7 @@ pub use engine::{Engine, EngineParts, Limits};
 pub use linked::{Linked, NoHosts};
 pub use notify::{Notifier, Patience};
 pub use plan::{Plan, PlannedStep};
-pub use plugin_uses::PluginUse;
+pub use plugin_uses::{PluginUse, ServedInstance};
 pub use redact::{HIDDEN, Redactor, is_secret_name, redact};
 pub use refusal::{Refusal, Why};
 pub use subscriptions::Subscribed;

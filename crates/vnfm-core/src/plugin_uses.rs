@@ -6,7 +6,7 @@ use crate::ports::{DriverId, PackageRecord};
 use crate::query::Query;
 use crate::refusal::Refusal;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vnfm_descriptor::Flavour;
 use vnfm_types::{PackageOnboardingState, PackageUsageState};
 
@@ -30,6 +30,18 @@ pub struct PluginUse {
     pub usage_state: PackageUsageState,
 }
 
+/// An instance that a MgmtDriver serves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ServedInstance {
+    /// `VnfInstance.id`.
+    pub id: String,
+    /// Name for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vnf_instance_name: Option<String>,
+}
+
 impl Engine {
     /// The onboarded packages of `tenant` with each MgmtDriver that serves one of their hooks. A hook whose driver is not
     /// there, or a package whose file cannot be read, is left out: lists say elsewhere what is wrong with it.
@@ -47,13 +59,40 @@ impl Engine {
         Ok(uses)
     }
 
+    /// The instances of `tenant` that a MgmtDriver has instantiated, by its `name@version`: it serves them until they are
+    /// terminated.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn plugin_instances(
+        &self,
+        tenant: &str,
+    ) -> Result<BTreeMap<String, Vec<ServedInstance>>, Refusal> {
+        let mut served: BTreeMap<String, Vec<ServedInstance>> = BTreeMap::new();
+        for record in self.store().instances(tenant, &Query::default()).await? {
+            let vnf = record.vnf;
+            let info = vnf.instantiated_vnf_info.as_ref();
+            let drivers = info.and_then(|info| info.metadata.get(hooks::DRIVERS)?.as_object());
+            let drivers: BTreeSet<_> =
+                drivers.into_iter().flatten().filter_map(|(_, driver)| driver.as_str()).collect();
+            for driver in drivers {
+                served.entry(driver.to_owned()).or_default().push(ServedInstance {
+                    id: vnf.id.clone(),
+                    vnf_instance_name: vnf.vnf_instance_name.clone(),
+                });
+            }
+        }
+        Ok(served)
+    }
+
     async fn uses_of(&self, tenant: &str, record: &PackageRecord) -> Vec<PluginUse> {
         let info = &record.info;
         let Ok(package) = self.parts.packages.package(tenant, &info.id).await else {
             return Vec::new();
         };
         let hooks = package.vnfd().flavours.values().flat_map(Flavour::hooks);
-        let drivers = hooks.filter_map(|hook| hooks::driver_of(self, hook).ok());
+        let drivers = hooks.filter_map(|hook| hooks::driver_of(self, None, (&package, hook)).ok());
         // One of each, whatever number of hooks it serves.
         let named: BTreeMap<_, _> = drivers
             .map(|driver| driver.id())

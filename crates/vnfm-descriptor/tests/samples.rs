@@ -49,7 +49,8 @@ fn every_sample_is_without_errors_and_most_without_warnings() {
             "vnf-ha-pair",
             "vnf-levels",
             "vnf-nested-groups",
-            "vnf-ports"
+            "vnf-ports",
+            "vnf-script-hooks"
         ]
     );
     let mut ids = std::collections::BTreeSet::new();
@@ -112,6 +113,7 @@ fn a_manifest_names_every_file_of_its_package() {
         "vnf-levels",
         "vnf-nested-groups",
         "vnf-ports",
+        "vnf-script-hooks",
     ] {
         let package = open(name);
         let manifest = package.manifest().unwrap();

@@ -19,6 +19,47 @@ pub struct Config {
     pub implementations: BTreeMap<String, String>,
     /// How processes of plugins are started; without it no plugin runs in one.
     pub process: Option<ProcessConfig>,
+    /// Hooks that are scripts of their package.
+    pub scripts: Scripts,
+}
+
+/// What the operator says of hooks that are scripts of their package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scripts {
+    /// Which packages may run theirs.
+    pub allow: AllowedScripts,
+    /// The plugin that runs them.
+    pub plugin: String,
+    /// Whether they have the server's network. Without it they reach the hosts of their VNF, by the VNFM, and nothing
+    /// else.
+    pub network: bool,
+    /// Where each gets its private folder.
+    pub folder: PathBuf,
+}
+
+impl Default for Scripts {
+    fn default() -> Self {
+        Self {
+            allow: AllowedScripts::default(),
+            plugin: "mgmt-script".into(),
+            network: false,
+            folder: "/tmp".into(),
+        }
+    }
+}
+
+/// Which packages may run scripts as hooks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum AllowedScripts {
+    /// None.
+    None,
+    /// Those whose SHA-256 an administrator has pinned: `vnfmctl plugin allow --package`.
+    #[default]
+    Pinned,
+    /// All that are onboarded.
+    All,
 }
 
 /// What the operator configures about one plugin.
@@ -40,6 +81,16 @@ pub enum Runner {
     Process,
     /// In the engine's process: for plugins that are trusted as the engine itself is.
     InProcess,
+}
+
+impl std::fmt::Display for AllowedScripts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Pinned => "pinned",
+            Self::All => "all",
+        })
+    }
 }
 
 /// How the process of a hook is started.
@@ -115,6 +166,15 @@ impl Default for ProcessLimits {
     }
 }
 
+/// What a process is kept from.
+#[derive(Debug, Clone)]
+pub(crate) struct Seclusion {
+    /// It has the engine's network.
+    pub(crate) network: bool,
+    /// Where it gets a folder of its own, which goes with it.
+    pub(crate) folder: Option<PathBuf>,
+}
+
 impl std::fmt::Debug for Config {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Configurations may hold secrets.
@@ -124,6 +184,7 @@ impl std::fmt::Debug for Config {
             .field("plugins", &names)
             .field("implementations", &self.implementations)
             .field("process", &self.process)
+            .field("scripts", &self.scripts)
             .finish()
     }
 }
@@ -141,6 +202,14 @@ impl Config {
             None | Some(Value::Null) => Value::Object(serde_json::Map::new()),
             Some(config) => config.clone(),
         }
+    }
+
+    /// What the processes of the plugin `name` are kept from: only scripts are.
+    pub(crate) fn seclusion(&self, name: &str) -> Seclusion {
+        if name != self.scripts.plugin {
+            return Seclusion { network: true, folder: None };
+        }
+        Seclusion { network: self.scripts.network, folder: Some(self.scripts.folder.clone()) }
     }
 
     /// Where hooks of the plugin `name` run.

@@ -32,6 +32,9 @@ errors! {
     UNREADABLE "plugin.unreadable" Refused,
         "the library is missing or cannot be read",
         "install the file again";
+    SCRIPT "plugin.script-not-allowed" Refused,
+        "the hook is a script of its package, and nobody allowed the package to run its scripts",
+        "look at the script, then `vnfmctl plugin allow --package ID`; or set `plugins.scripts.allow` in the configuration";
     HASH "plugin.hash-mismatch" Refused,
         "the library is not the one that was allowed",
         "find out who changed it; allow it again if that was on purpose";

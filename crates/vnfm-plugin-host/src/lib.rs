@@ -36,10 +36,12 @@ mod runner;
 mod services;
 
 pub use child::plugin_runner;
-pub use config::{Config, PluginConfig, ProcessConfig, ProcessLimits, Runner, Users};
+pub use config::{
+    AllowedScripts, Config, PluginConfig, ProcessConfig, ProcessLimits, Runner, Scripts, Users,
+};
 pub use driver::PluginDriver;
 pub use errors::codes;
 pub use library::{Inspection, file_sha256, inspect};
-pub use lock::{LOCK_FILE, Lock, Pin};
+pub use lock::{LOCK_FILE, Lock, PackagePin, Pin};
 pub use registry::{PluginHost, PluginStatus};
 pub use vnfm_plugin_abi::Plugin;

@@ -21,11 +21,14 @@ pub struct Lock {
     pub schema_version: u32,
     /// What may be loaded; versions of a plugin lie side by side.
     pub plugins: Vec<Pin>,
+    /// Packages that may run their scripts as hooks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<PackagePin>,
 }
 
 impl Default for Lock {
     fn default() -> Self {
-        Self { schema_version: 1, plugins: Vec::new() }
+        Self { schema_version: 1, plugins: Vec::new(), packages: Vec::new() }
     }
 }
 
@@ -45,6 +48,18 @@ pub struct Pin {
     /// one end on it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub superseded: bool,
+}
+
+/// One package whose scripts may run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PackagePin {
+    /// Its VNFD, for people.
+    pub vnfd_id: String,
+    /// SHA-256 of its archive, in hexadecimal: any change of any file makes it another package.
+    pub sha256: String,
+    /// The scripts that its hooks name, for people.
+    pub scripts: Vec<String>,
 }
 
 impl Pin {
@@ -93,6 +108,17 @@ impl Lock {
         elder.for_each(|old| old.superseded = true);
         self.plugins.push(pin);
         self.plugins.sort_by(|a, b| a.name.cmp(&b.name).then(newer(&a.version, &b.version)));
+    }
+
+    /// Allows a package to run its scripts.
+    pub fn add_package(&mut self, pin: PackagePin) {
+        self.packages.retain(|old| !old.sha256.eq_ignore_ascii_case(&pin.sha256));
+        self.packages.push(pin);
+    }
+
+    /// Whether the package with this SHA-256 may run its scripts.
+    pub(crate) fn allows_scripts_of(&self, sha256: &str) -> bool {
+        self.packages.iter().any(|pin| pin.sha256.eq_ignore_ascii_case(sha256))
     }
 
     /// Writes the list whole or not at all.

@@ -1,18 +1,19 @@
 //! Which plugin serves a VNFD's hook: by name, newest version first, loaded at first use.
 
-use crate::config::{Config, Runner};
+use crate::config::{AllowedScripts, Config, Runner};
 use crate::driver::PluginDriver;
-use crate::errors::{MISNAMED, NOT_FOUND, RUNNER};
+use crate::errors::{MISNAMED, NOT_FOUND, RUNNER, SCRIPT};
 use crate::folder::{self, Checked};
 use crate::library::{self, Inspection, Libraries};
-use crate::lock::{Lock, Pin, newer};
+use crate::lock::{LOCK_FILE, Lock, Pin, newer};
 use crate::process::{self, ProcessDriver, Starter};
 use crate::runner::Threads;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vnfm_core::ports::{
-    Clock, Declaration, DriverId, MgmtDriver, MgmtDrivers, PortError, replaced,
+    Clock, Declaration, DriverId, MgmtDriver, MgmtDrivers, PortError, Wanted, WantedScript,
+    replaced,
 };
 use vnfm_plugin_abi::Plugin;
 
@@ -171,6 +172,10 @@ impl PluginHost {
     /// The driver of a library, in this process or in others.
     fn open(&self, pin: &Pin, checked: &Checked) -> Result<Arc<dyn MgmtDriver>, PortError> {
         if self.config.runner(&pin.name) == Runner::InProcess {
+            if pin.name == self.config.scripts.plugin && !self.config.scripts.network {
+                let what = "it runs scripts, which have no network only in processes of their own";
+                return Err(PortError::new(&RUNNER, format!("load plugin `{pin}`"), what));
+            }
             let driver = self.driver(self.libraries.open(checked)?)?;
             return Ok(Arc::new(driver.of_library(&checked.sha256)));
         }
@@ -180,7 +185,8 @@ impl PluginHost {
             return Err(PortError::new(&RUNNER, format!("load plugin `{pin}`"), what));
         };
         let config = |name: &str| self.config.of(name);
-        Ok(Arc::new(ProcessDriver::new(starter, checked, config, self.clock.clone())?))
+        let starter = starter.secluded(self.config.seclusion(&pin.name));
+        Ok(Arc::new(ProcessDriver::new(&starter, checked, config, self.clock.clone())?))
     }
 
     fn choose(&self, wanted: &str, lock: &Lock) -> Option<Found> {
@@ -217,6 +223,35 @@ impl PluginHost {
             tracing::info!(plugin = %pin, sha256 = pin.sha256, ?runner, "plugin loaded");
         }
         Ok(driver)
+    }
+
+    /// The spelling of the plugin that runs `script`, which must be allowed.
+    fn runs(&self, wanted: &Wanted<'_>, script: WantedScript<'_>) -> Result<&str, PortError> {
+        let allowed = match self.config.scripts.allow {
+            AllowedScripts::All => true,
+            AllowedScripts::None => false,
+            AllowedScripts::Pinned => {
+                Lock::read(&self.config.dir)?.allows_scripts_of(script.package)
+            }
+        };
+        if allowed {
+            return Ok(&self.config.scripts.plugin);
+        }
+        let doing = format!("run `{}` of the package for `{}`", script.path, wanted.implementation);
+        let what = format!(
+            "scripts of the package with SHA-256 {} are not allowed (`plugins.scripts.allow` is `{}`, the list is `{}`)",
+            script.package,
+            self.config.scripts.allow,
+            self.dir().join(LOCK_FILE).display(),
+        );
+        Err(PortError::new(&SCRIPT, doing, what))
+    }
+
+    /// The script of a hook that no plugin serves by its name.
+    fn script<'a>(&self, wanted: &Wanted<'a>) -> Option<WantedScript<'a>> {
+        let named = wanted.plugin.is_some()
+            || self.config.implementations.contains_key(wanted.implementation);
+        wanted.script.filter(|_| !named)
     }
 
     fn not_found(&self, implementation: &str, wanted: &str, lock: &Lock) -> PortError {
@@ -277,6 +312,25 @@ impl MgmtDrivers for PluginHost {
             }),
             None => Err(gone(None)),
         }
+    }
+
+    fn for_hook(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        match self.script(wanted) {
+            Some(script) => self.find(wanted.implementation, Some(self.runs(wanted, script)?)),
+            None => self.find(wanted.implementation, wanted.plugin),
+        }
+    }
+
+    fn for_hook_again(
+        &self,
+        began: &DriverId,
+        wanted: &Wanted<'_>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let plugin = match self.script(wanted) {
+            Some(script) => Some(self.runs(wanted, script)?),
+            None => wanted.plugin,
+        };
+        self.again(began, wanted.implementation, plugin)
     }
 
     fn list(&self) -> Vec<Declaration> {

@@ -190,3 +190,82 @@ impl From<ServiceError> for DriverError {
         if error.kind == ErrorKind::Unavailable { known.retryable() } else { known }
     }
 }
+
+/// A code of this SDK in words: what it means, and what to do next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Meaning {
+    /// Such as `bad-parameters`.
+    pub code: &'static str,
+    /// What happened.
+    pub means: &'static str,
+    /// What the author does.
+    pub next: &'static str,
+}
+
+impl Meaning {
+    /// A row of a table.
+    pub const fn new(code: &'static str, means: &'static str, next: &'static str) -> Self {
+        Self { code, means, next }
+    }
+}
+
+/// The codes of errors that the SDK itself makes; `docs/plugin-errors.md` has them all.
+pub const MEANINGS: &[Meaning] = &[
+    Meaning::new(
+        "bad-config",
+        "the operator's configuration is no value of the driver's type; the member is named",
+        "correct `plugins.config.<name>`, or give the member a default",
+    ),
+    Meaning::new(
+        "bad-parameters",
+        "`additionalParams` are no value of the hook's type; the member is named",
+        "correct the request; give members that may be absent a default",
+    ),
+    Meaning::new(
+        "bad-request",
+        "the host's request has another shape than the SDK knows; the member is named",
+        "build the plugin with an SDK of the host's major version",
+    ),
+    Meaning::new(
+        "schema-version",
+        "the host's messages are of a version that the SDK does not speak",
+        "build the plugin with an SDK of the host's major version",
+    ),
+    Meaning::new(
+        "unknown-hook",
+        "the driver lists no such hook, or no opposite of it",
+        "add it with `hooks.on(…)` or `undone_by(…)`; the hooks that there are are named",
+    ),
+    Meaning::new(
+        "no-address",
+        "a VNFC has no address on the connection point; those that it has are named",
+        "name one of them; look whether the request binds the connection point to a network",
+    ),
+    Meaning::new(
+        "timed-out",
+        "`HookContext::until` waited in vain; what for is said",
+        "look at the host, then retry; wait longer where that is usual",
+    ),
+    Meaning::new(
+        "cancelled",
+        "somebody wants the operation to stop, and the hook did",
+        "retry, or roll back",
+    ),
+    Meaning::new(
+        "host-unavailable",
+        "a service of the host does not answer now: no route, no login yet, a store that is away",
+        "retry",
+    ),
+    Meaning::new(
+        "host-refused",
+        "a service of the host says no: a wrong password, a file that the package does not have, a service that is not \
+         known",
+        "correct what is named, then retry",
+    ),
+    Meaning::new(
+        "host-broken",
+        "a service of the host answers with what the SDK does not understand",
+        "build the plugin with an SDK of the host's major version, or report it",
+    ),
+];

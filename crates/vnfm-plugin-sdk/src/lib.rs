@@ -69,7 +69,7 @@ pub mod testkit;
 
 pub use context::{HookContext, JoinAll, Level, join_all_limited};
 pub use driver::{Export, Hooks, MgmtDriver, NoConfig, NoParams};
-pub use error::{DriverError, ErrorKind, Failure, ServiceError};
+pub use error::{DriverError, ErrorKind, Failure, MEANINGS, Meaning, ServiceError};
 pub use ffi::{plugin, static_driver};
 pub use http::{HttpRequest, HttpResponse};
 pub use messages::effects::{Effects, NewVim};

@@ -311,3 +311,54 @@ fn messages_are_spelt_as_the_contract_says() {
         })
     );
 }
+
+/// A driver with a configuration.
+struct Configured;
+
+#[derive(Deserialize, JsonSchema)]
+struct Port {
+    #[expect(dead_code, reason = "only its shape matters")]
+    port: u16,
+}
+
+impl MgmtDriver for Configured {
+    type Config = Port;
+
+    fn new(_: Port) -> Result<Self, DriverError> {
+        Ok(Self)
+    }
+
+    fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
+        hooks
+    }
+}
+
+#[test]
+fn each_wrong_message_is_named_by_its_member() {
+    let host = world();
+    let error = host.run::<Configured>(three().config(json!({"port": "80"}))).unwrap_err();
+    assert_eq!(error.code, "bad-config");
+    assert!(error.detail.contains("u16"), "{error}");
+
+    let mut newer = three().json().clone();
+    newer["schemaVersion"] = json!(2);
+    let error = host.run::<Cluster>(TestRequest::recorded(newer)).unwrap_err();
+    assert_eq!(error.code, "schema-version");
+    assert!(error.detail.contains('2') && error.detail.contains('1'), "{error}");
+
+    let mut maimed = three().json().clone();
+    maimed["instance"] = json!(7);
+    let error = host.run::<Cluster>(TestRequest::recorded(maimed)).unwrap_err();
+    assert_eq!(error.code, "bad-request");
+    assert!(error.detail.contains("Instance"), "{error}");
+}
+
+#[test]
+fn an_answer_that_the_sdk_does_not_understand_is_said_to_be_broken() {
+    use vnfm_plugin_sdk::testkit::block_on;
+    let cx = TestHost::new().context();
+    block_on(cx.save_checkpoint("n", &"text")).unwrap();
+    let error = DriverError::from(block_on(cx.checkpoint::<u32>("n")).unwrap_err());
+    assert_eq!((error.code.as_str(), error.retryable), ("host-broken", false));
+    assert!(error.detail.contains("`n`"), "{error}");
+}

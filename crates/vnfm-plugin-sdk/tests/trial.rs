@@ -7,7 +7,9 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_plugin_sdk::prelude::*;
-use vnfm_plugin_sdk::testkit::{Reply, TestHost, TestRequest, request, trial};
+use vnfm_plugin_sdk::testkit::{
+    Broken, Reply, TestHost, TestRequest, Tried, request, trial, trial_each,
+};
 
 /// Installs a service, in the way that its parameters say.
 struct Service;
@@ -149,4 +151,65 @@ fn a_crash_drops_the_hook_and_its_next_attempt_finds_the_checkpoints() {
     let error = host.run::<Service>(hook("well")).unwrap_err();
     assert_eq!((error.code.as_str(), host.commands().len()), ("crashed", 1));
     host.run::<Service>(hook("well").attempt(2)).unwrap();
+}
+
+/// Takes a host out of service before it is healed; a rollback brings it back, `way` says how well.
+struct Drain;
+
+impl MgmtDriver for Drain {
+    type Config = NoConfig;
+
+    fn new(_: NoConfig) -> Result<Self, DriverError> {
+        Ok(Self)
+    }
+
+    fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
+        hooks.on("heal_start", Self::out).undone_by("heal_start", Self::back)
+    }
+}
+
+impl Drain {
+    async fn out(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<Params>,
+    ) -> Result<Effects, DriverError> {
+        let ssh = cx.ssh(request.vnfcs()[0].ssh("CP1", "ubuntu")?);
+        ssh.put(Upload::new("/run/out", "yes")).await?;
+        ssh.check("drain", "drain").await?;
+        Ok(Effects::none())
+    }
+
+    async fn back(
+        self: Arc<Self>,
+        cx: HookContext,
+        request: HookRequest<Params>,
+    ) -> Result<Effects, DriverError> {
+        let ssh = cx.ssh(request.vnfcs()[0].ssh("CP1", "ubuntu")?);
+        if request.additional_params.way != "forgetful" {
+            ssh.put(Upload::new("/run/out", "no")).await?;
+        }
+        Ok(Effects::none())
+    }
+}
+
+fn taken_back(way: &'static str) -> Result<Tried, Broken> {
+    let stage = move || {
+        let request = request("heal_start").vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")]);
+        let params = json!({"password": PASSWORD, "way": way});
+        (TestHost::new().ssh("10.0.0.1", "drain", Reply::ok("")), request.params(params))
+    };
+    let is_out = |host: &TestHost| {
+        let last = host.uploads().last().map(|file| file.text());
+        json!({"out": last.as_deref() == Some("yes")})
+    };
+    trial_each::<Drain>(stage).taken_back(is_out).run()
+}
+
+#[test]
+fn a_hook_that_is_taken_back_leaves_all_as_it_was() {
+    assert_eq!(taken_back("well").unwrap().calls, 2);
+    let told = taken_back("forgetful").unwrap_err().to_string();
+    assert!(told.contains("after its opposite `out` is not as it was before"), "{told}");
+    assert!(told.contains("call 1 (ssh.put 10.0.0.1 /run/out) loses its answer"), "{told}");
 }

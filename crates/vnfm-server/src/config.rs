@@ -29,7 +29,7 @@ use source::Source;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use vnfm_plugin_host::{PluginConfig, ProcessConfig, ProcessLimits, Runner, Users};
+use vnfm_plugin_host::{PluginConfig, ProcessConfig, ProcessLimits, Runner, Scripts, Users};
 use vnfm_types::Secret;
 
 /// SOL003 VNF Manager: one binary, one folder of data.
@@ -187,6 +187,8 @@ pub struct Plugins {
     pub runners: BTreeMap<String, Runner>,
     /// How those processes are started.
     pub process: Process,
+    /// Hooks that are scripts of their package.
+    pub scripts: Scripts,
 }
 
 /// How the processes of hooks are started.
@@ -335,7 +337,8 @@ impl Plugins {
         let limits = self.process.limits;
         let process = Some(ProcessConfig { program, arguments, users, limits });
         let implementations = self.implementations.clone();
-        vnfm_plugin_host::Config { dir, plugins, implementations, process }
+        let scripts = self.scripts.clone();
+        vnfm_plugin_host::Config { dir, plugins, implementations, process, scripts }
     }
 }
 

@@ -16,7 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::AsyncWriteExt as _;
-use vnfm_core::ports::{Change, MgmtDrivers, PackageRecord, Packages as _, Store, StoreError};
+use vnfm_core::ports::{
+    Change, MgmtDrivers, PackageRecord, Packages as _, Store, StoreError, Wanted,
+};
 use vnfm_core::query::Query;
 use vnfm_descriptor::Package;
 use vnfm_store::PackageDir;
@@ -288,17 +290,34 @@ impl Onboarding {
         Ok(bytes)
     }
 
+    /// The archive of a package.
+    ///
+    /// # Errors
+    ///
+    /// 404; 409 where the package is not onboarded.
+    pub async fn archive(&self, tenant: &str, id: &str) -> Answer<tokio::fs::File> {
+        self.onboarded(tenant, id).await?;
+        let path = self.packages.path(id);
+        let path = path.map_err(|error| Problem::from(vnfm_core::Refusal::unprocessable(error)))?;
+        tokio::fs::File::open(path).await.map_err(|error| Problem::bug(&error))
+    }
+
+    async fn onboarded(&self, tenant: &str, id: &str) -> Answer<()> {
+        let record = self.store.package_record(tenant, id).await?;
+        if record.info.onboarding_state == PackageOnboardingState::Onboarded {
+            return Ok(());
+        }
+        let what = format!("package `{id}` is not ONBOARDED");
+        Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what))
+    }
+
     /// The VNFD's main file, as it is in the package.
     ///
     /// # Errors
     ///
     /// 404; 409 where the package is not onboarded.
     pub async fn vnfd(&self, tenant: &str, id: &str) -> Answer<Vec<u8>> {
-        let record = self.store.package_record(tenant, id).await?;
-        if record.info.onboarding_state != PackageOnboardingState::Onboarded {
-            let what = format!("package `{id}` is not ONBOARDED");
-            return Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what));
-        }
+        self.onboarded(tenant, id).await?;
         let package = self
             .packages
             .package(tenant, id)
@@ -318,8 +337,7 @@ fn hooks(mgmt: &dyn MgmtDrivers, package: &Package) -> (Vec<String>, Vec<String>
         .flat_map(|(id, f)| f.hooks().iter().map(move |hook| (id, hook)))
     {
         let named = format!("hook `{}` of flavour `{flavour}`", hook.operation);
-        let plugin = hook.artifact.as_ref().and_then(|artifact| artifact.plugin());
-        match mgmt.find(&hook.implementation, plugin) {
+        match mgmt.for_hook(&Wanted::of(hook, package)) {
             Err(error) => {
                 warnings.push(format!("{named} is not served: {error} (hint: {})", error.next()));
             }

@@ -55,6 +55,14 @@ pub(crate) struct World {
     pub(crate) vim_gone: AtomicBool,
     /// There is no plugin any more.
     pub(crate) plugin_gone: AtomicBool,
+    /// Changes what the plugin says of itself.
+    pub(crate) declares: Mutex<Option<fn(&mut Declaration)>>,
+    /// What each hook asks its host for besides: a service, and its request.
+    pub(crate) service: Mutex<Option<(&'static str, Value)>>,
+    /// Of the plugin, by each call of a hook.
+    pub(crate) versions: Mutex<Vec<String>>,
+    /// Only the newest version of the plugin is there.
+    pub(crate) first_plugin_gone: AtomicBool,
     /// The package cannot be read any more.
     pub(crate) package_gone: AtomicBool,
     /// Whether there is an NFVO.
@@ -255,6 +263,11 @@ impl MgmtDriver for Hooks {
         host: Arc<dyn HookHost>,
     ) -> Result<Effects, PortError> {
         host.call("checkpoint.put", json!({"key": "k", "value": "v"})).await?;
+        self.0.versions.lock().unwrap().push(self.1.version.clone());
+        let asked = self.0.service.lock().unwrap().clone();
+        if let Some((service, request)) = asked {
+            host.call(service, request).await?;
+        }
         let kept = host.call("checkpoint.get", json!({"key": "k"})).await?;
         assert_eq!(kept["value"], "v");
         let params = Value::Object(request.additional_params.clone());
@@ -336,13 +349,21 @@ impl Nfvo for Orchestrator {
 struct OnePlugin(Arc<World>, Arc<Hooks>);
 
 impl MgmtDrivers for OnePlugin {
-    fn find(&self, _: &str, _: Option<&str>) -> Result<Arc<dyn MgmtDriver>, PortError> {
+    fn find(&self, _: &str, plugin: Option<&str>) -> Result<Arc<dyn MgmtDriver>, PortError> {
         if self.0.plugin_gone.load(SeqCst) {
             return Err(PortError::new(&CODE, "find the plugin", "there is none"));
         }
         let Hooks(world, says) = &*self.1;
-        let version = world.plugin.lock().unwrap().unwrap_or(&says.version).to_owned();
-        Ok(Arc::new(Hooks(world.clone(), Declaration { version, ..says.clone() })))
+        let newest = world.plugin.lock().unwrap().unwrap_or(&says.version).to_owned();
+        // The first version lies beside the newest until it is taken away.
+        let first = plugin.is_some_and(|name| name == format!("fake@{}", says.version));
+        let first = first && !world.first_plugin_gone.load(SeqCst);
+        let version = if first { says.version.clone() } else { newest };
+        let mut says = Declaration { version, ..says.clone() };
+        if let Some(change) = *world.declares.lock().unwrap() {
+            change(&mut says);
+        }
+        Ok(Arc::new(Hooks(world.clone(), says)))
     }
     fn list(&self) -> Vec<Declaration> {
         vec![self.1.1.clone()]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use vnfm_core::ports::Store;
 use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing};
-use vnfm_types::ProblemDetails;
+use vnfm_types::{HealVnfRequest, ProblemDetails};
 
 const HOOK: &str = "instantiate_end";
 
@@ -157,4 +157,66 @@ async fn an_operation_ends_on_the_plugin_that_it_began_with() {
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
     agrees(&engine, &world, "replaced").await;
+}
+
+#[tokio::test]
+async fn an_instance_stays_on_the_version_that_instantiated_it_as_long_as_it_is_there() {
+    let world = Arc::new(World::default());
+    let engine = engine(store().await, &world);
+    let id = instance(&engine).await;
+    let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    let made = engine.store().instance(TENANT, &id).await.unwrap().vnf;
+    let drivers = made.instantiated_vnf_info.unwrap().metadata["mgmtDrivers"].clone();
+    assert_eq!(drivers, serde_json::json!({"mgmt-drivers-kubernetes": "fake@1.0.0"}));
+    let served = engine.plugin_instances(TENANT).await.unwrap();
+    assert_eq!(served["fake@1.0.0"][0].id, id);
+
+    *world.plugin.lock().unwrap() = Some("2.0.0");
+    for (gone, version) in [(false, "1.0.0"), (true, "2.0.0")] {
+        world.first_plugin_gone.store(gone, SeqCst);
+        world.versions.lock().unwrap().clear();
+        let op = engine.heal(TENANT, &id, HealVnfRequest::default()).await.unwrap();
+        engine.drive(&op).await.unwrap();
+        assert_eq!(state(&engine, &op).await, Completed);
+        let called = world.versions.lock().unwrap().clone();
+        assert!(!called.is_empty() && called.iter().all(|called| called == version), "{called:?}");
+        let log = format!("{:?}", engine.log(TENANT, &op, 0).await.unwrap());
+        assert_eq!(log.contains("`fake@2.0.0` goes on"), gone, "{log}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_plugin_declares_or_asks_for_wrongly_is_named() {
+    let world = Arc::new(World::default());
+    let engine = engine(store().await, &world);
+    let id = instance(&engine).await;
+    *world.declares.lock().unwrap() = Some(|says| {
+        let schema = Some(serde_json::json!({"type": 7}));
+        says.hooks.values_mut().for_each(|hook| hook.parameters.clone_from(&schema));
+    });
+    let refusal = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap_err();
+    assert_eq!(refusal.code.name, "hook.schema");
+    assert!(refusal.to_string().contains("no JSON Schema"), "{refusal}");
+    *world.declares.lock().unwrap() = None;
+
+    let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+    *world.declares.lock().unwrap() = Some(|says| says.hooks.clear());
+    engine.drive(&op).await.unwrap();
+    let said = error(&engine, &op).await.unwrap();
+    assert_eq!(said.code.as_deref(), Some("hook.undeclared"));
+    assert!(said.detail.contains("`fake` 1.0.0 does not implement it"), "{}", said.detail);
+    *world.declares.lock().unwrap() = None;
+
+    for (service, request, code, word) in [
+        ("telnet", serde_json::json!({}), "hook.service", "`telnet`"),
+        ("artifact.read", serde_json::json!({"path": "gone.sh"}), "hook.artifact", "gone.sh"),
+    ] {
+        *world.service.lock().unwrap() = Some((service, request));
+        engine.retry(TENANT, &op).await.unwrap();
+        engine.drive(&op).await.unwrap();
+        let said = error(&engine, &op).await.unwrap();
+        assert_eq!(said.code.as_deref(), Some(code));
+        assert!(said.detail.contains(word), "{}", said.detail);
+    }
 }

@@ -13,9 +13,10 @@ pub enum Plugin {
         /// The library, `lib….so`
         #[arg(required_unless_present = "package", conflicts_with = "package")]
         file: Option<PathBuf>,
-        /// The libraries that lie in this package, a folder or .csar: those that its hooks name
-        #[arg(long, value_name = "PATH")]
-        package: Option<PathBuf>,
+        /// What this package brings for its hooks, libraries and scripts: an onboarded package by its id, vnfdId or
+        /// product, or a folder or .csar here
+        #[arg(long, value_name = "ID|PATH")]
+        package: Option<String>,
         /// The server's plugin folder; where absent, `plugins` in the data folder that it uses by default
         #[arg(long, env = "VNFM_PLUGINS", value_name = "DIR")]
         dir: Option<PathBuf>,

@@ -2,13 +2,14 @@
 
 use super::vendor::{self, Local, Opened};
 use crate::args::Package;
-use crate::client::{Client, Failure, Outcome, local};
+use crate::client::{Client, Failure, Outcome, local, lost};
 use crate::output::{Column, Output, tell};
 use reqwest::{Method, header};
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::Seek as _;
+use std::io::{Seek as _, Write as _};
 use std::path::Path;
+use tempfile::NamedTempFile;
 use vnfm_descriptor::Limits;
 
 const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
@@ -77,6 +78,34 @@ pub(super) fn opened(path: &Path) -> Outcome<Opened> {
             hint: format!("`vnfmctl lint {}` shows the places", path.display()),
         }),
     }
+}
+
+/// A package on this machine, or one that is onboarded, in a file that goes with what is returned.
+pub(super) async fn here_or_onboarded(
+    client: &Client,
+    named: &str,
+) -> Outcome<(Opened, Option<NamedTempFile>)> {
+    if is_path(named) {
+        return Ok((opened(Path::new(named))?, None));
+    }
+    let found = find(client, named).await?;
+    let id = found["id"].as_str().unwrap_or_default();
+    let content = client.request(Method::GET, &format!("{PACKAGES}/{id}/package_content"));
+    let mut content = client.send(content).await?;
+    let mut file = NamedTempFile::new().map_err(local)?;
+    while let Some(piece) = content.chunk().await.map_err(|error| lost(client, &error))? {
+        file.write_all(&piece).map_err(local)?;
+    }
+    let here = opened(file.path())?;
+    let told = found["checksum"]["hash"].as_str().unwrap_or_default();
+    if !told.eq_ignore_ascii_case(here.package.sha256()) {
+        let what = format!(
+            "package {id} has SHA-256 {told}, and what the server sent has {}",
+            here.package.sha256()
+        );
+        return Err(local(what));
+    }
+    Ok((here, Some(file)))
 }
 
 pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {

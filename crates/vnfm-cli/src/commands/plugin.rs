@@ -1,7 +1,6 @@
 //! `vnfmctl plugin …`: `list` asks the server; all others work on files of this machine.
 
 use super::plugin_run;
-use super::vendor::Opened;
 use crate::args::{Format, Plugin};
 use crate::client::{Client, Failure, Outcome, local};
 use crate::output::{Column, Output, tell};
@@ -10,8 +9,8 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
-use vnfm_descriptor::Flavour;
-use vnfm_plugin_host::{Lock, Pin, file_sha256, inspect};
+use vnfm_descriptor::{Artifact, Flavour, Package};
+use vnfm_plugin_host::{Lock, PackagePin, Pin, Scripts, file_sha256, inspect};
 
 const COLUMNS: &[Column] = &[
     ("name", "/name"),
@@ -19,6 +18,7 @@ const COLUMNS: &[Column] = &[
     ("usable", "/usable"),
     ("hooks", "/hooks"),
     ("used by", "/usedBy"),
+    ("instances", "/instances"),
     ("file", "/file"),
     ("why not", "/problem"),
 ];
@@ -52,11 +52,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Plugin) -> Out
             if let Some(file) = file {
                 return allow(client, output, &file, &dir).await;
             }
-            let unpacked = unpacked(&package.unwrap_or_default())?;
-            for file in libraries_of(unpacked.path())? {
-                allow(client, output, &file, &dir).await?;
-            }
-            Ok(())
+            allow_package(client, output, &package.unwrap_or_default(), &dir).await
         }
     }
 }
@@ -83,25 +79,67 @@ async fn allow(client: &Client, output: Output, file: &Path, dir: &Path) -> Outc
     Ok(())
 }
 
-/// The libraries that the hooks of a package name and that lie in it, as files of a folder of ours.
-fn unpacked(package: &Path) -> Outcome<TempDir> {
-    let shown = package.display();
-    let Opened { package, local: _file } = super::package::opened(package)?;
-    let hooks = package.vnfd().flavours.values().flat_map(Flavour::hooks);
-    let artifacts = hooks.filter_map(|hook| hook.artifact.as_ref());
-    let files: BTreeSet<_> = artifacts
+/// Allows what a package brings for its hooks: each library by itself, all of its scripts by the package.
+async fn allow_package(client: &Client, output: Output, named: &str, dir: &Path) -> Outcome<()> {
+    let (opened, _file) = super::package::here_or_onboarded(client, named).await?;
+    let package = &opened.package;
+    let hooks = || package.vnfd().flavours.values().flat_map(Flavour::hooks);
+    let artifacts = || hooks().filter_map(|hook| hook.artifact.as_ref());
+    let libraries: BTreeSet<_> = artifacts()
         .filter(|artifact| artifact.kind == SHARED_LIBRARY)
         .filter_map(|artifact| artifact.file.as_deref())
         .collect();
-    if files.is_empty() {
+    let scripts: BTreeSet<_> = artifacts().filter_map(Artifact::script).collect();
+    if libraries.is_empty() && scripts.is_empty() {
         return Err(Failure::Hinted {
-            what: format!("no hook of `{shown}` names a library that lies in it"),
+            what: format!("no hook of `{named}` names a library or a script that lies in it"),
             hint: format!("an artifact of type {SHARED_LIBRARY} needs the library as its `file`"),
         });
     }
+    let unpacked = unpacked(package, &libraries, named)?;
+    for file in libraries_of(unpacked.path())? {
+        allow(client, output, &file, dir).await?;
+    }
+    if scripts.is_empty() { Ok(()) } else { allow_scripts(output, package, &scripts, dir) }
+}
+
+/// Pins a package for its scripts, and says which they are.
+fn allow_scripts(
+    output: Output,
+    package: &Package,
+    scripts: &BTreeSet<&str>,
+    dir: &Path,
+) -> Outcome<()> {
+    let (vnfd_id, sha256) = (package.vnfd().descriptor_id.clone(), package.sha256().to_owned());
+    let scripts = scripts.iter().map(|script| (*script).to_owned()).collect();
+    let pin = PackagePin { vnfd_id, sha256, scripts };
+    let failed = |error: std::io::Error| local(format!("cannot make `{}`: {error}", dir.display()));
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    let mut lock = Lock::read(dir)?;
+    lock.add_package(pin.clone());
+    lock.write(dir)?;
+    let sentence = format!(
+        "allowed {} of the package `{}` with SHA-256 {}",
+        pin.scripts.join(", "),
+        pin.vnfd_id,
+        pin.sha256
+    );
+    output.done(&sentence, &serde_json::to_value(&pin).map_err(local)?)?;
+    if !lock.plugins.iter().any(|plugin| plugin.name == Scripts::default().plugin) {
+        tell(&format!(
+            "warning: scripts are run by the plugin `{}`, which is not allowed in `{}` yet",
+            Scripts::default().plugin,
+            dir.display()
+        ));
+    }
+    Ok(())
+}
+
+/// Libraries of a package, as files of a folder of ours.
+fn unpacked(package: &Package, libraries: &BTreeSet<&str>, named: &str) -> Outcome<TempDir> {
     let folder = tempfile::tempdir().map_err(local)?;
-    for (number, file) in files.iter().enumerate() {
-        let wrong = |error: String| local(format!("cannot read `{file}` of `{shown}`: {error}"));
+    for (number, file) in libraries.iter().enumerate() {
+        let wrong = |error: String| local(format!("cannot read `{file}` of `{named}`: {error}"));
         let bytes = package.read(file).map_err(|error| wrong(error.to_string()))?;
         let copy = folder.path().join(format!("{number}.so"));
         std::fs::write(copy, bytes).map_err(|error| wrong(error.to_string()))?;
@@ -134,6 +172,12 @@ fn for_people(output: Output, mut plugins: Vec<Value>) -> Vec<Value> {
             plugin["problem"] = plugin["problem"]["detail"].take();
             let users = plugin["usedBy"].as_array().cloned().unwrap_or_default();
             plugin["usedBy"] = users.iter().map(user).collect();
+            let instances = plugin["instances"].as_array().cloned().unwrap_or_default();
+            let name = |instance: &Value| {
+                let names = ["vnfInstanceName", "id"];
+                names.iter().find_map(|name| instance[name].as_str()).map(str::to_owned)
+            };
+            plugin["instances"] = instances.iter().filter_map(name).collect();
         }
     }
     plugins

@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::live::LiveOp;
 use crate::ports::{
     Change, Code, CommandOutput, ErrorKind, Fence, HookCall, HookFile, HookHost, HttpRequest,
-    InfraDriver, PortError, SecretJson, SshCommand, SshTarget, Watcher as _, wrong_call,
+    InfraDriver, PortError, SecretJson, SshCommand, SshTarget, Watcher as _, files_of, wrong_call,
 };
 use crate::vims::AnyVim;
 use async_trait::async_trait;
@@ -94,7 +94,7 @@ impl Host {
             HookCall::Put(target, file) => self.ssh_put(&target, file).await,
             HookCall::Wait(target, seconds) => self.ssh_wait(&target, seconds).await,
             HookCall::Http(request) => self.http(&request).await,
-            HookCall::Artifacts => Ok(json!({"paths": self.package.paths().collect::<Vec<_>>()})),
+            HookCall::Artifacts => Ok(files_of(&self.package)),
             HookCall::Artifact(path) => {
                 Ok(json!({"contentBase64": BASE64.encode(self.read(&path)?)}))
             }

@@ -89,6 +89,7 @@ impl Reading<'_> {
                 operation: "instantiate",
                 params: &made.additional_params,
                 skipped: &[],
+                instance: None,
             };
             hooks::check_parameters(&self.op.engine, &asked, &Value::Null).map_err(not_usable)?;
         }

@@ -22,7 +22,7 @@
 use super::changes::{self, inventory};
 use super::instantiate::Registered;
 use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
-use super::{Op, grant, ways_on};
+use super::{Op, grant, hook_row, ways_on};
 use crate::acts::SkipHooks;
 use crate::engine::Engine;
 use crate::hooks;
@@ -135,6 +135,7 @@ async fn fitting(
         operation: "heal",
         params: &params,
         skipped,
+        instance: Some(&instance.vnf),
     };
     hooks::check_parameters(engine, &asked, body)
 }
@@ -277,6 +278,7 @@ fn healed(op: &Op, now: Allocated) -> Result<InstanceRecord, PortError> {
         info.vnf_virtual_link_resource_info = now.inventory.vnf_virtual_link_resource_info;
         info.virtual_storage_resource_info = now.inventory.virtual_storage_resource_info;
         info.metadata.extend(now.metadata);
+        hook_row::note_plugins(op, &mut info.metadata);
     }
     record.handle = now.handle;
     Ok(record)

@@ -13,6 +13,7 @@ use super::step::Step;
 use crate::hooks;
 use crate::ports::{Code, DriverId, ErrorKind, JournalRow, PortError, StepStatus};
 use serde_json::{Value, json};
+use vnfm_types::KeyValuePairs;
 
 const PLUGIN: &str = "plugin";
 const BY: &str = "by";
@@ -51,6 +52,28 @@ pub(crate) fn plugin(op: &Op, wanted: &Value) -> Option<DriverId> {
     let mut kept = op.rows.values().filter_map(|row| row.output.0.get(PLUGIN));
     let plugin = kept.find(|plugin| plugin["for"] == *wanted)?;
     serde_json::from_value(plugin["is"].clone()).ok()
+}
+
+/// The plugins with which this operation began, as `name@version` by the spelling of an `implementation`.
+pub(super) fn plugins(op: &Op) -> KeyValuePairs {
+    let kept = op.rows.values().filter_map(|row| row.output.0.get(PLUGIN));
+    let versions = kept.filter_map(|plugin| {
+        let driver: DriverId = serde_json::from_value(plugin["is"].clone()).ok()?;
+        Some((plugin["for"][0].as_str()?.to_owned(), hooks::versioned(&driver).into()))
+    });
+    versions.collect()
+}
+
+/// Notes in what is known of the instance which plugins serve it from now on.
+pub(super) fn note_plugins(op: &Op, metadata: &mut KeyValuePairs) {
+    let plugins = plugins(op);
+    if plugins.is_empty() {
+        return;
+    }
+    match metadata.get_mut(hooks::DRIVERS).and_then(Value::as_object_mut) {
+        Some(known) => known.extend(plugins),
+        None => drop(metadata.insert(hooks::DRIVERS.to_owned(), Value::Object(plugins))),
+    }
 }
 
 /// Why a hook is not begun again: the server died in it, and died in it again.

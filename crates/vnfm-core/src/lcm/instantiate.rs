@@ -24,7 +24,7 @@
 use super::changes;
 use super::runner;
 use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
-use super::{Op, grant, ways_on};
+use super::{Op, grant, hook_row, ways_on};
 use crate::engine::Engine;
 use crate::hooks;
 use crate::ports::{
@@ -114,6 +114,7 @@ pub async fn accept(
         operation: "instantiate",
         params: &allocation.request.additional_params,
         skipped: &[],
+        instance: None,
     };
     let shown = hooks::check_parameters(engine, &asked, &shown)?;
     let beginning = ways_on::Beginning {
@@ -315,6 +316,8 @@ fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
 fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
     let request = op.instantiation()?;
     let mut record = op.instance.clone();
+    let mut metadata = made.metadata;
+    hook_row::note_plugins(op, &mut metadata);
     let vnf = &mut record.vnf;
     vnf.instantiation_state = InstantiationState::Instantiated;
     vnf.vim_connection_info = runner::without_access_info(&request.vim_connection_info);
@@ -336,7 +339,7 @@ fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
         vnfc_resource_info: made.inventory.vnfc_resource_info,
         vnf_virtual_link_resource_info: made.inventory.vnf_virtual_link_resource_info,
         virtual_storage_resource_info: made.inventory.virtual_storage_resource_info,
-        metadata: made.metadata,
+        metadata,
         ..InstantiatedVnfInfo::default()
     });
     record.request = op.record.request.clone();

@@ -25,7 +25,7 @@ pub enum Waited<T> {
 }
 
 /// Looks with `look` until it says [`Waited::Done`], with pauses that double from a 128th of `usual` to `usual`,
-/// then grow to eight times that, each about a tenth of the time waited so far: what is quick is noticed at once, and
+/// then grow to eight times that, each about a thirtieth of the time waited so far: what is quick is noticed at once, and
 /// what takes long is asked for rarely and noticed soon all the same.
 /// `seen` hears every reason for waiting. `None` where `deadline` passed first; the last reason is then
 /// what `seen` heard last.
@@ -60,7 +60,7 @@ where
             let rest = pause.min(left.unsigned_abs());
             clock.sleep(rest).await;
             waiting.record("last_pause_ms", u64::try_from(rest.as_millis()).unwrap_or(u64::MAX));
-            pause = if pause < usual { pause * 2 } else { (pause * 11 / 10).min(usual * 8) };
+            pause = if pause < usual { pause * 2 } else { (pause * 33 / 32).min(usual * 8) };
         }
     };
     looking.instrument(span).await

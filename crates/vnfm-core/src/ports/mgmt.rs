@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use vnfm_descriptor::{Hook, Package};
 use vnfm_types::{KeyValuePairs, LcmOperationType, VnfcResourceInfo};
 
 /// What a plugin says of itself, before anything of it runs.
@@ -235,6 +236,39 @@ pub trait MgmtDriver: Send + Sync {
     ) -> Result<Effects, PortError>;
 }
 
+/// How a VNFD names the driver of a hook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    /// The spelling of the hook's `implementation`.
+    pub implementation: &'a str,
+    /// The plugin that its artifact names.
+    pub plugin: Option<&'a str>,
+    /// The script that its artifact is.
+    pub script: Option<WantedScript<'a>>,
+}
+
+/// A hook's script, a file of its package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WantedScript<'a> {
+    /// Its path in the package.
+    pub path: &'a str,
+    /// SHA-256 of the package's archive: what may be allowed is the package, for a script may use all of its files.
+    pub package: &'a str,
+}
+
+impl<'a> Wanted<'a> {
+    /// What `hook` of `package` asks for.
+    pub fn of(hook: &'a Hook, package: &'a Package) -> Self {
+        let artifact = hook.artifact.as_ref();
+        let script = artifact.and_then(|artifact| artifact.script());
+        Self {
+            implementation: &hook.implementation,
+            plugin: artifact.and_then(|artifact| artifact.plugin()),
+            script: script.map(|path| WantedScript { path, package: package.sha256() }),
+        }
+    }
+}
+
 /// The drivers of hooks that are there.
 pub trait MgmtDrivers: Send + Sync {
     /// The driver for a VNFD's hook: `plugin` where the artifact names one, else by the spelling in
@@ -262,6 +296,26 @@ pub trait MgmtDrivers: Send + Sync {
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let driver = self.find(implementation, plugin)?;
         if driver.id() == *began { Ok(driver) } else { Err(replaced(began, Ok(driver.id()))) }
+    }
+    /// The driver for a hook that may be a script of its package; where scripts are not served, as [`MgmtDrivers::find`].
+    ///
+    /// # Errors
+    ///
+    /// As [`MgmtDrivers::find`]; `Refused` for a script of a package whose scripts nobody allowed.
+    fn for_hook(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        self.find(wanted.implementation, wanted.plugin)
+    }
+    /// As [`MgmtDrivers::again`], for such a hook.
+    ///
+    /// # Errors
+    ///
+    /// As [`MgmtDrivers::again`] and [`MgmtDrivers::for_hook`].
+    fn for_hook_again(
+        &self,
+        began: &DriverId,
+        wanted: &Wanted<'_>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        self.again(began, wanted.implementation, wanted.plugin)
     }
     /// All of them.
     fn list(&self) -> Vec<Declaration>;

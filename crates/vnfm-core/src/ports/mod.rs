@@ -45,7 +45,8 @@ pub use infra::{
 };
 pub use mgmt::{
     Declaration, DriverId, Effects, HookDeclaration, HookDependent, HookHeal, HookHost,
-    HookInstance, HookRequest, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED, replaced,
+    HookInstance, HookRequest, HookVim, MgmtDriver, MgmtDrivers, NewVim, REPLACED, Wanted,
+    WantedScript, replaced,
 };
 pub use nfvo::{GrantAnswer, Granted, Nfvo, compute_id, link_id, port_id, storage_id};
 pub(crate) use observer::Nobody;
@@ -56,7 +57,7 @@ pub use records::{
     SubscriptionRecord, Use, VimRecord,
 };
 pub use schemas::{NoSchemas, Schemas};
-pub use service::{HookCall, HookFile, wrong_call};
+pub use service::{HookCall, HookFile, files_of, wrong_call};
 pub use store::{Claim, Fence, News, Store, StoreError, Usage};
 pub use subscribers::Subscribers;
 pub use turn::Turn;

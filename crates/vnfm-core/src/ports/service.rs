@@ -6,7 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
+use vnfm_descriptor::Package;
 
 /// One call of a hook, understood.
 #[derive(Clone, PartialEq)]
@@ -20,7 +21,7 @@ pub enum HookCall {
     Wait(SshTarget, u32),
     /// `http`: answered by an `HttpResponse`.
     Http(HttpRequest),
-    /// `artifact.list`: answered by `{"paths": […]}`.
+    /// `artifact.list`: answered by `{"paths": […], "sizes": {path: bytes}}`.
     Artifacts,
     /// `artifact.read` of a path: answered by `{"contentBase64": "…"}`.
     Artifact(String),
@@ -157,6 +158,14 @@ impl HookCall {
             _ => None,
         }
     }
+}
+
+/// The answer to [`HookCall::Artifacts`].
+pub fn files_of(package: &Package) -> Value {
+    let paths: Vec<_> = package.paths().collect();
+    let size = |path: &&str| Some(((*path).to_owned(), Value::from(package.size(path).ok()?)));
+    let sizes: serde_json::Map<_, _> = paths.iter().filter_map(size).collect();
+    json!({"paths": paths, "sizes": sizes})
 }
 
 #[derive(Deserialize)]

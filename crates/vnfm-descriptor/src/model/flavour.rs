@@ -156,7 +156,19 @@ impl Artifact {
     pub fn plugin(&self) -> Option<&str> {
         self.properties.get("plugin").and_then(Value::as_str)
     }
+
+    /// The path of the script that it is: a file of the package that an interpreter runs.
+    pub fn script(&self) -> Option<&str> {
+        self.file.as_deref().filter(|_| SCRIPTS.contains(&self.kind.as_str()))
+    }
 }
+
+/// The types of artifacts that are scripts.
+const SCRIPTS: [&str; 3] = [
+    "tosca.artifacts.Implementation.Bash",
+    "tosca.artifacts.Implementation.Python",
+    "tosca.artifacts.Implementation.Ansible",
+];
 
 /// Why a number of instances cannot be told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -28,6 +28,7 @@ use sandbox::Arrived;
 use services::{Link, Side};
 use std::io::Write as _;
 use std::mem::MaybeUninit;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -69,7 +70,7 @@ fn serve(mut arrived: Arrived) -> Result<(), String> {
         link.refuse(&PortError::new(&RUNNER, doing, what));
         end();
     }
-    let calls = listen(arrived.socket, &link)?;
+    let calls = listen(arrived.socket, &link, load.folder.clone())?;
     match open(&load, arrived.library, &doing) {
         Ok((plugin, said)) => {
             link.send(wire::DECLARED, 0, "", &serde_json::to_vec(&said).unwrap_or_default());
@@ -83,16 +84,21 @@ fn serve(mut arrived: Arrived) -> Result<(), String> {
     }
 }
 
-/// Reads the socket on a thread of its own: answers go to who waits for them, the rest to the first thread.
+/// Reads the socket on a thread of its own: answers go to who waits for them, the rest to the first thread. At its end
+/// nobody else is there to remove the `folder` of this process.
 fn listen(
     mut socket: std::os::unix::net::UnixStream,
     link: &Arc<Link>,
+    folder: Option<PathBuf>,
 ) -> Result<Receiver<Frame>, String> {
     let (calls, receiver) = channel();
     let link = link.clone();
     let read = move || {
         loop {
-            let Ok(frame) = wire::read(&mut socket) else { end() };
+            let Ok(frame) = wire::read(&mut socket) else {
+                let _ = folder.as_ref().map(std::fs::remove_dir_all);
+                end()
+            };
             match frame.kind {
                 wire::ANSWER => link.answered(frame.id, Ok(frame.body)),
                 wire::FAILED => link.answered(frame.id, Err(frame.body)),

@@ -3,8 +3,9 @@
 //! | what | how |
 //! |---|---|
 //! | open files | all are closed but the socket and the library; standard input is empty, output goes to the log |
-//! | environment, folder | the engine starts it with none, in `/` |
+//! | environment, folder | the engine starts it with none, in `/`; for scripts `TMPDIR` is a folder of its own |
 //! | user | one of its own, where root starts it; no further groups |
+//! | network | kept, but for scripts: they get a namespace without any |
 //! | memory, processor, processes, files | resource limits; no core file; first to go where memory is short |
 //! | privileges | none can be gained (`no_new_privs`) |
 //! | process group | `setsid` and `setpgid` do nothing, for it and all that it starts: one signal reaches them all |
@@ -72,8 +73,16 @@ pub(super) fn shut(load: &Load) -> Result<(), String> {
     // A kernel without it chooses who has to go as it always did.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     limit(&load.limits, load.uid).map_err(cannot("limit what it uses"))?;
+    // Root leaves it by itself; who may not, as a user of their own.
+    let apart = !load.network && unshare(libc::CLONE_NEWNET).is_ok();
     if let Some(uid) = load.uid {
         become_user(uid).map_err(cannot(&format!("become user {uid}")))?;
+    }
+    if !load.network && !apart {
+        leave_network().map_err(cannot(
+            "leave the network (neither root with CAP_SYS_ADMIN nor a kernel that lets users make namespaces; \
+             `plugins.scripts.network: true` leaves scripts the server's network)",
+        ))?;
     }
     rustix::thread::set_no_new_privs(true)
         .map_err(io::Error::from)
@@ -122,6 +131,23 @@ fn become_user(uid: u32) -> io::Result<()> {
         done(libc::setresgid(uid, uid, uid))?;
         done(libc::setresuid(uid, uid, uid))
     }
+}
+
+/// Goes where there is no network, in a namespace of users in which we are who we were.
+fn leave_network() -> io::Result<()> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET)?;
+    // Who became another user may not write its own files here without this.
+    // SAFETY: a plain system call on numbers.
+    unsafe { done(libc::prctl(libc::PR_SET_DUMPABLE, 1)) }?;
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
+    std::fs::write("/proc/self/gid_map", format!("{gid} {gid} 1"))
+}
+
+fn unshare(what: libc::c_int) -> io::Result<()> {
+    // SAFETY: a plain system call on a number; there is one thread only.
+    unsafe { done(libc::unshare(what)) }
 }
 
 /// Makes `setsid` and `setpgid` answer that they are done, and do nothing; system calls of another architecture

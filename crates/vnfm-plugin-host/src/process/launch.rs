@@ -4,16 +4,19 @@
 use super::end::{Ended, Tail};
 use super::wire::{self, Frame};
 use super::{Load, Phase};
-use crate::config::{ProcessConfig, Users};
+use crate::config::{ProcessConfig, Seclusion, Users};
 use crate::errors::{RUNNER, codes};
 use crate::folder::Checked;
 use crate::library::{self, Said};
 use crate::services;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use std::fs::Permissions;
 use std::io::{self, PipeReader, Read as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,7 +36,8 @@ const LAST_BREATH: Duration = Duration::from_secs(1);
 pub(crate) struct Starter {
     config: ProcessConfig,
     users: Option<Users>,
-    next: AtomicU32,
+    next: Arc<AtomicU32>,
+    seclusion: Seclusion,
 }
 
 impl Starter {
@@ -41,7 +45,14 @@ impl Starter {
         let users = users(config.users);
         // Several servers on one host begin at different places.
         let begin = std::process::id().wrapping_mul(2_654_435_761);
-        Self { config, users, next: AtomicU32::new(begin) }
+        let seclusion = Seclusion { network: true, folder: None };
+        Self { config, users, next: Arc::new(AtomicU32::new(begin)), seclusion }
+    }
+
+    /// The same for processes that are kept from more.
+    pub(crate) fn secluded(&self, seclusion: Seclusion) -> Arc<Self> {
+        let (config, users, next) = (self.config.clone(), self.users, self.next.clone());
+        Arc::new(Self { config, users, next, seclusion })
     }
 
     /// The user of the next process: each number in turn.
@@ -97,6 +108,8 @@ impl Launcher {
             symbol_size: facts.symbol_size,
             glibc: facts.glibc,
             uid: None,
+            network: starter.seclusion.network,
+            folder: None,
             limits: starter.config.limits,
         };
         let library = library::sealed_copy(checked, &doing)?;
@@ -129,17 +142,20 @@ impl Launcher {
         let config = &self.starter.config;
         let (socket, theirs) = UnixStream::pair()?;
         let (words, said) = io::pipe()?;
-        let child = Command::new(&config.program)
-            .args(&config.arguments)
-            .env_clear()
-            .current_dir("/")
-            .process_group(0)
+        let uid = self.starter.uid();
+        let within = self.starter.seclusion.folder.as_deref();
+        let folder = within.map(|within| OwnFolder::new(within, uid)).transpose()?;
+        let mut command = Command::new(&config.program);
+        command.args(&config.arguments).env_clear().current_dir("/").process_group(0);
+        command.envs(folder.iter().map(|folder| ("TMPDIR", folder.path())));
+        let child = command
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(self.library.try_clone()?))
             .stderr(said)
             .spawn()?;
-        let process = Process::new(child)?;
-        let load = Load { uid: self.starter.uid(), ..self.load.clone() };
+        let path = folder.as_ref().map(|folder| folder.path().to_owned());
+        let process = Process::new(child, folder)?;
+        let load = Load { uid, folder: path, ..self.load.clone() };
         let load = Frame::new(wire::LOAD, 0, "", &serde_json::to_vec(&load)?);
         let mut running = Running { process, socket, words, phase: Phase::Loading };
         // A process that has ended already says why on its standard error.
@@ -217,17 +233,56 @@ pub(crate) struct Process {
     child: Option<Child>,
     pub(crate) group: Pid,
     ended: OwnedFd,
+    /// Goes after the process.
+    folder: Option<OwnFolder>,
+}
+
+/// The folder of one process, which its user alone may read.
+struct OwnFolder(PathBuf);
+
+impl OwnFolder {
+    fn new(within: &Path, uid: Option<u32>) -> io::Result<Self> {
+        let cannot = |error: io::Error| {
+            let what = format!("no folder of its own in `{}`: {error}", within.display());
+            io::Error::new(error.kind(), what)
+        };
+        let own = Permissions::from_mode(0o700);
+        let made =
+            tempfile::Builder::new().prefix("vnfm-hook-").permissions(own).tempdir_in(within);
+        let folder = Self(made.map_err(cannot)?.keep());
+        std::os::unix::fs::chown(folder.path(), uid, uid).map_err(cannot)?;
+        Ok(folder)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+/// What a process that is being killed still writes makes a removal fail; it is begun anew so many times.
+const REMOVALS: usize = 100;
+
+impl Drop for OwnFolder {
+    fn drop(&mut self) {
+        let gone = (0..REMOVALS).any(|_| {
+            let removed = std::fs::remove_dir_all(&self.0);
+            removed.is_ok() || removed.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+        });
+        if !gone {
+            tracing::warn!(folder = %self.0.display(), "the folder of a hook that has ended stays");
+        }
+    }
 }
 
 impl Process {
-    fn new(mut child: Child) -> io::Result<Self> {
+    fn new(mut child: Child, folder: Option<OwnFolder>) -> io::Result<Self> {
         let known = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let opened = known.ok_or_else(|| io::ErrorKind::NotFound.into()).and_then(|group| {
             let ended = pidfd_open(group, PidfdFlags::NONBLOCK)?;
             Ok((group, ended))
         });
         match opened {
-            Ok((group, ended)) => Ok(Self { child: Some(child), group, ended }),
+            Ok((group, ended)) => Ok(Self { child: Some(child), group, ended, folder }),
             Err(error) => {
                 child.kill()?;
                 child.wait()?;
@@ -275,7 +330,12 @@ impl Drop for Process {
         let _ = kill_process_group(self.group, Signal::KILL);
         // It ends soon, but nobody should wait for it here.
         let waiting = std::thread::Builder::new().name("hook ends".into());
-        let _ = waiting.spawn(move || child.wait());
+        let folder = self.folder.take();
+        let _ = waiting.spawn(move || {
+            let ended = child.wait();
+            drop(folder);
+            ended
+        });
     }
 }
 

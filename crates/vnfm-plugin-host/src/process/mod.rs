@@ -26,6 +26,7 @@ use hook::Told;
 use launch::{Launcher, Running};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -49,6 +50,10 @@ pub(crate) struct Load {
     pub(crate) glibc: Option<String>,
     /// Who to become.
     pub(crate) uid: Option<u32>,
+    /// Whether it keeps the engine's network.
+    pub(crate) network: bool,
+    /// A folder of its own, which goes with it.
+    pub(crate) folder: Option<PathBuf>,
     pub(crate) limits: ProcessLimits,
 }
 

@@ -10,4 +10,5 @@ mod loading;
 mod processes;
 mod released;
 mod running;
+mod scripts;
 mod world;

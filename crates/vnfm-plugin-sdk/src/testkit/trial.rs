@@ -8,6 +8,7 @@
 //! | it says "make it so" | whatever went wrong, the next attempt ends in the same state, with nothing else left |
 //! | it can be repeated | once it is done, another attempt changes nothing |
 //! | it stops | cancelled at each call, it ends by itself or says `cancelled`, and sleeps no longer than a few seconds |
+//! | it is taken back | where `taken_back` says what has to be as before: its opposite, instead of the next attempt |
 //! | it is discreet | no secret is in a command line, a log, what the operator reads, an error or a message |
 
 use super::host::TestHost;
@@ -24,6 +25,8 @@ use std::time::Duration;
 
 type StateOf = Box<dyn Fn(&TestHost, &Effects) -> Value + Send + Sync>;
 
+type BeforeOf = Box<dyn Fn(&TestHost) -> Value + Send + Sync>;
+
 /// Tries what every hook promises; made by [`trial`].
 #[must_use = "nothing is tried until it runs"]
 pub struct Trial<D> {
@@ -33,6 +36,7 @@ pub struct Trial<D> {
     step: usize,
     at_once: usize,
     state: StateOf,
+    before: Option<BeforeOf>,
     driver: PhantomData<fn() -> D>,
 }
 
@@ -122,6 +126,7 @@ pub fn trial_each<D: MgmtDriver>(
         step: 1,
         at_once: 1,
         state: Box::new(usual_state),
+        before: None,
         driver: PhantomData,
     }
 }
@@ -207,6 +212,17 @@ impl<D: MgmtDriver> Trial<D> {
         self
     }
 
+    /// Tries the hook's opposite as well: after it, `state` has to be what it was before the hook began, wherever the
+    /// hook was when somebody chose to roll back. For hooks that are [`undone_by`](crate::Hooks::undone_by) another, such
+    /// as a `heal_start` that takes out of service what is to be replaced.
+    pub fn taken_back(
+        mut self,
+        state: impl Fn(&TestHost) -> Value + Send + Sync + 'static,
+    ) -> Self {
+        self.before = Some(Box::new(state));
+        self
+    }
+
     /// Tries everything.
     ///
     /// # Errors
@@ -268,8 +284,32 @@ impl<D: MgmtDriver> Trial<D> {
 
     /// What is not as it should be where one thing goes wrong.
     async fn told(&self, way: Way, calls: &[String], wanted: &Value) -> Option<String> {
-        let broken = self.one(way, wanted).await.err();
+        let mut broken = self.one(way, wanted).await.err();
+        if let (None, Some(state)) = (&broken, &self.before) {
+            broken = self.back(way, state).await.err();
+        }
         broken.map(|why| format!("{}: {why}", way.told(calls)))
+    }
+
+    /// One thing goes wrong; then the hook is taken back, twice.
+    async fn back(&self, way: Way, state: &BeforeOf) -> Result<(), String> {
+        let (host, request) = (self.stage)();
+        let before = state(&host);
+        way.prepare(&host);
+        // However it ends: whoever rolls back does not ask.
+        let _ = host.run_async::<D>(request.clone()).await;
+        host.go_on();
+        for time in ["its opposite", "its opposite, once more,"] {
+            let undone = host.run_async::<D>(request.clone().undo()).await;
+            if let Some(leak) = self.leak(&host, &undone) {
+                return Err(leak);
+            }
+            undone.map_err(|error| format!("and {time} fails: {error}"))?;
+            if let Some(what) = difference(&before, &state(&host)) {
+                return Err(format!("after {time} {what} is not as it was before"));
+            }
+        }
+        Ok(())
     }
 
     /// One thing goes wrong; then the hook is told to go on.

@@ -50,7 +50,7 @@ pub const NEEDS: &[Row] = &[
     ("/vnfpkgm/v2/api_versions", &[("get", READ)]),
     ("/vnfpkgm/v2/vnf_packages", &[("get", READ), ("post", OPERATE)]),
     ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}", &[("get", READ), ("delete", OPERATE)]),
-    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content", &[("put", OPERATE)]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content", &[("get", READ), ("put", OPERATE)]),
     ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/vnfd", &[("get", READ)]),
     ("/vnfm/v1/vims", &[("get", READ), ("post", ADMIN)]),
     ("/vnfm/v1/vims/{vimId}", &[("get", READ), ("patch", ADMIN), ("delete", ADMIN)]),

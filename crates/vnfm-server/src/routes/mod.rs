@@ -46,7 +46,7 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnfpkgm/v2/api_versions", &["get"]),
     ("/vnfpkgm/v2/vnf_packages", &["get", "post"]),
     ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}", &["get", "delete"]),
-    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content", &["put"]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content", &["get", "put"]),
     ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/vnfd", &["get"]),
     ("/vnfm/v1/vims", &["get", "post"]),
     ("/vnfm/v1/vims/{vimId}", &["get", "patch", "delete"]),
@@ -156,7 +156,7 @@ fn packages() -> Router<App> {
         )
         .route(
             "/vnfpkgm/v2/vnf_packages/{id}/package_content",
-            axum::routing::put(vnf_packages::upload),
+            get(vnf_packages::content).put(vnf_packages::upload),
         )
         .route("/vnfpkgm/v2/vnf_packages/{id}/vnfd", get(vnf_packages::vnfd))
 }

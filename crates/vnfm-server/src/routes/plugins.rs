@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
 use vnfm_core::ports::{Declaration, DriverId, PortError};
-use vnfm_core::{PluginUse, Refusal};
+use vnfm_core::{PluginUse, Refusal, ServedInstance};
 use vnfm_plugin_host::{Pin, PluginStatus};
 use vnfm_types::ProblemDetails;
 
@@ -19,6 +19,8 @@ pub(super) struct Listed {
     #[serde(flatten)]
     shown: Shown,
     used_by: Vec<PluginUse>,
+    /// Of the tenant, instantiated by it: they stay on it.
+    instances: Vec<ServedInstance>,
 }
 
 /// What it is.
@@ -53,6 +55,7 @@ pub(super) async fn list(
     Tenant(tenant): Tenant,
 ) -> Answer<Json<Vec<Listed>>> {
     let mut uses = app.engine.plugin_uses(&tenant).await?;
+    let served = app.engine.plugin_instances(&tenant).await?;
     let looking = tokio::task::spawn_blocking(move || look(&app));
     let shown = looking.await.map_err(|error| Problem::bug(&error))?;
     let unreadable = |error: PortError| {
@@ -61,12 +64,23 @@ pub(super) async fn list(
     let listed = shown.map_err(unreadable)?.into_iter().map(|shown| {
         let (used_by, others) = uses.drain(..).partition(|used| shown.is(&used.driver));
         uses = others;
-        Listed { shown, used_by }
+        let instances = served.get(&shown.versioned()).cloned().unwrap_or_default();
+        Listed { shown, used_by, instances }
     });
     Ok(Json(listed.collect()))
 }
 
 impl Shown {
+    fn versioned(&self) -> String {
+        let (name, version) = match self {
+            Self::Linked { declaration, .. } | Self::Usable { declaration, .. } => {
+                (&declaration.name, &declaration.version)
+            }
+            Self::Unusable { pin, .. } => (&pin.name, &pin.version),
+        };
+        format!("{name}@{version}")
+    }
+
     fn is(&self, driver: &DriverId) -> bool {
         let (name, version, sha256) = match self {
             Self::Linked { declaration, .. } => (&declaration.name, &declaration.version, None),

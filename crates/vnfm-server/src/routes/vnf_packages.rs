@@ -10,7 +10,9 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
+use futures::stream;
 use serde::Deserialize;
+use tokio::io::AsyncReadExt as _;
 use vnfm_types::KeyValuePairs;
 
 /// `CreateVnfPkgInfoRequest` (SOL005 9.5.2.2).
@@ -71,6 +73,28 @@ pub(super) async fn upload(
     }
     app.onboarding.upload(&tenant, &id, body).await?;
     Ok(StatusCode::ACCEPTED)
+}
+
+/// How much of an archive is read at once.
+const PIECE: usize = 64 * 1024;
+
+/// The archive, as it was onboarded (SOL005 9.4.5.3.2).
+pub(super) async fn content(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+) -> Answer {
+    let file = app.onboarding.archive(&tenant, &id).await?;
+    let size = file.metadata().await.map_err(|error| Problem::bug(&error))?.len();
+    let pieces = stream::try_unfold(file, |mut file| async move {
+        let mut piece = vec![0; PIECE];
+        let read = file.read(&mut piece).await?;
+        piece.truncate(read);
+        Ok::<_, std::io::Error>((read > 0).then_some((piece, file)))
+    });
+    let kind = (header::CONTENT_TYPE, ARCHIVE[0].to_owned());
+    let headers = [kind, (header::CONTENT_LENGTH, size.to_string())];
+    Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
 pub(super) async fn vnfd(

@@ -13,7 +13,7 @@ const B: &str = "vnf-b-id";
 
 impl Lab {
     /// A lab with a cluster, and on it a Deployment of VNF-B with a pod on each worker.
-    async fn with_b() -> (Self, Effects) {
+    pub(crate) async fn with_b() -> (Self, Effects) {
         let lab = Self::new().await;
         let effects = lab.install().await.unwrap();
         let labels = json!({ "app": "web", "vnfm.dev/instance": B });
@@ -40,7 +40,7 @@ impl Lab {
     }
 
     /// The nodes of VNF-B's pods that are Ready.
-    fn nodes_of_b(&self) -> Vec<String> {
+    pub(crate) fn nodes_of_b(&self) -> Vec<String> {
         let pods = self.cluster().get_json("/api/v1/namespaces/default/pods").unwrap();
         let ready = |pod: &&Value| {
             let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
@@ -65,12 +65,17 @@ impl Lab {
         tokio::time::timeout(Duration::from_secs(20), all).await.expect("the pods run");
     }
 
-    fn node(&self, name: &str) -> Option<Value> {
+    pub(crate) fn node(&self, name: &str) -> Option<Value> {
         self.cluster().get_json(&format!("/api/v1/nodes/{name}"))
     }
 
     /// Runs one of the hooks of a heal of these servers.
-    async fn heal(&self, hook: &str, params: Value, names: &[&str]) -> Result<Effects, PortError> {
+    pub(crate) async fn heal(
+        &self,
+        hook: &str,
+        params: Value,
+        names: &[&str],
+    ) -> Result<Effects, PortError> {
         let mut request = self.heal_request(hook, &params, names);
         request.dependents = vec![b()];
         self.run(request, None).await.unwrap()
@@ -90,7 +95,7 @@ impl Lab {
     }
 
     /// The cluster is whole, and nothing happened that must not.
-    fn healed(&self, end: &Effects) {
+    pub(crate) fn healed(&self, end: &Effects) {
         for node in ["m1", "w1", "w2"] {
             assert!(self.cluster().node_ready(node), "{node} is not ready");
             assert!(self.node(node).unwrap()["spec"]["unschedulable"].is_null(), "{node}");
@@ -102,7 +107,7 @@ impl Lab {
     }
 }
 
-fn b() -> HookDependent {
+pub(crate) fn b() -> HookDependent {
     HookDependent { id: B.into(), vnf_instance_name: Some("vnf-b".into()) }
 }
 

@@ -1,11 +1,13 @@
-//! The installation keeps the promises of every hook: a trial of the test-kit, on the lab's hosts.
+//! Installation and healing keep the promises of every hook: trials of the test-kit, on the lab's hosts.
 
+use crate::heal::b;
 use crate::lab::{Lab, PASSWORD};
 use kubernetes_cluster::KubernetesCluster;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
+use vnfm_core::ports::HookRequest;
 use vnfm_plugin_sdk::Effects;
 use vnfm_plugin_sdk::testkit::{TestHost, TestRequest, trial_each};
 
@@ -14,8 +16,13 @@ type Labs = Arc<Mutex<Vec<Arc<Lab>>>>;
 
 /// A lab of its own for each thing that goes wrong.
 fn stage(labs: &Labs) -> (TestHost, TestRequest) {
-    let lab = Arc::new(block_in_place(|| Handle::current().block_on(Lab::new())));
+    let lab = block_in_place(|| Handle::current().block_on(Lab::new()));
     let request = lab.request("instantiate_end", &lab.params());
+    staged(labs, lab, &request)
+}
+
+fn staged(labs: &Labs, lab: Lab, request: &HookRequest) -> (TestHost, TestRequest) {
+    let lab = Arc::new(lab);
     let host = lab.package.iter().fold(TestHost::over(lab.neighbours()), |host, (path, bytes)| {
         host.file(path, bytes.clone())
     });
@@ -46,4 +53,69 @@ async fn the_installation_keeps_its_promises_whatever_goes_wrong() {
         .at_once(4);
     let tried = trial.run_async().await.unwrap();
     assert!(tried.calls > 30 && tried.worlds > 20, "{tried:?}");
+}
+
+/// A cluster with VNF-B on it, whose `w1` is healed: before one hook, or between the two.
+fn healing(labs: &Labs, hook: &str) -> (TestHost, TestRequest) {
+    let lab = block_in_place(|| {
+        Handle::current().block_on(async {
+            let (lab, _) = Lab::with_b().await;
+            if hook == "heal_end" {
+                lab.heal("heal_start", json!({}), &["w1"]).await.unwrap();
+                lab.replace(&["w1"]).await;
+            }
+            lab
+        })
+    });
+    let mut request = lab.heal_request(hook, &json!({}), &["w1"]);
+    request.dependents = vec![b()];
+    staged(labs, lab, &request)
+}
+
+/// The lab that this host is over: each has an address of its own, which the host was asked for.
+fn lab_of(labs: &Labs, host: &TestHost) -> Arc<Lab> {
+    let calls = host.calls();
+    let labs = labs.lock().unwrap();
+    let asked = |lab: &&Arc<Lab>| {
+        let address = lab.address(1).to_string();
+        calls.iter().any(|(_, request)| request.to_string().contains(&address))
+    };
+    // One that was asked for nothing yet was made last.
+    labs.iter().find(asked).or(labs.last()).cloned().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_leaves_for_its_heal_leaves_or_comes_back_whatever_goes_wrong() {
+    let labs = Labs::default();
+    let (made, left, back) = (labs.clone(), labs.clone(), labs);
+    let trial = trial_each::<KubernetesCluster>(move || healing(&made, "heal_start"))
+        .alike(move |host, _| {
+            let lab = lab_of(&left, host);
+            json!({"w1": lab.node("w1").is_some(), "w2": lab.cluster().node_ready("w2")})
+        })
+        .taken_back(move |host| {
+            let lab = lab_of(&back, host);
+            let cordoned = |node| lab.node(node).map(|node| node["spec"]["unschedulable"].clone());
+            json!({"w1": cordoned("w1"), "w2": cordoned("w2"), "ready": lab.cluster().node_ready("w1")})
+        })
+        .secret(PASSWORD)
+        .every(12);
+    let tried = trial.run_async().await.unwrap();
+    assert!(tried.calls > 12 && tried.worlds >= 10, "{tried:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_successor_joins_once_whatever_goes_wrong() {
+    let labs = Labs::default();
+    let (made, looked_at) = (labs.clone(), labs);
+    let trial = trial_each::<KubernetesCluster>(move || healing(&made, "heal_end"))
+        .alike(move |host, effects| {
+            let lab = lab_of(&looked_at, host);
+            lab.healed(&serde_json::from_value(json!(effects)).unwrap());
+            json!({"joins": ["w1", "w2"].map(|worker| lab.count(worker, "kubeadm join"))})
+        })
+        .secret(PASSWORD)
+        .every(12);
+    let tried = trial.run_async().await.unwrap();
+    assert!(tried.calls > 12 && tried.worlds >= 10, "{tried:?}");
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use vnfm::descriptor::Package;
 use vnfm::ports::{
     Clock as _, Code, CommandOutput, ErrorKind, HookCall, HookFile, HookHost, HostServices as _,
-    PortError, SshCommand, SshTarget,
+    PortError, SshCommand, SshTarget, files_of,
 };
 use vnfm::{Hosts, Redactor, SystemClock};
 
@@ -134,8 +134,7 @@ impl Host {
             }
             HookCall::Http(request) => Ok(json!(self.hosts.http(&request).await?)),
             HookCall::Artifacts => {
-                let paths: Vec<_> = self.package.iter().flat_map(Package::paths).collect();
-                Ok(json!({"paths": paths}))
+                Ok(self.package.as_ref().map_or_else(|| json!({"paths": []}), files_of))
             }
             HookCall::Artifact(path) => {
                 Ok(json!({"contentBase64": BASE64.encode(self.artifact(&path)?)}))

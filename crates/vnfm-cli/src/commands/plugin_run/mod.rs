@@ -40,7 +40,8 @@ pub(super) async fn run(output: Output, wanted: &Run) -> Outcome<()> {
     let plugin = load(wanted)?;
     let kept = Arc::new(Kept::open(wanted.checkpoints.as_deref(), &wanted.hook)?);
     let mut secrets = Redactor::default();
-    let request = request::build(wanted, &inventory, kept.begin()?, &mut secrets)?;
+    let attempt = kept.begin()?;
+    let request = request::build(wanted, (&inventory, package.as_ref()), attempt, &mut secrets)?;
     check(&*plugin.driver, &request, &mut secrets)?;
     let fault = Fault { before: wanted.fail_at, after: wanted.fail_after };
     let host = Arc::new(Host::new((inventory, package), kept, fault, secrets.clone()));
@@ -81,6 +82,8 @@ fn load(wanted: &Run) -> Outcome<Loaded> {
     let mut config = Config { dir: folder.path().to_owned(), process, ..Config::default() };
     let pin = PluginHost::new(config.clone(), Arc::new(SystemClock)).allow(file)?;
     let own = wanted.config.as_deref().map(request::read).transpose()?.unwrap_or_default();
+    // A debugger is worth more there than a script without a network.
+    config.scripts.network = wanted.in_process;
     config.plugins = BTreeMap::from([(pin.name.clone(), PluginConfig { config: own, runner })]);
     let plugins = PluginHost::new(config, Arc::new(SystemClock));
     let driver = plugins.find(&pin.name, None)?;

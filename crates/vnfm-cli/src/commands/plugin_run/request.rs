@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Duration;
 use uuid::Uuid;
+use vnfm::descriptor::{Hook, Package};
 use vnfm::ports::{Clock as _, HookRequest};
 use vnfm::{Redactor, SystemClock};
 
@@ -43,11 +44,20 @@ const SPELT_OTHERWISE: &[(&str, &str)] = &[
 /// Where the file is no request; the text names the member.
 pub(super) fn build(
     wanted: &Run,
-    inventory: &Inventory,
+    (inventory, package): (&Inventory, Option<&Package>),
     attempt: u32,
     secrets: &mut Redactor,
 ) -> Outcome<HookRequest> {
     let mut request = usual(wanted, inventory);
+    if let Some(hook) = package.and_then(|package| of_package(package, &wanted.hook)) {
+        request["inputs"] = serde_json::to_value(&hook.inputs).map_err(local)?;
+        let artifact = hook.artifact.as_ref();
+        let file = artifact.and_then(|artifact| Some((artifact, artifact.file.as_ref()?)));
+        request["artifacts"] = file
+            .map(|(artifact, path)| json!({"name": artifact.name, "path": path, "type": artifact.kind}))
+            .into_iter()
+            .collect();
+    }
     if let Some(path) = &wanted.request {
         over(&mut request, read(path)?, path)?;
     }
@@ -63,6 +73,11 @@ pub(super) fn build(
         what: format!("the request of hook `{}` does not fit: {error}", wanted.hook),
         hint: "schemas/plugin/hook-request.schema.json says what it holds".into(),
     })
+}
+
+/// The hook as the package's VNFD has it, in the first flavour that has it.
+fn of_package<'a>(package: &'a Package, hook: &str) -> Option<&'a Hook> {
+    package.vnfd().flavours.values().find_map(|flavour| flavour.hook(hook))
 }
 
 /// A request in which everything has a value that makes sense.

@@ -1,0 +1,153 @@
+//! What Ansible gets: the hosts as an inventory, the request as the variable `vnfm`, a connection that goes through the
+//! VNFM, and a callback that tells tasks to its log.
+//!
+//! Every text is tagged `!unsafe`: what a client put into a request is never read as a template.
+
+use crate::folder::Folder;
+use crate::hosts::{Host, Hosts};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use std::process::Command;
+use vnfm_plugin_sdk::SshTarget;
+
+const CONNECTION: &str = include_str!("python/ansible_connection.py");
+const CALLBACK: &str = include_str!("python/ansible_callback.py");
+
+/// Makes `command`, an `ansible-playbook` with its playbook, ready.
+pub(crate) fn prepare(command: &mut Command, folder: &Folder, hosts: &Hosts) -> io::Result<()> {
+    let (connections, callbacks) =
+        (folder.modules().join("connection"), folder.modules().join("callback"));
+    folder.write(&connections.join("vnfm.py"), CONNECTION.as_bytes())?;
+    folder.write(&callbacks.join("vnfm.py"), CALLBACK.as_bytes())?;
+    let inventory = folder.home().join("inventory.yaml");
+    folder.write(&inventory, yaml(&inventory_of(hosts)).as_bytes())?;
+    command.arg("--inventory").arg(inventory);
+    // Standard input is the request, in memory: Ansible opens it by this name.
+    command.args(["--extra-vars", "@/dev/stdin"]);
+    command.env("ANSIBLE_CONNECTION_PLUGINS", connections);
+    command.env("ANSIBLE_CALLBACK_PLUGINS", callbacks);
+    command.env("ANSIBLE_LOCAL_TEMP", folder.home().join("ansible"));
+    command.env("ANSIBLE_HOME", folder.home().join(".ansible"));
+    command.envs([
+        ("ANSIBLE_STDOUT_CALLBACK", "vnfm"),
+        ("ANSIBLE_NOCOLOR", "1"),
+        ("ANSIBLE_RETRY_FILES_ENABLED", "0"),
+        ("ANSIBLE_PIPELINING", "1"),
+        ("ANSIBLE_TRANSFORM_INVALID_GROUP_CHARS", "ignore"),
+    ]);
+    Ok(())
+}
+
+/// The request as variables for Ansible.
+pub(crate) fn variables(request: &Value) -> String {
+    yaml(&json!({ "vnfm": request }))
+}
+
+/// The hosts by VDU.
+fn inventory_of(hosts: &Hosts) -> Value {
+    let mut groups: BTreeMap<&str, serde_json::Map<String, Value>> = BTreeMap::new();
+    for host in &hosts.0 {
+        groups.entry(&host.vdu).or_default().insert(host.name.clone(), vars(host));
+    }
+    let children: serde_json::Map<String, Value> = groups
+        .into_iter()
+        .map(|(vdu, hosts)| (vdu.to_owned(), json!({ "hosts": hosts })))
+        .collect();
+    json!({"all": {"children": children}})
+}
+
+fn vars(host: &Host) -> Value {
+    let mut vars = json!({"ansible_connection": "vnfm", "vnfm_vdu": host.vdu});
+    if let Ok(target) = &host.target {
+        vars["ansible_host"] = target.address.as_str().into();
+        vars["ansible_port"] = target.port.into();
+        vars["ansible_user"] = target.username.as_str().into();
+        if let Some(jump) = &target.jump {
+            // For plays that have a network and use Ansible's own `ssh`.
+            vars["ansible_ssh_common_args"] = format!("-o ProxyJump={}", at(jump)).into();
+        }
+    }
+    vars
+}
+
+fn at(jump: &SshTarget) -> String {
+    format!("{}@{}:{}", jump.username, jump.address, jump.port)
+}
+
+/// `value` as YAML whose texts are no templates.
+fn yaml(value: &Value) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write_yaml(&mut text, value);
+    text.push('\n');
+    text
+}
+
+fn write_yaml(text: &mut String, value: &Value) -> std::fmt::Result {
+    match value {
+        Value::Null => write!(text, "null"),
+        Value::Bool(value) => write!(text, "{value}"),
+        Value::Number(number) => {
+            let number = number.to_string();
+            // YAML 1.1 takes `1e9` for a text.
+            let with_point = !number.contains('e') || number.contains('.');
+            write!(text, "{}", if with_point { number } else { number.replace('e', ".0e") })
+        }
+        Value::String(value) => {
+            write!(text, "!unsafe ")?;
+            quote(text, value)
+        }
+        Value::Array(items) => {
+            write!(text, "[")?;
+            for (nth, item) in items.iter().enumerate() {
+                write!(text, "{}", if nth == 0 { "" } else { ", " })?;
+                write_yaml(text, item)?;
+            }
+            write!(text, "]")
+        }
+        Value::Object(members) => {
+            write!(text, "{{")?;
+            for (nth, (name, member)) in members.iter().enumerate() {
+                // As `? key : value` a key may be of any length.
+                write!(text, "{}? ", if nth == 0 { "" } else { ", " })?;
+                quote(text, name)?;
+                write!(text, " : ")?;
+                write_yaml(text, member)?;
+            }
+            write!(text, "}}")
+        }
+    }
+}
+
+/// A text in double quotes, in which only printable ASCII stands for itself.
+fn quote(text: &mut String, value: &str) -> std::fmt::Result {
+    write!(text, "\"")?;
+    for c in value.chars() {
+        match c {
+            '"' | '\\' => write!(text, "\\{c}")?,
+            ' '..='~' => text.push(c),
+            _ => write!(text, "\\U{:08X}", u32::from(c))?,
+        }
+    }
+    write!(text, "\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{variables, yaml};
+    use serde_json::json;
+
+    #[test]
+    fn a_text_of_a_request_is_no_template_whatever_stands_in_it() {
+        let evil = "{{ lookup('pipe', 'id') }}\n\"x\": \u{7f}é😀\\";
+        let text = variables(
+            &json!({"additionalParams": {"a \"b\"": evil, "n": [1, true, null, 1.5e300]}}),
+        );
+        assert_eq!(text.matches("!unsafe ").count(), 1, "{text}");
+        assert!(text.is_ascii() && text.lines().count() == 1, "{text}");
+        assert!(text.contains(r"\U0000000A\"), "{text}");
+        assert!(yaml(&json!(1e300)).contains('.'), "YAML 1.1 knows no float without a point");
+    }
+}
