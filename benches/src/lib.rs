@@ -8,6 +8,7 @@
 //! operations.rs what an operation costs
 //! fleet.rs      many instances, many operations in flight
 //! lists.rs      lists of 50 000 instances
+//! notifications.rs  how far behind the commit subscribers are told
 //! plugins.rs    the plugins' border: a call, and a hook with its messages
 //! packages.rs   descriptors and packages: cold, wide, large, from the cache
 //! size.rs       what operations leave in the file of the database
@@ -20,6 +21,7 @@ pub mod figure;
 pub mod fleet;
 pub mod http;
 pub mod lists;
+pub mod notifications;
 pub mod operations;
 pub mod packages;
 pub mod plugins;
@@ -41,6 +43,7 @@ pub const GROUPS: &[Group] = &[
     ("operations", operations::figures),
     ("fleet", fleet::figures),
     ("lists", lists::figures),
+    ("notifications", notifications::figures),
     ("plugins", plugins::figures),
     ("packages", packages::figures),
     ("size", size::figures),

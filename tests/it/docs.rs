@@ -109,3 +109,23 @@ fn papers_tell_nothing_of_our_machines() {
         .collect();
     assert!(telling.is_empty(), "paths of one machine in {telling:?}");
 }
+
+/// Each row of `docs/conformance.md` names the tests that would notice: they are in the files that it links to.
+#[test]
+fn every_test_of_the_conformance_page_is_there() {
+    let page = std::fs::read_to_string(root().join("docs/conformance.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| ") && line.contains(".rs) `"));
+    let mut named = 0;
+    for row in rows {
+        let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        for part in cell.split("), [").flat_map(|part| part.split(", [")) {
+            let file = part.split("](").nth(1).unwrap().split(')').next().unwrap();
+            let text = std::fs::read_to_string(root().join("docs").join(file)).unwrap();
+            for test in part.split('`').skip(1).step_by(2) {
+                named += 1;
+                assert!(text.contains(&format!("fn {test}(")), "no test `{test}` in {file}");
+            }
+        }
+    }
+    assert!(named > 30, "only {named} tests are named");
+}

@@ -8,6 +8,7 @@ mod crashes;
 mod heal;
 mod hosts;
 mod identity;
+mod judges;
 mod neighbours;
 mod scripts;
 mod secrets;

@@ -151,6 +151,11 @@ impl Server {
         Said { code, data: text(&output.stdout), words: text(&output.stderr) }
     }
 
+    /// Where it listens.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
     /// What it has logged, over all its lives.
     pub fn logged(&self) -> String {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()

@@ -2,7 +2,7 @@
 # packages.sh list GROUP...      names the Debian packages of these groups
 # packages.sh missing GROUP...   names those of them that are not installed (nothing: all there)
 # packages.sh install GROUP...   installs what is missing; needs root; no daemon is started by it
-# GROUP: openstack | octavia | barbican | libvirt | hosts | kubernetes | ci, or `package:NAME` for one by name.
+# GROUP: openstack | octavia | barbican | libvirt | hosts | kubernetes | judges | ci, or `package:NAME` for one by name.
 # Environment: PACKAGES_LOG (file for apt's words; default: a temporary one that stays when apt fails), PACKAGES_GUARD
 # (what forbids daemons to start: /usr/sbin/policy-rc.d, that Debian's maintainer scripts ask)
 set -euo pipefail
@@ -20,6 +20,7 @@ group() {
     hosts) echo "openssh-server openssh-client containerd runc containernetworking-plugins iptables iproute2 socat
       conntrack ethtool busybox-static sudo kmod procps util-linux ansible-core";;
     kubernetes) echo "openssl curl";;
+    judges) echo "python3-venv python3-openstackclient python3-tackerclient";;
     ci) echo "gcc libc6-dev make cmake pkg-config git ca-certificates curl openssh-server openssl";;
     package:*) echo "${1#package:}";;
     *) echo "packages.sh: no group \`$1\`" >&2; exit 2;;

@@ -6,6 +6,7 @@
 //! stack    the real neighbours: OpenStack, hosts, a Kubernetes control plane          stack/
 //! check    what a change must pass before it is looked at                             check/
 //! faults   operations with something going wrong at every call                        faults.rs
+//! judge    judges that are not ours look at the HTTP interface                        judge.rs
 //! bench    figures as a table                                                         bench.rs, outside.rs
 //! crates   what those need who build on our crates                                    crates.rs
 //! deb      the Debian package                                                         deb.rs
@@ -21,6 +22,7 @@ mod demo;
 mod faults;
 mod interrupt;
 mod outside;
+mod judge;
 mod places;
 mod process;
 mod samples;
@@ -55,6 +57,8 @@ enum Command {
     Crates(crates::Arguments),
     /// Let something go wrong at every call of every operation, and look whether all ends well.
     Faults(faults::Arguments),
+    /// Let schemathesis and Tacker's client judge the HTTP interface.
+    Judge(judge::Arguments),
     /// Build the Debian package.
     Deb(deb::Arguments),
     /// Pack the sample packages into .csar files.
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Crates(arguments) => crates::run(&arguments),
         Command::Faults(arguments) => faults::run(&arguments),
+        Command::Judge(arguments) => judge::run(&arguments),
         Command::Deb(arguments) => deb::run(&arguments),
         Command::Samples(arguments) => samples::run(&arguments),
     });

@@ -2,9 +2,11 @@
 
 mod packages;
 mod plugins;
+mod profiles;
 
 pub use packages::{Kind, Lint, New, Package, Sign};
 pub use plugins::{NewPlugin, Plugin, Run};
+pub use profiles::{NewProfile, ProfileCommand};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -14,15 +16,12 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "vnfmctl", version, about, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// Where the server is
-    #[arg(
-        long,
-        global = true,
-        env = "VNFM_SERVER",
-        default_value = "http://127.0.0.1:9890",
-        value_name = "URL"
-    )]
-    pub server: String,
+    /// Where the server is [default: the profile's, else http://127.0.0.1:9890]
+    #[arg(long, global = true, env = "VNFM_SERVER", value_name = "URL")]
+    pub server: Option<String>,
+    /// Which of the servers that `vnfmctl profile set` has kept [default: the current one]
+    #[arg(long, global = true, env = "VNFM_PROFILE", value_name = "NAME")]
+    pub profile: Option<String>,
     /// Bearer token, where the server needs one; without it `VNFM_USER` and `VNFM_PASSWORD`
     #[arg(long, global = true, env = "VNFM_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub token: Option<String>,
@@ -91,6 +90,9 @@ pub enum Command {
     /// MgmtDriver plugins
     #[command(subcommand)]
     Plugin(Plugin),
+    /// Servers by name, with their logins, in a file that only you can read
+    #[command(subcommand)]
+    Profile(ProfileCommand),
     /// Sealed secrets
     #[command(subcommand)]
     Secrets(Secrets),
@@ -105,6 +107,15 @@ pub enum Command {
     },
     /// What was done on somebody's own authority: who, when, what, why
     Audit,
+    /// What happened to VNFs: made, gone, an operation in another state
+    Events {
+        /// Only what has a higher number
+        #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+        after: u64,
+        /// Go on with what happens from now on, until Ctrl-C
+        #[arg(long)]
+        follow: bool,
+    },
     /// Write database and packages, as they are at one moment, to a file; keys are not in it
     Backup {
         /// Where to; it must not be there

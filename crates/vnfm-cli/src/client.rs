@@ -1,6 +1,7 @@
 //! One HTTP call to the server, and its errors as people and scripts need them.
 
 use crate::args::{Cli, Listing};
+use crate::profile::{self, Profile, Profiles};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
@@ -138,31 +139,56 @@ enum Login {
 }
 
 impl Login {
-    /// The token of the command line or `VNFM_TOKEN`, else the user of `VNFM_USER` with `VNFM_PASSWORD`.
-    fn of(cli: &Cli) -> Outcome<Option<Self>> {
+    /// The token of the command line or `VNFM_TOKEN`, else the user of `VNFM_USER` with `VNFM_PASSWORD`, else the login of
+    /// the profile.
+    fn of(cli: &Cli, profile: &Profile) -> Outcome<Option<Self>> {
         if let Some(token) = &cli.token {
             return Ok(Some(Self::Token(token.clone())));
         }
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         match (set("VNFM_USER"), set("VNFM_PASSWORD")) {
-            (None, None) => Ok(None),
+            (None, None) => Ok(Self::kept(profile)),
             (Some(name), Some(password)) => Ok(Some(Self::User { name, password })),
             _ => Err(local("VNFM_USER and VNFM_PASSWORD go together")),
         }
     }
+
+    fn kept(profile: &Profile) -> Option<Self> {
+        let Profile { token, user, password, .. } = profile.clone();
+        match (token, user) {
+            (Some(token), _) => Some(Self::Token(token)),
+            (None, Some(name)) => Some(Self::User { name, password: password.unwrap_or_default() }),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The server where neither the command line nor a profile names one.
+const HERE: &str = "http://127.0.0.1:9890";
+
+/// The profile that counts. One that is only the current one is not for a server that was named otherwise: a login does
+/// not go where it was not meant for.
+fn profile(cli: &Cli) -> Outcome<Profile> {
+    let all = match profile::file() {
+        Some(_) if cli.server.is_some() && cli.profile.is_none() => return Ok(Profile::default()),
+        Some(file) => Profiles::read(&file)?,
+        None => Profiles::default(),
+    };
+    Ok(all.chosen(cli.profile.as_deref())?.unwrap_or_default())
 }
 
 impl Client {
-    /// The server that the command line names.
+    /// The server that the command line names, or a profile.
     ///
     /// # Errors
     ///
-    /// Where the certificate authority cannot be read, or only half of a login is there.
+    /// Where the certificate authority or the profiles cannot be read, or only half of a login is there.
     pub fn new(cli: &Cli) -> Outcome<Self> {
+        let profile = profile(cli)?;
         let version = (HeaderName::from_static("version"), HeaderValue::from_static(VERSION));
         let mut builder =
             reqwest::Client::builder().no_proxy().default_headers(HeaderMap::from_iter([version]));
-        if let Some(file) = &cli.ca {
+        if let Some(file) = cli.ca.as_ref().or(profile.ca.as_ref()) {
             let pem = std::fs::read(file)
                 .map_err(|error| local(format!("cannot read `{}`: {error}", file.display())))?;
             let authority = reqwest::Certificate::from_pem(&pem).map_err(|error| {
@@ -172,8 +198,10 @@ impl Client {
         }
         let http =
             builder.build().map_err(|error| local(format!("cannot make a client: {error}")))?;
-        let server = cli.server.trim_end_matches('/').to_owned();
-        Ok(Self { http, server, login: Login::of(cli)? })
+        let named = cli.server.as_deref().or(Some(profile.server.as_str()));
+        let server = named.filter(|server| !server.is_empty()).unwrap_or(HERE);
+        let server = server.trim_end_matches('/').to_owned();
+        Ok(Self { http, server, login: Login::of(cli, &profile)? })
     }
 
     /// A request for `path`.

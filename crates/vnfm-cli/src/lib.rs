@@ -18,6 +18,7 @@ pub mod client;
 pub mod commands;
 pub mod excerpt;
 pub mod output;
+pub mod profile;
 pub mod sarif;
 pub mod vimfile;
 pub mod watch;

@@ -6,19 +6,23 @@
 //!  (7, 8, 9)   └─ subscription c ── 7 8 9 ──► callback     nobody waits for another one
 //! ```
 //! How far a subscription is, is stored behind each handful, so after a crash the last few are sent again: at least
-//! once, with the same `id`. What is not taken for [`Patience`] is given up, said loudly, and counted.
+//! once, with the same `id`. What is not taken for [`Patience`] is given up, said loudly, and counted: a subscriber that
+//! cannot be reached gets hours, a notification that it refuses gets minutes and then makes room for the next one.
 
 use crate::ports::{
-    Change, Clock, News, OutboxRow, Store, StoreError, Subscribers, SubscriptionRecord,
+    Callback, Change, Clock, ErrorKind, News, OutboxRow, PortError, Store, StoreError, Subscribers,
+    SubscriptionRecord,
 };
 use crate::subscriptions::wants;
 use futures_util::future::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
+use vnfm_types::v1::{self, Edition};
 use vnfm_types::{LcmOpOccNotificationVerbosity, SubscriptionAuthentication};
 
 /// How many notifications are read at once.
@@ -39,13 +43,20 @@ const CHANGES: &[&str] = &[
     "modificationsTriggeredByVnfPkgChange",
 ];
 
-/// How long a notification is offered, counted from when it was written.
+/// How long a notification is offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience(pub Duration);
+pub struct Patience {
+    /// Whatever stands in the way, counted from when it was written. Default one day.
+    pub unanswered: Duration,
+    /// To a subscriber that refuses it, counted from when it was refused first. Default ten minutes: what is wrong with
+    /// one notification does not hold the next one back for long, and a callback that is wrong as a whole costs a
+    /// notification each ten minutes until it is mended, not all of them at once.
+    pub refused: Duration,
+}
 
 impl Default for Patience {
     fn default() -> Self {
-        Self(Duration::from_hours(24))
+        Self { unanswered: Duration::from_hours(24), refused: Duration::from_mins(10) }
     }
 }
 
@@ -185,27 +196,41 @@ impl Notifier {
         row: &OutboxRow,
         login: Option<&SubscriptionAuthentication>,
     ) -> Outcome {
-        let callback = &record.subscription.callback_uri;
+        let uri = &record.subscription.callback_uri;
+        let callback = Callback { uri, login, edition: record.edition() };
         let told = told(record, row, self.store.installation_id());
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, mut refused_since) = (FIRST_PAUSE, None);
         loop {
-            let Err(error) = self.subscribers.tell(callback, login, &told).await else {
+            let Err(error) = self.subscribers.tell(&callback, &told).await else {
                 return Outcome::Sent;
             };
-            let id = &record.subscription.id;
-            let age = self.clock.now().duration_since(row.at).unsigned_abs();
-            if age >= self.patience.0 {
-                let (kind, of) = (&row.kind, &row.instance_id);
-                tracing::error!(subscription = id, callback, kind, vnf_instance = of, %error, "a notification was given up");
+            if self.is_enough(row, &error, &mut refused_since) {
+                let (id, kind, of) = (&record.subscription.id, &row.kind, &row.instance_id);
+                tracing::error!(subscription = id, callback = uri, kind, vnf_instance = of, %error, "a notification was given up");
                 return Outcome::Lost;
             }
-            tracing::warn!(subscription = id, callback, %error, "a notification was not taken; it is sent again");
+            let id = &record.subscription.id;
+            tracing::warn!(subscription = id, callback = uri, %error, "a notification was not taken; it is sent again");
             self.clock.sleep(pause).await;
             if self.is_gone(&key(record)).await {
                 return Outcome::Unwanted;
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+
+    /// Whether a notification that was not taken is given up.
+    fn is_enough(
+        &self,
+        row: &OutboxRow,
+        error: &PortError,
+        refused_since: &mut Option<Timestamp>,
+    ) -> bool {
+        let now = self.clock.now();
+        let passed = |since: Timestamp| now.duration_since(since).unsigned_abs();
+        let refused = error.kind() == ErrorKind::Refused
+            && passed(*refused_since.get_or_insert(now)) >= self.patience.refused;
+        refused || passed(row.at) >= self.patience.unanswered
     }
 
     async fn is_gone(&self, (tenant, id): &Key) -> bool {
@@ -220,7 +245,8 @@ fn key(record: &SubscriptionRecord) -> Key {
 /// A notification as this subscription is told it. Its `id` is the same for all of them, and each time that it is sent.
 fn told(record: &SubscriptionRecord, row: &OutboxRow, installation_id: &str) -> Value {
     let subscription = &record.subscription;
-    let link = |path: String| json!({"href": format!("{}/vnflcm/v2/{path}", record.root)});
+    let edition = record.edition();
+    let link = |path: String| json!({"href": format!("{}/{path}", record.api())});
     let mut body = row.body.clone();
     let id =
         Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{installation_id}/{}", row.seq).as_bytes());
@@ -240,5 +266,8 @@ fn told(record: &SubscriptionRecord, row: &OutboxRow, installation_id: &str) -> 
         }
     }
     body["_links"] = links;
+    if edition == Edition::V1 {
+        v1::notification(&mut body);
+    }
     body
 }

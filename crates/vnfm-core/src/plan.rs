@@ -6,8 +6,8 @@ use crate::lcm::{self, Step};
 use crate::refusal::Refusal;
 use serde::Serialize;
 use serde_json::Value;
-use vnfm_descriptor::Flavour;
-use vnfm_types::{LcmOperationState, LcmOperationType};
+use vnfm_descriptor::{Flavour, Package};
+use vnfm_types::{LcmOperationState, LcmOperationType, VnfInstance};
 
 /// What an operation would do, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -58,17 +58,22 @@ impl Engine {
         let package = package.map_err(Refusal::unprocessable)?;
         let flavour = package.vnfd().flavours.get(flavour_id);
         let table = lcm::operation(kind).map(|operation| operation.steps).unwrap_or_default();
-        let steps = table.iter().filter_map(|step| self.planned(step, flavour)).collect();
+        let of = (&instance.vnf, &*package, flavour);
+        let steps = table.iter().filter_map(|step| self.planned(step, of)).collect();
         Ok(Plan { operation: kind, steps })
     }
 
     /// A step as it would run; `None` where it would be passed over.
-    fn planned(&self, step: &Step, flavour: Option<&Flavour>) -> Option<PlannedStep> {
+    fn planned(
+        &self,
+        step: &Step,
+        (vnf, package, flavour): (&VnfInstance, &Package, Option<&Flavour>),
+    ) -> Option<PlannedStep> {
         if step.grant && self.parts.nfvo.is_none() {
             return None;
         }
         let hook = if step.hook { Some(flavour?.hook(step.name)?) } else { None };
-        let driver = hook.and_then(|hook| hooks::driver_of(self, hook).ok());
+        let driver = hook.and_then(|hook| hooks::driver_of(self, Some(vnf), (package, hook)).ok());
         let of_hook = |driver: &dyn crate::ports::MgmtDriver| {
             driver.declaration().hooks.get(step.name).is_some_and(|hook| hook.undo)
         };

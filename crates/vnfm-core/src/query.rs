@@ -86,7 +86,8 @@ pub struct Term {
 pub enum Hop {
     /// The attribute of this name.
     Member(&'static str),
-    /// Each entry of the list that is reached. Terms with the same way up to here speak of the same entry.
+    /// Each entry of the list that is reached, or each value of the map. Terms with the same way up to here speak of the
+    /// same entry.
     Each,
     /// The entry of the map that is reached, by its key.
     Entry(String),

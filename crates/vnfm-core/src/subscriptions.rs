@@ -5,7 +5,9 @@
 //! ```
 
 use crate::engine::Engine;
-use crate::ports::{About, Change, OutboxRow, SecretJson, Subscribers, SubscriptionRecord};
+use crate::ports::{
+    About, Callback, Change, OutboxRow, SecretJson, Subscribers, SubscriptionRecord,
+};
 use crate::query::Query;
 use crate::refusal::{self, Refusal, Why};
 use serde::de::DeserializeOwned;
@@ -28,7 +30,7 @@ pub enum Subscribed {
 
 impl Engine {
     /// Subscribes a callback, once it was asked whether it takes notifications. `root` is where this server is for
-    /// the subscriber.
+    /// the subscriber, with `/vnflcm/v1` behind it for one that wants to be told in the form of that version.
     ///
     /// # Errors
     ///
@@ -47,37 +49,46 @@ impl Engine {
         if let Some(login) = &request.authentication {
             possible(login, subscribers.has_certificate())?;
         }
-        let same = Query::only("callbackUri", request.callback_uri.clone());
-        for known in self.store().subscriptions(tenant, &same).await? {
-            let known = known.subscription;
-            let says_the_same =
-                known.filter == request.filter && known.verbosity == request.verbosity;
-            if says_the_same {
-                return Ok(Subscribed::Known(known.id));
-            }
-        }
         let login = request.authentication.as_ref();
-        subscribers.test(&request.callback_uri, login).await.map_err(|error| {
-            let what = format!("callbackUri: {error}");
-            Refusal::new(Why::Unprocessable, &refusal::CALLBACK, what).hint(error.next())
-        })?;
         let record = SubscriptionRecord {
             tenant: tenant.to_owned(),
+            authentication: SecretJson(serde_json::to_value(login).unwrap_or_default()),
             subscription: LccnSubscription {
                 id: uuid::Uuid::new_v4().to_string(),
-                filter: request.filter,
-                callback_uri: request.callback_uri,
+                filter: request.filter.clone(),
+                callback_uri: request.callback_uri.clone(),
                 verbosity: request.verbosity,
                 links: None,
             },
-            authentication: SecretJson(serde_json::to_value(login).unwrap_or_default()),
             root: root.to_owned(),
             sent: 0,
             lost: 0,
         };
+        if let Some(id) = self.known(&record).await? {
+            return Ok(Subscribed::Known(id));
+        }
+        let callback = Callback { uri: &request.callback_uri, login, edition: record.edition() };
+        subscribers.test(&callback).await.map_err(|error| {
+            let what = format!("callbackUri: {error}");
+            Refusal::new(Why::Unprocessable, &refusal::CALLBACK, what).hint(error.next())
+        })?;
         let add = Change::AddSubscription(Box::new(record.clone()));
         self.store().write(None, vec![add]).await?;
         Ok(Subscribed::New(Box::new(record)))
+    }
+
+    /// The one that says the same already, to the same callback in the same version.
+    async fn known(&self, new: &SubscriptionRecord) -> Result<Option<String>, Refusal> {
+        let wanted = &new.subscription;
+        let same = Query::only("callbackUri", wanted.callback_uri.clone());
+        let known = self.store().subscriptions(&new.tenant, &same).await?;
+        let says_the_same = |known: &SubscriptionRecord| {
+            let (is, edition) = (&known.subscription, known.edition());
+            is.filter == wanted.filter
+                && is.verbosity == wanted.verbosity
+                && edition == new.edition()
+        };
+        Ok(known.into_iter().find(says_the_same).map(|known| known.subscription.id))
     }
 
     /// Ends a subscription; what was not sent yet is not sent any more.

@@ -10,11 +10,8 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
-use vnfm_core::ports::{Clock, Code, PortError, Subscribers};
+use vnfm_core::ports::{Callback, Clock, Code, PortError, Subscribers};
 use vnfm_types::{AuthType, SubscriptionAuthentication};
-
-/// The version of the API that notifications are of.
-const VERSION: &str = "2.3.0";
 
 /// A callback that is never called.
 const FORBIDDEN: Code = code(
@@ -85,25 +82,26 @@ impl Callbacks {
     async fn call(
         &self,
         method: Method,
-        callback: &str,
-        login: Option<&SubscriptionAuthentication>,
+        callback: &Callback<'_>,
         body: Option<&Value>,
     ) -> Result<(), PortError> {
-        let url = Outside(Some(&self.networks)).allowed(callback);
-        let url = url.map_err(|why| PortError::new(&FORBIDDEN, doing(callback), why))?;
+        let Callback { uri, login, edition } = *callback;
+        let url = Outside(Some(&self.networks)).allowed(uri);
+        let url = url.map_err(|why| PortError::new(&FORBIDDEN, doing(uri), why))?;
         let wants_certificate =
             login.is_some_and(|login| login.auth_type.contains(&AuthType::TlsCert));
         let certified = self.certified.as_ref().filter(|_| wants_certificate);
         let client = certified.unwrap_or(&self.plain);
         let request = || {
-            let request = client.request(method.clone(), url.clone()).header("version", VERSION);
+            let request = client.request(method.clone(), url.clone());
+            let request = request.header("version", edition.newest());
             match body {
                 Some(body) => request.json(body),
                 None => request,
             }
         };
         let login = login.map(way).unwrap_or_default();
-        answered(callback, self.logins.send(client, &login, request).await?)
+        answered(uri, self.logins.send(client, &login, request).await?)
     }
 }
 
@@ -132,21 +130,12 @@ impl Subscribers for Callbacks {
         self.certified.is_some()
     }
 
-    async fn test(
-        &self,
-        callback: &str,
-        login: Option<&SubscriptionAuthentication>,
-    ) -> Result<(), PortError> {
-        self.call(Method::GET, callback, login, None).await
+    async fn test(&self, callback: &Callback<'_>) -> Result<(), PortError> {
+        self.call(Method::GET, callback, None).await
     }
 
-    async fn tell(
-        &self,
-        callback: &str,
-        login: Option<&SubscriptionAuthentication>,
-        notification: &Value,
-    ) -> Result<(), PortError> {
-        self.call(Method::POST, callback, login, Some(notification)).await
+    async fn tell(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError> {
+        self.call(Method::POST, callback, Some(notification)).await
     }
 }
 
@@ -177,7 +166,8 @@ mod tests {
     use jiff::Timestamp;
     use std::sync::Arc;
     use std::time::Duration;
-    use vnfm_core::ports::{Clock, Subscribers as _};
+    use vnfm_core::ports::{Callback, Clock, Subscribers as _};
+    use vnfm_types::v1::Edition;
 
     struct NoTime;
 
@@ -206,7 +196,8 @@ mod tests {
             ("http://localhost:9/x", "no address that it leads to"),
             ("http://user:hunter2@192.0.2.1/x", "does not belong into"),
         ] {
-            let error = callbacks.test(callback, None).await.unwrap_err();
+            let asked = Callback { uri: callback, login: None, edition: Edition::V2 };
+            let error = callbacks.test(&asked).await.unwrap_err();
             assert_eq!(error.name(), "nfvo.callback-forbidden", "{callback}: {error}");
             assert!(error.to_string().contains(why), "{callback}: {error}");
             assert!(!error.to_string().contains("hunter2"), "{error}");

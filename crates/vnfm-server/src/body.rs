@@ -1,10 +1,12 @@
-//! Request bodies: JSON of a known type, or a 400 that names the place.
+//! Request bodies: JSON of a known type, in the version that the client speaks, or a 400 that names the place.
 
 use crate::problem::Problem;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use vnfm_types::v1::{self, Edition};
 
 /// The largest JSON body, in bytes.
 pub const LARGEST: usize = 1024 * 1024;
@@ -30,8 +32,12 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
                 what,
             ));
         }
+        let edition = Edition::of_path(request.uri().path());
         let bytes = read(request.into_body()).await?;
-        parse(&bytes).map(Self)
+        match edition {
+            Edition::V1 => parse_v1(&bytes).map(Self),
+            Edition::V2 => parse(&bytes).map(Self),
+        }
     }
 }
 
@@ -54,20 +60,28 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
         return Err(Problem::bad_request(what));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-        let place = error.path().to_string();
-        let inner = error.into_inner();
-        match place.as_str() {
-            "." => {
-                Problem::bad_request(format!("the body is not what this resource takes: {inner}"))
-            }
-            place => Problem::bad_request(format!("`{place}`: {inner}")),
-        }
-    })?;
+    let value =
+        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| placed(&error))?;
     deserializer.end().map_err(|error| {
         Problem::bad_request(format!("there is something after the JSON body: {error}"))
     })?;
     Ok(value)
+}
+
+/// The same for a body of `vnflcm/v1`.
+fn parse_v1<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    let mut body = parse::<Map<String, Value>>(bytes)?;
+    v1::request(&mut body).map_err(Problem::bad_request)?;
+    serde_path_to_error::deserialize(Value::Object(body)).map_err(|error| placed(&error))
+}
+
+/// An error with the member that it is about.
+fn placed(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let inner = error.inner();
+    match error.path().to_string().as_str() {
+        "." => Problem::bad_request(format!("the body is not what this resource takes: {inner}")),
+        place => Problem::bad_request(format!("`{place}`: {inner}")),
+    }
 }
 
 #[cfg(test)]

@@ -233,12 +233,16 @@ fn notifier(
     let answer = config.answer_seconds.map_or(ANSWER, Duration::from_secs);
     let tls = nfvo::tls(config.authorities_file.as_deref(), config.certificate.as_ref())
         .context("cannot use `notifications` of the configuration")?;
-    let patience = config.give_up_hours.map(|hours| Patience(Duration::from_hours(hours)));
+    let default = Patience::default();
+    let patience = Patience {
+        unanswered: config.give_up_hours.map_or(default.unanswered, Duration::from_hours),
+        refused: config.refused_minutes.map_or(default.refused, Duration::from_mins),
+    };
     Ok(Notifier {
         store: store.clone(),
         clock: clock.clone(),
         subscribers: Arc::new(Callbacks::new(networks, answer, &tls, clock.clone())?),
-        patience: patience.unwrap_or_default(),
+        patience,
     })
 }
 

@@ -246,6 +246,8 @@ pub struct Retention {
     pub log_days: Option<u32>,
     /// Days for notifications; 30 where absent.
     pub outbox_days: Option<u32>,
+    /// Days for entries of the audit; 365 where absent.
+    pub audit_days: Option<u32>,
     /// Hours between two prunings; 0 for none, 24 where absent.
     pub every_hours: Option<u32>,
 }
@@ -261,6 +263,8 @@ pub struct Notifications {
     pub answer_seconds: Option<u64>,
     /// Hours after which a notification that is not taken is given up; 24 where absent.
     pub give_up_hours: Option<u64>,
+    /// Minutes after which a notification that is refused (4xx but 408, 425, 429) is given up; 10 where absent.
+    pub refused_minutes: Option<u64>,
     /// Our certificate, for subscribers that want one (`TLS_CERT`).
     pub certificate: Option<Tls>,
     /// PEM file of the authorities that a subscriber's certificate may be of; those of the machine where absent.

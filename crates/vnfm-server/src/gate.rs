@@ -10,10 +10,14 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 /// Checks the `Version` header of the standard's interfaces (SOL013 9.3.2) and answers with it: 400 where it is
-/// missing or no version, 406 where that version is not served.
+/// missing or no version, 406 where that version is not served. Clients of `vnflcm/v1` that leave it out get the only
+/// version that there is.
 pub async fn version(request: Request, next: Next) -> Response {
     let Some(api) = api_of(request.uri().path()) else { return next.run(request).await };
-    let asked = request.headers().get("version").and_then(|value| value.to_str().ok());
+    let asked = match request.headers().get("version") {
+        Some(value) => Some(value.to_str().unwrap_or_default()),
+        None => api.assumed,
+    };
     let response = match served(api, asked) {
         Served::Yes(version) => {
             let mut response = next.run(request).await;

@@ -67,6 +67,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "correct the member or parameter that the message names",
     ),
     ("request.not-found", "there is no such resource", "look at the list of the resource"),
+    (
+        "request.not-supported",
+        "the VNF does not support this task",
+        "the links of the instance are the tasks that are possible",
+    ),
     ("request.method", "the resource does not take this method", "see `/openapi.yaml`"),
     (
         "request.accept",

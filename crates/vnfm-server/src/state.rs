@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicUsize;
 use vnfm_core::Engine;
 use vnfm_core::ports::Subscribers;
 use vnfm_plugin_host::PluginHost;
+use vnfm_types::v1::Edition;
 
 /// What the server is made of, as far as handlers see it.
 pub struct AppState {
@@ -141,6 +142,7 @@ impl FromRequestParts<App> for Root {
         let told = || app.operating.proxies.outer(&parts.headers, peer);
         let public_url = app.public_url.clone().or_else(told);
         let root = Self::of(&parts.headers, public_url.as_deref(), app.tls);
-        Ok(Self { nfvo: app.nfvo.clone(), ..root })
+        let edition = Edition::of_path(parts.uri.path());
+        Ok(Self { nfvo: app.nfvo.clone(), edition, ..root })
     }
 }

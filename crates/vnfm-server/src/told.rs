@@ -5,8 +5,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::Value;
 use std::sync::Arc;
-use vnfm_core::ports::{Clock, PortError, Subscribers};
-use vnfm_types::SubscriptionAuthentication;
+use vnfm_core::ports::{Callback, Clock, PortError, Subscribers};
 
 /// Subscribers that are measured.
 pub struct Measured {
@@ -24,21 +23,12 @@ impl Subscribers for Measured {
         self.inner.has_certificate()
     }
 
-    async fn test(
-        &self,
-        callback: &str,
-        login: Option<&SubscriptionAuthentication>,
-    ) -> Result<(), PortError> {
-        self.inner.test(callback, login).await
+    async fn test(&self, callback: &Callback<'_>) -> Result<(), PortError> {
+        self.inner.test(callback).await
     }
 
-    async fn tell(
-        &self,
-        callback: &str,
-        login: Option<&SubscriptionAuthentication>,
-        notification: &Value,
-    ) -> Result<(), PortError> {
-        let outcome = self.inner.tell(callback, login, notification).await;
+    async fn tell(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError> {
+        let outcome = self.inner.tell(callback, notification).await;
         let written = notification["timeStamp"].as_str();
         if let Some(written) = written.and_then(|text| text.parse::<Timestamp>().ok()) {
             let age = self.clock.now().duration_since(written).try_into().unwrap_or_default();

@@ -231,6 +231,7 @@ pub fn retention(days: &config::Retention) -> Retention {
         journal: kept(days.journal_days, default.journal),
         logs: kept(days.log_days, default.logs),
         outbox: kept(days.outbox_days, default.outbox),
+        audit: kept(days.audit_days, default.audit),
     }
 }
 

@@ -1,8 +1,11 @@
-//! Records as the standard shows them: with `_links`, without secrets.
+//! Records as the standard shows them: with `_links`, without secrets, in the version that was asked.
 
 use axum::http::HeaderMap;
+use serde::Serialize;
+use serde_json::Value;
 use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, SubscriptionRecord};
 use vnfm_types::LcmOperationState::FailedTemp;
+use vnfm_types::v1::{self, Edition};
 use vnfm_types::{
     InstantiationState, LccnSubscription, LccnSubscriptionLinks, Link, PackageOnboardingState,
     VnfInstance, VnfInstanceLinks, VnfLcmOpOcc, VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks,
@@ -15,6 +18,18 @@ pub struct Root {
     pub url: String,
     /// The same at the NFVO, where there is one.
     pub nfvo: Option<String>,
+    /// The version of VNF LCM that the client speaks.
+    pub edition: Edition,
+}
+
+/// A resource in the version that was asked.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Shown<T> {
+    /// As its type spells it.
+    Now(T),
+    /// As `vnflcm/v1` spells it.
+    V1(Value),
 }
 
 impl Root {
@@ -24,7 +39,33 @@ impl Root {
         let scheme = if tls { "https" } else { "http" };
         let derived = || format!("{scheme}://{host}");
         let url = public_url.map_or_else(derived, |url| url.trim_end_matches('/').to_owned());
-        Self { url, nfvo: None }
+        Self { url, nfvo: None, edition: Edition::default() }
+    }
+
+    /// What stands before the paths of VNF LCM.
+    pub fn lcm(&self) -> String {
+        format!("{}{}", self.url, self.edition.prefix())
+    }
+
+    /// Where this server is for a subscriber; see [`SubscriptionRecord::root`].
+    pub fn of_subscriber(&self) -> String {
+        match self.edition {
+            Edition::V1 => self.lcm(),
+            Edition::V2 => self.url.clone(),
+        }
+    }
+
+    fn shown<T: Serialize>(&self, resource: T, convert: impl Fn(&mut Value)) -> Shown<T> {
+        if self.edition == Edition::V2 {
+            return Shown::Now(resource);
+        }
+        let mut value = serde_json::to_value(&resource).unwrap_or_default();
+        convert(&mut value);
+        Shown::V1(value)
+    }
+
+    fn lcm_link(&self, path: &str) -> Link {
+        Link { href: format!("{}{path}", self.lcm()) }
     }
 
     fn link(&self, path: &str) -> Link {
@@ -33,17 +74,17 @@ impl Root {
 
     /// The URI of an instance.
     pub fn instance(&self, id: &str) -> String {
-        format!("{}/vnflcm/v2/vnf_instances/{id}", self.url)
+        format!("{}/vnf_instances/{id}", self.lcm())
     }
 
     /// The URI of an operation occurrence.
     pub fn op(&self, id: &str) -> String {
-        format!("{}/vnflcm/v2/vnf_lcm_op_occs/{id}", self.url)
+        format!("{}/vnf_lcm_op_occs/{id}", self.lcm())
     }
 
     /// The URI of a subscription.
     pub fn subscription(&self, id: &str) -> String {
-        format!("{}/vnflcm/v2/subscriptions/{id}", self.url)
+        format!("{}/subscriptions/{id}", self.lcm())
     }
 
     /// The URI of a package.
@@ -53,33 +94,35 @@ impl Root {
 }
 
 /// An instance; a task's link is there while the task is possible.
-pub fn instance(record: InstanceRecord, root: &Root) -> VnfInstance {
+pub fn instance(record: InstanceRecord, root: &Root) -> Shown<VnfInstance> {
     let mut vnf = record.vnf;
     for connection in vnf.vim_connection_info.values_mut() {
         connection.access_info.clear();
     }
-    let path = format!("/vnflcm/v2/vnf_instances/{}", vnf.id);
+    let path = format!("/vnf_instances/{}", vnf.id);
     let free = record.active_op.is_none();
     let instantiated = vnf.instantiation_state == InstantiationState::Instantiated;
-    let task = |name: &str, possible: bool| possible.then(|| root.link(&format!("{path}/{name}")));
+    let task =
+        |name: &str, possible: bool| possible.then(|| root.lcm_link(&format!("{path}/{name}")));
     vnf.links = Some(VnfInstanceLinks {
-        this: root.link(&path),
+        this: root.lcm_link(&path),
         instantiate: task("instantiate", free && !instantiated),
         terminate: task("terminate", free && instantiated),
         heal: task("heal", free && instantiated),
     });
-    vnf
+    root.shown(vnf, |vnf| v1::vnf_instance(vnf, &record.vnf_pkg_id))
 }
 
 /// An operation occurrence; a task's link is there while the task is allowed.
-pub fn op(record: OpRecord, root: &Root) -> VnfLcmOpOcc {
+pub fn op(record: OpRecord, root: &Root) -> Shown<VnfLcmOpOcc> {
     let mut op = record.op;
-    let path = format!("/vnflcm/v2/vnf_lcm_op_occs/{}", op.id);
+    let path = format!("/vnf_lcm_op_occs/{}", op.id);
     let stopped = op.operation_state == FailedTemp;
-    let task = |name: &str, allowed: bool| allowed.then(|| root.link(&format!("{path}/{name}")));
+    let task =
+        |name: &str, allowed: bool| allowed.then(|| root.lcm_link(&format!("{path}/{name}")));
     op.links = Some(VnfLcmOpOccLinks {
-        this: root.link(&path),
-        vnf_instance: root.link(&format!("/vnflcm/v2/vnf_instances/{}", op.vnf_instance_id)),
+        this: root.lcm_link(&path),
+        vnf_instance: root.lcm_link(&format!("/vnf_instances/{}", op.vnf_instance_id)),
         grant: op
             .grant_id
             .as_ref()
@@ -90,14 +133,14 @@ pub fn op(record: OpRecord, root: &Root) -> VnfLcmOpOcc {
         rollback: task("rollback", stopped && record.point_of_no_return.is_none()),
         fail: task("fail", stopped),
     });
-    op
+    root.shown(op, v1::vnf_lcm_op_occ)
 }
 
 /// A subscription.
-pub fn subscription(record: SubscriptionRecord, root: &Root) -> LccnSubscription {
+pub fn subscription(record: SubscriptionRecord, root: &Root) -> Shown<LccnSubscription> {
     let mut shown = record.subscription;
     shown.links = Some(LccnSubscriptionLinks { this: Link { href: root.subscription(&shown.id) } });
-    shown
+    root.shown(shown, v1::subscription)
 }
 
 /// A package.

@@ -27,6 +27,7 @@ pub(crate) const INSTANCES: Table = Table {
         ("vnfInstanceName", "name"),
         ("vnfdId", "vnfd_id"),
         ("instantiationState", "state"),
+        ("vnfPkgId", "vnf_pkg_id"),
     ],
 };
 

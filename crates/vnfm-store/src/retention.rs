@@ -6,16 +6,18 @@
 //! | journals and checkpoints of ended operations | `journal` | of an operation that is not ended |
 //! | logs of ended operations | `logs` | of an operation that is not ended |
 //! | notifications | `outbox` | |
+//! | entries of the audit | `audit` | |
 //!
-//! Age counts from when an operation began, or a notification was written. Rows go in small transactions between
+//! Age counts from when an operation began, or a notification or an entry was written. Rows go in small transactions between
 //! which others write. The file does not shrink: freed pages are used again, and a backup is compact.
 
+use crate::dialect;
 use crate::fault::Done;
 use crate::sqlite::SqliteStore;
 use crate::write::count;
 use jiff::Timestamp;
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{Connection as _, query, query_scalar};
+use sqlx::{AssertSqlSafe, Connection as _, query, query_scalar};
 use std::time::Duration;
 use vnfm_core::ports::StoreError;
 
@@ -34,11 +36,14 @@ pub struct Retention {
     pub logs: Duration,
     /// Notifications. Default 30 days.
     pub outbox: Duration,
+    /// Entries of the audit. Default one year.
+    pub audit: Duration,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { op_occs: 365 * DAY, journal: 90 * DAY, logs: 30 * DAY, outbox: 30 * DAY }
+        let (year, month) = (365 * DAY, 30 * DAY);
+        Self { op_occs: year, journal: 90 * DAY, logs: month, outbox: month, audit: year }
     }
 }
 
@@ -53,6 +58,8 @@ pub struct Pruned {
     pub log_lines: u64,
     /// Notifications.
     pub notifications: u64,
+    /// Entries of the audit.
+    pub audit: u64,
 }
 
 /// One kind: how to count it, and how to remove what belongs to the operations after `$2` up to `$3`; `$1` is the time
@@ -107,6 +114,7 @@ struct Before {
     journal: String,
     logs: String,
     outbox: String,
+    audit: String,
 }
 
 impl SqliteStore {
@@ -126,6 +134,7 @@ impl SqliteStore {
             journal: before(now, retention.journal.min(retention.op_occs)),
             logs: before(now, retention.logs.min(retention.op_occs)),
             outbox: before(now, retention.outbox),
+            audit: before(now, retention.audit),
         };
         if dry_run {
             let counted = counted(&mut *self.reader().await, &before).await;
@@ -142,8 +151,16 @@ impl SqliteStore {
             let mut connection = self.writer().await;
             let outcome = remove_notifications(&mut connection, &before.outbox).await;
             match self.ended(&mut connection, outcome, REMOVING).await? {
-                0 => return Ok(gone),
+                0 => break,
                 some => gone.notifications += some,
+            }
+        }
+        loop {
+            let mut connection = self.writer().await;
+            let outcome = remove_audit(&mut connection, &before.audit).await;
+            match self.ended(&mut connection, outcome, REMOVING).await? {
+                0 => return Ok(gone),
+                some => gone.audit += some,
             }
         }
     }
@@ -152,21 +169,24 @@ impl SqliteStore {
 const REMOVING: &str = "remove what is older than it is kept";
 
 async fn counted(connection: &mut SqliteConnection, before: &Before) -> Done<Pruned> {
-    let mut found = [0; 5];
+    let mut found = [0; 6];
     let outbox = "SELECT COUNT(*) FROM outbox WHERE at < $1";
+    let audit = format!("SELECT COUNT(*) FROM audit WHERE {} < $1", entry_at());
     let kinds = [
         (LOG.count, &before.logs),
         (CHECKPOINTS.count, &before.journal),
         (JOURNAL.count, &before.journal),
         (OPS.count, &before.op_occs),
         (outbox, &before.outbox),
+        (&audit, &before.audit),
     ];
     for (place, (sql, before)) in found.iter_mut().zip(kinds) {
-        let rows: i64 = query_scalar(sql).bind(before).fetch_one(&mut *connection).await?;
+        let rows: i64 =
+            query_scalar(AssertSqlSafe(sql)).bind(before).fetch_one(&mut *connection).await?;
         *place = count(rows);
     }
-    let [log_lines, checkpoints, journal, op_occs, notifications] = found;
-    Ok(Pruned { op_occs, journal: checkpoints + journal, log_lines, notifications })
+    let [log_lines, checkpoints, journal, op_occs, notifications, audit] = found;
+    Ok(Pruned { op_occs, journal: checkpoints + journal, log_lines, notifications, audit })
 }
 
 /// What belongs to the next operations after `from`, in order of id; where to go on, if there are more.
@@ -210,6 +230,21 @@ async fn remove_notifications(connection: &mut SqliteConnection, before: &str) -
         tx.commit().await?;
     }
     Ok(gone)
+}
+
+/// The oldest entries; their numbers are counted on elsewhere.
+async fn remove_audit(connection: &mut SqliteConnection, before: &str) -> Done<u64> {
+    let sql = format!(
+        "DELETE FROM audit WHERE seq < (SELECT MIN(seq) FROM audit) + $2 AND {} < $1",
+        entry_at()
+    );
+    let removed = query(AssertSqlSafe(sql)).bind(before).bind(BATCH).execute(connection);
+    Ok(removed.await?.rows_affected())
+}
+
+/// When an entry of the audit was written.
+fn entry_at() -> String {
+    dialect::extract("entry", &dialect::member(dialect::ROOT, "at"))
 }
 
 /// The time before which rows go; where that is before all time, none do.

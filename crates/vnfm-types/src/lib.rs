@@ -12,6 +12,7 @@
 //! | [`package`] | 10.5.2.2 / SOL005 9.5.2.5 | `VnfPkgInfo` |
 //! | [`problem`] | SOL013 6.3 | `ProblemDetails` with our extension members |
 //! | [`shape`] | SOL013 5.2, 5.3 | which attributes each resource of a list has |
+//! | [`v1`] | – | what SOL003 V2.6.1 spells otherwise, and the way between the two |
 //! | [`progress`] | – | our own API: what an operation does, and why it waits |
 //! | [`acts`] | – | our own API: what somebody did on their own authority, and what that left behind |
 //!
@@ -30,6 +31,7 @@ pub mod secret;
 pub mod shape;
 pub mod state;
 pub mod subscription;
+pub mod v1;
 pub mod vim;
 
 pub use acts::*;

@@ -28,6 +28,10 @@ pub static VNF_INSTANCES: Resource = Resource {
     ],
 };
 
+/// `VnfInstance` as a list of `vnflcm/v1` shows it.
+pub static VNF_INSTANCES_V1: Resource =
+    Resource { shape: tables::VNF_INSTANCE_V1, left_out: VNF_INSTANCES.left_out };
+
 /// `VnfLcmOpOcc`, as a list shows it (SOL003 5.4.12.3.2).
 pub static VNF_LCM_OP_OCCS: Resource = Resource {
     shape: tables::VNF_LCM_OP_OCC,
@@ -42,6 +46,10 @@ pub static VNF_LCM_OP_OCCS: Resource = Resource {
         "warnings",
     ],
 };
+
+/// `VnfLcmOpOcc` as a list of `vnflcm/v1` shows it.
+pub static VNF_LCM_OP_OCCS_V1: Resource =
+    Resource { shape: tables::VNF_LCM_OP_OCC_V1, left_out: VNF_LCM_OP_OCCS.left_out };
 
 /// `VnfPkgInfo`, as a list shows it (SOL005 9.4.2.3.2).
 pub static VNF_PACKAGES: Resource = Resource {
@@ -110,7 +118,7 @@ impl Attribute {
     /// True where it is more than one value: what a selector may name.
     pub fn is_complex(&self) -> bool {
         self.many != Many::One
-            || !matches!(self.shape, Shape::Text | Shape::Number | Shape::Truth | Shape::Time)
+            || matches!(self.shape, Structure(_) | Free | Shape::Links | Shape::Hidden)
     }
 
     /// The type of what is inside, where it has one.
@@ -149,6 +157,8 @@ pub enum Shape {
     Truth,
     /// A point in time.
     Time,
+    /// The key of the entry, where a list is shown of what is kept as a map.
+    Key,
     /// A structure.
     Structure(&'static Type),
     /// Any JSON (`KeyValuePairs`).

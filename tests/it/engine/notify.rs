@@ -14,13 +14,19 @@ use vnfm_core::ports::*;
 use vnfm_core::query::Query;
 use vnfm_core::{Engine, Notifier, Patience, Subscribed};
 use vnfm_store::SqliteStore;
-use vnfm_types::SubscriptionAuthentication;
 
 const NOT_THERE: Code = Code {
     name: "test.not-there",
     kind: ErrorKind::Unavailable,
     means: "it is not there",
     next: "wait",
+};
+
+const INDIGESTIBLE: Code = Code {
+    name: "test.indigestible",
+    kind: ErrorKind::Refused,
+    means: "it does not like it",
+    next: "none",
 };
 
 /// Time passes as soon as somebody waits for it.
@@ -36,7 +42,7 @@ impl Clock for Quick {
     }
 }
 
-/// Callbacks by name: `dead…` never answers, `hangs…` never ends, all others take what they get.
+/// Callbacks by name: `dead…` never answers, `hangs…` never ends, `picky` refuses beginnings, all others take what they get.
 #[derive(Default)]
 struct Callbacks {
     heard: Mutex<Vec<(String, Value)>>,
@@ -46,20 +52,21 @@ struct Callbacks {
 
 #[async_trait]
 impl Subscribers for Callbacks {
-    async fn test(&self, _: &str, _: Option<&SubscriptionAuthentication>) -> Result<(), PortError> {
+    async fn test(&self, _: &Callback<'_>) -> Result<(), PortError> {
         Ok(())
     }
 
-    async fn tell(
-        &self,
-        callback: &str,
-        login: Option<&SubscriptionAuthentication>,
-        notification: &Value,
-    ) -> Result<(), PortError> {
+    async fn tell(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError> {
+        let Callback { uri: callback, login, edition } = *callback;
+        let links = notification["_links"]["subscription"]["href"].as_str().unwrap();
+        assert!(links.contains(edition.prefix()), "{links}");
         let password = login.and_then(|login| login.params_basic.as_ref()).unwrap();
         assert_eq!(password.password.reveal(), "planted-callback");
         if self.dead.lock().unwrap().contains(callback) {
             return Err(PortError::new(&NOT_THERE, "tell", "nobody there"));
+        }
+        if callback == "picky" && notification["operationState"] == "STARTING" {
+            return Err(PortError::new(&INDIGESTIBLE, "tell", "422"));
         }
         if callback.starts_with("hangs") {
             std::future::pending::<()>().await;
@@ -100,7 +107,8 @@ impl Scene {
         let store = store().await;
         let engine = engine(store.clone(), &world);
         let now = Timestamp::now().as_millisecond();
-        let patience = Patience(Duration::from_hours(24 * 365 * 100));
+        let for_ever = Duration::from_hours(24 * 365 * 100);
+        let patience = Patience { unanswered: for_ever, refused: for_ever };
         let clock = Arc::new(Quick(now.into()));
         Self { store, engine, callbacks: Arc::default(), clock, patience }
     }
@@ -252,6 +260,27 @@ async fn what_nobody_takes_is_given_up_and_counted() {
     scene.send_until(scene.told("dead", 8)).await;
     assert_eq!(scene.callbacks.heard("dead"), LIFE, "what came after it is told");
     assert_eq!(scene.record(&id).await.lost, 8);
+}
+
+#[tokio::test]
+async fn what_is_refused_makes_room_for_the_next_one_after_minutes() {
+    let mut scene = Scene::new().await;
+    scene.patience = Patience::default();
+    let id = scene.subscribe("picky", json!({})).await;
+    scene.life().await;
+    let begun = scene.clock.now();
+    scene.send_until(scene.told("picky", 6)).await;
+    let digested: Vec<_> = LIFE.into_iter().filter(|state| *state != "STARTING").collect();
+    assert_eq!(scene.callbacks.heard("picky"), digested);
+    let took = scene.clock.now().duration_since(begun).unsigned_abs();
+    let each = Patience::default().refused;
+    assert!((2 * each..3 * each).contains(&took), "{took:?}");
+    let counted = async {
+        while scene.record(&id).await.lost < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    scene.send_until(counted).await;
 }
 
 #[tokio::test]

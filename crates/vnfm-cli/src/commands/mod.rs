@@ -1,6 +1,7 @@
 //! What each command does; one file per noun.
 
 mod described;
+mod events;
 mod graph;
 mod lint;
 mod new;
@@ -8,6 +9,7 @@ mod op;
 mod package;
 mod plugin;
 mod plugin_run;
+mod profile;
 mod subscription;
 mod upkeep;
 mod vendor;
@@ -30,8 +32,13 @@ use std::io::Read as _;
 ///
 /// As [`crate::client::Failure`] says.
 pub async fn run(cli: Cli) -> Outcome<()> {
-    let client = Client::new(&cli)?;
     let output = Output(cli.output);
+    let cli = match cli {
+        // They may name a server, or be mended, whatever the current one is.
+        Cli { command: Command::Profile(command), .. } => return profile::run(output, command),
+        cli => cli,
+    };
+    let client = Client::new(&cli)?;
     if cli.output == Format::Sarif && !matches!(cli.command, Command::Lint(_)) {
         return Err(local("only `vnfmctl lint` writes SARIF"));
     }
@@ -44,12 +51,14 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Op(command) => op::run(&client, output, command).await,
         Command::Subscription(command) => subscription::run(&client, output, command).await,
         Command::Plugin(command) => plugin::run(&client, output, command).await,
+        Command::Profile(command) => profile::run(output, command),
         Command::Secrets(Secrets::Rotate) => rotate(&client, output).await,
         Command::Orphans { forget: Some(id), reason } => {
             forget(&client, output, &id, reason.as_deref()).await
         }
         Command::Orphans { .. } => orphans(&client, output).await,
         Command::Audit => audit(&client, output).await,
+        Command::Events { after, follow } => events::run(&client, output, (after, follow)).await,
         Command::Backup { file } => upkeep::backup(&client, output, &file).await,
         Command::Prune { dry_run } => upkeep::prune(&client, output, dry_run).await,
         Command::Recovery(command) => upkeep::recovery(&client, output, command).await,

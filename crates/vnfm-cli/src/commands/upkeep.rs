@@ -42,12 +42,13 @@ pub(super) async fn prune(client: &Client, output: Output, dry_run: bool) -> Out
     let request = client.request(Method::POST, "/vnfm/v1/prune").json(&json!({"dryRun": dry_run}));
     let done: Value = client.json(request).await?;
     let sentence = format!(
-        "{} {} operation occurrences, {} rows of journals, {} lines of logs, {} notifications, {} parsed packages",
+        "{} {} operation occurrences, {} rows of journals, {} lines of logs, {} notifications, {} entries of the audit, {} parsed packages",
         if dry_run { "would remove" } else { "removed" },
         done["opOccs"],
         done["journalRows"],
         done["logLines"],
         done["notifications"],
+        done["auditEntries"],
         done["parsedPackages"]
     );
     output.done(&sentence, &done)

@@ -7,5 +7,6 @@ mod lint;
 mod new_plugin;
 mod plugin_run;
 mod plugins;
+mod profiles;
 mod stub;
 mod vendor;

@@ -103,6 +103,11 @@ impl Stub {
         Self { url, table }
     }
 
+    /// Where it is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Everything that was asked.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         self.table.asked.lock().unwrap().clone()
@@ -130,7 +135,12 @@ pub(crate) struct Ended {
 /// Runs `vnfmctl`.
 pub(crate) async fn run(words: &[&str], input: &str) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
-    command.args(words).env("VNFM_TOKEN", "planted-token").env_remove("VNFM_SERVER");
+    command
+        .args(words)
+        .env("VNFM_TOKEN", "planted-token")
+        .env_remove("VNFM_SERVER")
+        .env_remove("VNFM_PROFILE");
+    command.env("VNFM_PROFILES", "/nonexistent/vnfmctl.yaml");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().unwrap();
     let mut stdin = process.stdin.take().unwrap();

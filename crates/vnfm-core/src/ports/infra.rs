@@ -183,8 +183,10 @@ pub struct Repair {
 #[serde(rename_all = "camelCase", default)]
 pub struct VimReport {
     /// What identifies the VIM behind all its addresses: for Kubernetes the UID of `kube-system`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// When the credential or the certificate that ends first ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     /// Version and what else an operator likes to see.
     pub detail: KeyValuePairs,

@@ -59,5 +59,5 @@ pub use records::{
 pub use schemas::{NoSchemas, Schemas};
 pub use service::{HookCall, HookFile, files_of, wrong_call};
 pub use store::{Claim, Fence, News, Store, StoreError, Usage};
-pub use subscribers::Subscribers;
+pub use subscribers::{Callback, Subscribers};
 pub use turn::Turn;

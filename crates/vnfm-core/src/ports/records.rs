@@ -5,6 +5,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use vnfm_types::v1::Edition;
 use vnfm_types::{
     KeyValuePairs, LccnSubscription, PackageOnboardingState, PackageOperationalState,
     PackageUsageState, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
@@ -162,12 +163,28 @@ pub struct SubscriptionRecord {
     pub subscription: LccnSubscription,
     /// How we log in at the callback; null where we do not.
     pub authentication: SecretJson,
-    /// Where this server is for the subscriber, without a slash at the end: how links begin.
+    /// Where this server is for the subscriber, without a slash at the end; with `/vnflcm/v1` behind it for one that
+    /// subscribed there. See [`Self::api`].
     pub root: String,
     /// Number of the last notification that was sent, was not wanted, or was given up.
     pub sent: u64,
     /// How many were given up.
     pub lost: u64,
+}
+
+impl SubscriptionRecord {
+    /// The version of the interface that the subscriber speaks.
+    pub fn edition(&self) -> Edition {
+        if self.root.ends_with(Edition::V1.prefix()) { Edition::V1 } else { Edition::V2 }
+    }
+
+    /// How links to resources begin that the subscriber is told of.
+    pub fn api(&self) -> String {
+        match self.edition() {
+            Edition::V1 => self.root.clone(),
+            Edition::V2 => format!("{}{}", self.root, Edition::V2.prefix()),
+        }
+    }
 }
 
 /// What subscriptions choose by of an instance.

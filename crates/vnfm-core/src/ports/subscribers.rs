@@ -4,6 +4,18 @@ use super::PortError;
 use async_trait::async_trait;
 use serde_json::Value;
 use vnfm_types::SubscriptionAuthentication;
+use vnfm_types::v1::Edition;
+
+/// Where a subscriber is told.
+#[derive(Debug, Clone, Copy)]
+pub struct Callback<'a> {
+    /// The URI that it gave.
+    pub uri: &'a str,
+    /// How we log in there.
+    pub login: Option<&'a SubscriptionAuthentication>,
+    /// The version of the interface that it speaks: the one at which it subscribed.
+    pub edition: Edition,
+}
 
 /// Callbacks.
 #[async_trait]
@@ -19,21 +31,12 @@ pub trait Subscribers: Send + Sync {
     ///
     /// `Refused` where the callback is one that must not be called, or does not answer as it should; `Unavailable`
     /// where nobody answers.
-    async fn test(
-        &self,
-        callback: &str,
-        login: Option<&SubscriptionAuthentication>,
-    ) -> Result<(), PortError>;
+    async fn test(&self, callback: &Callback<'_>) -> Result<(), PortError>;
 
     /// Delivers a notification (SOL003 5.4.20.3.1); once this returns the subscriber has taken it.
     ///
     /// # Errors
     ///
     /// As [`Self::test`].
-    async fn tell(
-        &self,
-        callback: &str,
-        login: Option<&SubscriptionAuthentication>,
-        notification: &Value,
-    ) -> Result<(), PortError>;
+    async fn tell(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError>;
 }

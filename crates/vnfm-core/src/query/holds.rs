@@ -83,7 +83,10 @@ fn step<'v>(value: &'v Value, hop: &Hop) -> Vec<&'v Value> {
     match hop {
         Hop::Member(name) => value.get(name).into_iter().collect(),
         Hop::Entry(key) => value.get(key).into_iter().collect(),
-        Hop::Each => value.as_array().into_iter().flatten().collect(),
+        Hop::Each => match value {
+            Value::Object(map) => map.values().collect(),
+            list => list.as_array().into_iter().flatten().collect(),
+        },
         Hop::Free(name) => entries(value).filter_map(|one| one.get(name)).collect(),
     }
 }

@@ -93,6 +93,11 @@ fn member(of: &'static Type, name: &Name, hops: &mut Vec<Hop>) -> Result<Place, 
             let why = "links are made when they are served: use `id` or another attribute";
             Err(IllFormed::at(column, why))
         }
+        Shape::Key => {
+            // It is shown as a member of each entry, and is what the map has it by.
+            hops.truncate(hops.len().saturating_sub(2));
+            Ok(Place::Value(Leaf::Key))
+        }
         _ => Ok(inside(attribute)),
     }
 }
@@ -107,6 +112,7 @@ fn inside(attribute: &'static Attribute) -> Place {
         Shape::Truth => Place::Value(Leaf::Truth),
         Shape::Time => Place::Value(Leaf::Time),
         Shape::Hidden => Place::Value(Leaf::Hidden),
+        Shape::Key => Place::Value(Leaf::Key),
     }
 }
 
@@ -163,7 +169,7 @@ impl Operand {
 #[cfg(test)]
 mod tests {
     use super::super::{Comparison, Filter, Hop, Leaf, Operand, Term};
-    use vnfm_types::shape::{Resource, VNF_INSTANCES, VNF_LCM_OP_OCCS};
+    use vnfm_types::shape::{Resource, VNF_INSTANCES, VNF_INSTANCES_V1, VNF_LCM_OP_OCCS};
 
     fn one(resource: &Resource, text: &str) -> Term {
         let mut filter = Filter::parse(resource, text).unwrap();
@@ -186,6 +192,10 @@ mod tests {
         assert_eq!(term.leaf, Leaf::Any);
         assert_eq!(one(&VNF_INSTANCES, "(eq,metadata/a/@key,x)").leaf, Leaf::Key);
         assert_eq!(one(&VNF_INSTANCES, "(in,vimConnectionInfo/@key,x,y)").leaf, Leaf::Key);
+        let term = one(&VNF_INSTANCES_V1, "(eq,vimConnectionInfo/vimType,x)");
+        assert_eq!(term.hops[..2], [Hop::Member("vimConnectionInfo"), Hop::Each]);
+        let term = one(&VNF_INSTANCES_V1, "(eq,vimConnectionInfo/id,x)");
+        assert_eq!((&term.hops[..], term.leaf), (&hops[..1], Leaf::Key));
         let secret = one(&VNF_INSTANCES, "(cont,vimConnectionInfo/v/accessInfo/password,x)");
         assert_eq!(secret.leaf, Leaf::Hidden);
     }

@@ -3,12 +3,13 @@
 use crate::{Still, basic, credentials, grants, request, world};
 use serde_json::{Value, json};
 use std::time::Duration;
-use vnfm_core::ports::{GrantAnswer, Nfvo as _, Subscribers as _};
+use vnfm_core::ports::{Callback, GrantAnswer, Nfvo as _, Subscribers as _};
 use vnfm_nfvo::{Callbacks, Login, Networks, Tls};
 use vnfm_sim::World;
 use vnfm_sim::faults::{Fault, Rule};
 use vnfm_sim::nfvo::{CLIENT, PASSWORD, Wanted};
 use vnfm_types::SubscriptionAuthentication;
+use vnfm_types::v1::Edition;
 
 fn given(world: &World) -> Value {
     world.nfvo().page()["tokensGiven"].clone()
@@ -85,6 +86,10 @@ fn subscriber(authentication: Value) -> SubscriptionAuthentication {
     serde_json::from_value(authentication).unwrap()
 }
 
+fn at<'a>(uri: &'a str, login: &'a SubscriptionAuthentication) -> Callback<'a> {
+    Callback { uri, login: Some(login), edition: Edition::V2 }
+}
+
 #[tokio::test]
 async fn subscribers_are_told_with_a_token_and_with_a_certificate() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -98,14 +103,14 @@ async fn subscribers_are_told_with_a_token_and_with_a_certificate() {
     let plain = format!("{}/notifications", world.nfvo().url());
     let both = subscriber(json!({"authType": ["BASIC", "OAUTH2_CLIENT_CREDENTIALS"],
         "paramsBasic": {"userName": "u", "password": "p"}, "paramsOauth2ClientCredentials": token}));
-    callbacks.test(&plain, Some(&both)).await.unwrap();
-    callbacks.tell(&plain, Some(&both), &json!({"n": 1})).await.unwrap();
+    callbacks.test(&at(&plain, &both)).await.unwrap();
+    callbacks.tell(&at(&plain, &both), &json!({"n": 1})).await.unwrap();
     assert_eq!(given(&world), 1, "rather a token than a password, and it is kept");
     let secure = format!("{}/notifications", world.nfvo().secure_url());
     let certified = subscriber(json!({"authType": ["TLS_CERT", "OAUTH2_CLIENT_CREDENTIALS"],
         "paramsOauth2ClientCredentials": token}));
-    callbacks.tell(&secure, Some(&certified), &json!({"n": 2})).await.unwrap();
-    let error = callbacks.tell(&secure, Some(&both), &json!({"n": 3})).await.unwrap_err();
+    callbacks.tell(&at(&secure, &certified), &json!({"n": 2})).await.unwrap();
+    let error = callbacks.tell(&at(&secure, &both), &json!({"n": 3})).await.unwrap_err();
     assert_eq!(error.name(), "nfvo.callback-unreachable", "only who wants it gets our certificate");
     assert_eq!(world.nfvo().page()["notifications"], json!([{"n": 1}, {"n": 2}]));
 }
@@ -120,7 +125,7 @@ async fn a_subscribers_token_endpoint_lies_where_callbacks_may() {
         "tokenEndpoint": format!("{}/token", world.nfvo().url())});
     let login = subscriber(json!({"authType": ["OAUTH2_CLIENT_CREDENTIALS"],
         "paramsOauth2ClientCredentials": token}));
-    let error = callbacks.test("http://192.0.2.1/callback", Some(&login)).await.unwrap_err();
+    let error = callbacks.test(&at("http://192.0.2.1/callback", &login)).await.unwrap_err();
     assert!(error.to_string().contains("127.0.0.1 is not allowed"), "{error}");
     assert_eq!(given(&world), 0);
 }

@@ -3,7 +3,9 @@
 
 use super::principal::{Principal, Role};
 use axum::http::Method;
+use std::borrow::Cow;
 use std::fmt;
+use vnfm_types::v1::Edition;
 
 /// What a route needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,14 @@ pub const NEEDS: &[Row] = &[
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/instantiate", &[("post", OPERATE)]),
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/terminate", &[("post", OPERATE)]),
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/heal", &[("post", OPERATE)]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/scale", &[("post", OPERATE)]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/scale_to_level", &[("post", OPERATE)]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/change_flavour", &[("post", OPERATE)]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/operate", &[("post", OPERATE)]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/change_ext_conn", &[("post", OPERATE)]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/change_vnfpkg", &[("post", OPERATE)]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/create_snapshot", &[("post", OPERATE)]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/revert_to_snapshot", &[("post", OPERATE)]),
     ("/vnflcm/v2/vnf_lcm_op_occs", &[("get", READ)]),
     ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}", &[("get", READ)]),
     ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/retry", &[("post", OPERATE)]),
@@ -60,6 +70,7 @@ pub const NEEDS: &[Row] = &[
     ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/log", &[("get", READ)]),
     ("/vnfm/v1/vnf_instances/{vnfInstanceId}/abandon", &[("post", ADMIN)]),
     ("/vnfm/v1/audit", &[("get", ADMIN)]),
+    ("/vnfm/v1/events", &[("get", READ)]),
     ("/vnfm/v1/orphans", &[("get", READ)]),
     ("/vnfm/v1/orphans/{vnfInstanceId}", &[("delete", ADMIN)]),
     ("/vnfm/v1/plugins", &[("get", READ)]),
@@ -103,8 +114,14 @@ impl fmt::Display for Needs {
 pub fn needed(method: &Method, path: &str, routed: bool) -> Needs {
     // A HEAD is answered by what answers the GET.
     let method = if *method == Method::HEAD { &Method::GET } else { method };
-    let row = NEEDS.iter().find(|(template, _)| *template == path);
-    let row = row.or_else(|| NEEDS.iter().find(|(template, _)| fits(template, path)));
+    // Whichever version a client speaks, it does the same.
+    let of_v1 = path.strip_prefix(Edition::V1.prefix()).filter(|rest| rest.starts_with('/'));
+    let path = of_v1.map_or_else(
+        || Cow::Borrowed(path),
+        |rest| Cow::Owned(format!("{}{rest}", Edition::V2.prefix())),
+    );
+    let row = NEEDS.iter().find(|(template, _)| **template == *path);
+    let row = row.or_else(|| NEEDS.iter().find(|(template, _)| fits(template, &path)));
     let methods = row.map(|(_, methods)| *methods).unwrap_or_default();
     let needs = methods.iter().find(|(name, _)| name.eq_ignore_ascii_case(method.as_str()));
     match needs {
@@ -151,6 +168,9 @@ mod tests {
         let of = |method: Method, path: &str| needed(&method, path, true);
         assert_eq!(of(Method::GET, "/vnflcm/v2/vnf_instances/i"), READ);
         assert_eq!(of(Method::HEAD, "/vnflcm/v2/vnf_instances/i"), READ);
+        assert_eq!(of(Method::GET, "/vnflcm/v1/vnf_instances/i"), READ);
+        assert_eq!(of(Method::POST, "/vnflcm/v1/vnf_instances/i/heal"), OPERATE);
+        assert_eq!(of(Method::POST, "/vnflcm/v10/vnf_instances/i/heal"), OPERATOR);
         assert_eq!(of(Method::PATCH, "/vnflcm/v2/vnf_instances/i"), OPERATE);
         assert_eq!(of(Method::DELETE, "/vnfm/v1/vims/i"), ADMIN);
         assert_eq!(of(Method::POST, "/vnfm/v1/backup"), OPERATOR);

@@ -5,7 +5,7 @@ use crate::access::Tenant;
 use crate::problem::Answer;
 use crate::query::Asked;
 use crate::state::App;
-use crate::view::{self, Root};
+use crate::view::{self, Root, Shown};
 use axum::body::{Body, Bytes};
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderValue, header};
@@ -17,8 +17,10 @@ use std::sync::atomic::Ordering;
 use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, StoreError, SubscriptionRecord};
 use vnfm_core::query::{Query, Selector};
 use vnfm_types::shape::{
-    LCCN_SUBSCRIPTIONS, Resource, VNF_INSTANCES, VNF_LCM_OP_OCCS, VNF_PACKAGES,
+    LCCN_SUBSCRIPTIONS, Resource, VNF_INSTANCES, VNF_INSTANCES_V1, VNF_LCM_OP_OCCS,
+    VNF_LCM_OP_OCCS_V1, VNF_PACKAGES,
 };
+use vnfm_types::v1::Edition;
 use vnfm_types::{LccnSubscription, VnfInstance, VnfLcmOpOcc, VnfPkgInfo};
 
 /// How many entries of a whole list are in memory at once.
@@ -30,9 +32,11 @@ pub(super) trait Listed: Send + Sync + 'static {
     type Record: Send;
     /// What is shown.
     type Shown: Serialize;
-    const RESOURCE: &'static Resource;
-    const PATH: &'static str;
 
+    /// What it is in the version that the client speaks.
+    fn resource(edition: Edition) -> &'static Resource;
+    /// Where it is for the client.
+    fn uri(root: &Root) -> String;
     fn read(
         app: &App,
         tenant: &str,
@@ -47,10 +51,17 @@ pub(super) struct Instances;
 
 impl Listed for Instances {
     type Record = InstanceRecord;
-    type Shown = VnfInstance;
-    const RESOURCE: &'static Resource = &VNF_INSTANCES;
-    const PATH: &'static str = "/vnflcm/v2/vnf_instances";
+    type Shown = Shown<VnfInstance>;
 
+    fn resource(edition: Edition) -> &'static Resource {
+        match edition {
+            Edition::V1 => &VNF_INSTANCES_V1,
+            Edition::V2 => &VNF_INSTANCES,
+        }
+    }
+    fn uri(root: &Root) -> String {
+        format!("{}/vnf_instances", root.lcm())
+    }
     async fn read(
         app: &App,
         tenant: &str,
@@ -58,7 +69,7 @@ impl Listed for Instances {
     ) -> Result<Vec<InstanceRecord>, StoreError> {
         app.engine.store().instances(tenant, query).await
     }
-    fn show(record: InstanceRecord, root: &Root) -> VnfInstance {
+    fn show(record: InstanceRecord, root: &Root) -> Shown<VnfInstance> {
         view::instance(record, root)
     }
     fn id(record: &InstanceRecord) -> &str {
@@ -71,14 +82,21 @@ pub(super) struct Ops;
 
 impl Listed for Ops {
     type Record = OpRecord;
-    type Shown = VnfLcmOpOcc;
-    const RESOURCE: &'static Resource = &VNF_LCM_OP_OCCS;
-    const PATH: &'static str = "/vnflcm/v2/vnf_lcm_op_occs";
+    type Shown = Shown<VnfLcmOpOcc>;
 
+    fn resource(edition: Edition) -> &'static Resource {
+        match edition {
+            Edition::V1 => &VNF_LCM_OP_OCCS_V1,
+            Edition::V2 => &VNF_LCM_OP_OCCS,
+        }
+    }
+    fn uri(root: &Root) -> String {
+        format!("{}/vnf_lcm_op_occs", root.lcm())
+    }
     async fn read(app: &App, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
         app.engine.store().ops(tenant, query).await
     }
-    fn show(record: OpRecord, root: &Root) -> VnfLcmOpOcc {
+    fn show(record: OpRecord, root: &Root) -> Shown<VnfLcmOpOcc> {
         view::op(record, root)
     }
     fn id(record: &OpRecord) -> &str {
@@ -92,9 +110,13 @@ pub(super) struct Packages;
 impl Listed for Packages {
     type Record = PackageRecord;
     type Shown = VnfPkgInfo;
-    const RESOURCE: &'static Resource = &VNF_PACKAGES;
-    const PATH: &'static str = "/vnfpkgm/v2/vnf_packages";
 
+    fn resource(_: Edition) -> &'static Resource {
+        &VNF_PACKAGES
+    }
+    fn uri(root: &Root) -> String {
+        format!("{}/vnfpkgm/v2/vnf_packages", root.url)
+    }
     async fn read(
         app: &App,
         tenant: &str,
@@ -115,10 +137,14 @@ pub(super) struct Subscriptions;
 
 impl Listed for Subscriptions {
     type Record = SubscriptionRecord;
-    type Shown = LccnSubscription;
-    const RESOURCE: &'static Resource = &LCCN_SUBSCRIPTIONS;
-    const PATH: &'static str = "/vnflcm/v2/subscriptions";
+    type Shown = Shown<LccnSubscription>;
 
+    fn resource(_: Edition) -> &'static Resource {
+        &LCCN_SUBSCRIPTIONS
+    }
+    fn uri(root: &Root) -> String {
+        format!("{}/subscriptions", root.lcm())
+    }
     async fn read(
         app: &App,
         tenant: &str,
@@ -126,7 +152,7 @@ impl Listed for Subscriptions {
     ) -> Result<Vec<SubscriptionRecord>, StoreError> {
         app.engine.store().subscriptions(tenant, query).await
     }
-    fn show(record: SubscriptionRecord, root: &Root) -> LccnSubscription {
+    fn show(record: SubscriptionRecord, root: &Root) -> Shown<LccnSubscription> {
         view::subscription(record, root)
     }
     fn id(record: &SubscriptionRecord) -> &str {
@@ -141,7 +167,7 @@ pub(super) async fn list<L: Listed>(
     root: Root,
     RawQuery(raw): RawQuery,
 ) -> Answer {
-    let asked = Asked::read(L::RESOURCE, raw.as_deref())?;
+    let asked = Asked::read(L::resource(root.edition), raw.as_deref())?;
     match app.page.load(Ordering::Relaxed) {
         0 => whole::<L>((app, tenant), root, asked).await,
         most => page::<L>((&app, &tenant), &root, &asked, most).await,
@@ -164,7 +190,7 @@ async fn page<L: Listed>(
     text.push(b']');
     let mut response = json(Body::from(text));
     if let Some(last) = last {
-        let link = asked.next(&format!("{}{}", root.url, L::PATH), &last);
+        let link = asked.next(&L::uri(root), &last);
         if let Ok(link) = HeaderValue::from_str(&link) {
             response.headers_mut().insert(header::LINK, link);
         }
@@ -226,7 +252,7 @@ fn write<L: Listed>(records: Vec<L::Record>, root: &Root, selector: &Selector, t
             append(text, &shown);
         } else {
             let mut shown = serde_json::to_value(&shown).unwrap_or_default();
-            selector.apply(L::RESOURCE, &mut shown);
+            selector.apply(L::resource(root.edition), &mut shown);
             append::<Value>(text, &shown);
         }
     }

@@ -2,6 +2,7 @@
 
 mod acts;
 pub mod api_versions;
+mod events;
 mod list;
 mod orphans;
 mod own_op_occs;
@@ -21,11 +22,13 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
+use vnfm_types::v1::Edition;
 
 /// Our `OpenAPI` document, written by hand and checked against [`PATHS`].
 pub const OPENAPI: &str = include_str!("../../../../schemas/openapi/vnfm.yaml");
 
-/// Every path with its methods, as the `OpenAPI` document has to show them.
+/// Every path with its methods, as the `OpenAPI` document has to show them; what is below `/vnflcm/v2` is below
+/// `/vnflcm/v1` as well.
 pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnflcm/api_versions", &["get"]),
     ("/vnflcm/v2/api_versions", &["get"]),
@@ -34,6 +37,14 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/instantiate", &["post"]),
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/terminate", &["post"]),
     ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/heal", &["post"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/scale", &["post"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/scale_to_level", &["post"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/change_flavour", &["post"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/operate", &["post"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/change_ext_conn", &["post"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/change_vnfpkg", &["post"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/create_snapshot", &["post"]),
+    ("/vnflcm/v2/vnf_instances/{vnfInstanceId}/revert_to_snapshot", &["post"]),
     ("/vnflcm/v2/vnf_lcm_op_occs", &["get"]),
     ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}", &["get"]),
     ("/vnflcm/v2/vnf_lcm_op_occs/{vnfLcmOpOccId}/retry", &["post"]),
@@ -56,6 +67,7 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/log", &["get"]),
     ("/vnfm/v1/vnf_instances/{vnfInstanceId}/abandon", &["post"]),
     ("/vnfm/v1/audit", &["get"]),
+    ("/vnfm/v1/events", &["get"]),
     ("/vnfm/v1/orphans", &["get"]),
     ("/vnfm/v1/orphans/{vnfInstanceId}", &["delete"]),
     ("/vnfm/v1/plugins", &["get"]),
@@ -114,38 +126,49 @@ fn probes_only() -> Router<App> {
 fn lcm() -> Router<App> {
     Router::new()
         .route("/vnflcm/api_versions", get(api_versions::lcm))
-        .route("/vnflcm/v2/api_versions", get(api_versions::lcm))
+        .route("/vnflcm/v1/api_versions", get(api_versions::lcm_v1))
+        .route("/vnflcm/v2/api_versions", get(api_versions::lcm_v2))
+        .merge(lcm_of(Edition::V1))
+        .merge(lcm_of(Edition::V2))
+}
+
+/// VNF LCM in one version: the same resources and handlers; bodies are read by [`crate::body`] and shown by
+/// [`crate::view`] in the form of that version.
+fn lcm_of(edition: Edition) -> Router<App> {
+    let at = |path: &str| format!("{}{path}", edition.prefix());
+    let tasks = vnf_instances::NOT_SUPPORTED
+        .iter()
+        .map(|task| at(&format!("/vnf_instances/{{id}}/{task}")));
+    tasks
+        .fold(Router::new(), |router, task| router.route(&task, post(vnf_instances::not_supported)))
         .route(
-            "/vnflcm/v2/vnf_instances",
+            &at("/vnf_instances"),
             get(list::list::<list::Instances>).post(vnf_instances::create),
         )
         .route(
-            "/vnflcm/v2/vnf_instances/{id}",
+            &at("/vnf_instances/{id}"),
             get(vnf_instances::show).patch(vnf_instances::modify).delete(vnf_instances::delete),
         )
-        .route("/vnflcm/v2/vnf_instances/{id}/instantiate", post(vnf_instances::instantiate))
-        .route("/vnflcm/v2/vnf_instances/{id}/terminate", post(vnf_instances::terminate))
-        .route("/vnflcm/v2/vnf_instances/{id}/heal", post(vnf_instances::heal))
-        .route("/vnflcm/v2/vnf_lcm_op_occs", get(list::list::<list::Ops>))
-        .route("/vnflcm/v2/vnf_lcm_op_occs/{id}", get(vnf_lcm_op_occs::show))
-        .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/retry", post(vnf_lcm_op_occs::retry))
-        .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/rollback", post(vnf_lcm_op_occs::rollback))
-        .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/fail", post(vnf_lcm_op_occs::fail))
-        .route("/vnflcm/v2/vnf_lcm_op_occs/{id}/cancel", post(vnf_lcm_op_occs::cancel))
+        .route(&at("/vnf_instances/{id}/instantiate"), post(vnf_instances::instantiate))
+        .route(&at("/vnf_instances/{id}/terminate"), post(vnf_instances::terminate))
+        .route(&at("/vnf_instances/{id}/heal"), post(vnf_instances::heal))
+        .route(&at("/vnf_lcm_op_occs"), get(list::list::<list::Ops>))
+        .route(&at("/vnf_lcm_op_occs/{id}"), get(vnf_lcm_op_occs::show))
+        .route(&at("/vnf_lcm_op_occs/{id}/retry"), post(vnf_lcm_op_occs::retry))
+        .route(&at("/vnf_lcm_op_occs/{id}/rollback"), post(vnf_lcm_op_occs::rollback))
+        .route(&at("/vnf_lcm_op_occs/{id}/fail"), post(vnf_lcm_op_occs::fail))
+        .route(&at("/vnf_lcm_op_occs/{id}/cancel"), post(vnf_lcm_op_occs::cancel))
         .route(
-            "/vnflcm/v2/subscriptions",
+            &at("/subscriptions"),
             get(list::list::<list::Subscriptions>).post(subscriptions::create),
         )
-        .route(
-            "/vnflcm/v2/subscriptions/{id}",
-            get(subscriptions::show).delete(subscriptions::delete),
-        )
+        .route(&at("/subscriptions/{id}"), get(subscriptions::show).delete(subscriptions::delete))
 }
 
 fn packages() -> Router<App> {
     Router::new()
         .route("/vnfpkgm/api_versions", get(api_versions::packages))
-        .route("/vnfpkgm/v2/api_versions", get(api_versions::packages))
+        .route("/vnfpkgm/v2/api_versions", get(api_versions::packages_v2))
         .route(
             "/vnfpkgm/v2/vnf_packages",
             get(list::list::<list::Packages>).post(vnf_packages::create),
@@ -171,6 +194,7 @@ fn own() -> Router<App> {
         .route("/vnfm/v1/op_occs/{id}/log", get(own_op_occs::log))
         .route("/vnfm/v1/vnf_instances/{id}/abandon", post(acts::abandon))
         .route("/vnfm/v1/audit", get(acts::audit))
+        .route("/vnfm/v1/events", get(events::list))
         .route("/vnfm/v1/orphans", get(orphans::list))
         .route("/vnfm/v1/orphans/{id}", axum::routing::delete(acts::forget))
         .route("/vnfm/v1/plugins", get(plugins::list))

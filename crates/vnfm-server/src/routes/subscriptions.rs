@@ -18,7 +18,8 @@ pub(super) async fn create(
     root: Root,
     Json(request): Json<LccnSubscriptionRequest>,
 ) -> Answer {
-    match app.engine.subscribe(&tenant, request, &root.url, &*app.subscribers).await? {
+    let told_at = root.of_subscriber();
+    match app.engine.subscribe(&tenant, request, &told_at, &*app.subscribers).await? {
         Subscribed::New(record) => {
             let location = root.subscription(&record.subscription.id);
             let body = axum::Json(view::subscription(*record, &root));

@@ -51,6 +51,7 @@ pub(super) async fn prune(State(app): State<App>, request: Bytes) -> Answer<Json
         "journalRows": pruned.journal,
         "logLines": pruned.log_lines,
         "notifications": pruned.notifications,
+        "auditEntries": pruned.audit,
         "parsedPackages": packages,
     })))
 }

@@ -4,11 +4,11 @@ use crate::access::Tenant;
 use crate::acts::Acting;
 use crate::body::Json;
 use crate::conditions::{self, Conditions};
-use crate::problem::Answer;
+use crate::problem::{Answer, Problem};
 use crate::state::App;
 use crate::view::{self, Root};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use vnfm_types::{
     CreateVnfRequest, HealVnfRequest, InstantiateVnfRequest, TerminateVnfRequest,
@@ -99,6 +99,34 @@ pub(super) async fn heal(
         Some(skip) => app.engine.heal_without(&tenant, &id, request, skip).await?,
     };
     Ok(accepted(&app, &root, &op_id))
+}
+
+/// The tasks that no VNF supports here yet.
+pub(super) const NOT_SUPPORTED: &[&str] = &[
+    "scale",
+    "scale_to_level",
+    "change_flavour",
+    "operate",
+    "change_ext_conn",
+    "change_vnfpkg",
+    "create_snapshot",
+    "revert_to_snapshot",
+];
+
+/// 404, as for a task that a VNF does not support (SOL003 5.4.5.3.1 and so on).
+pub(super) async fn not_supported(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+    uri: Uri,
+) -> Answer {
+    let record = app.engine.store().instance(&tenant, &id).await?;
+    let task = uri.path().rsplit('/').next().unwrap_or_default();
+    let what = format!(
+        "VNF `{}` does not support the task `{task}`: this VNFM does not have it",
+        record.vnf.id
+    );
+    Err(Problem::new(StatusCode::NOT_FOUND, "request.not-supported", what))
 }
 
 /// 202 with the occurrence's URI; somebody drives it from now on.

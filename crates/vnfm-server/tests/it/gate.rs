@@ -48,7 +48,7 @@ async fn versions() {
         assert_eq!(answer.status, status, "{asked}");
         assert_eq!(answer.headers["version"], answered);
     }
-    let all = bench.get("/vnflcm/api_versions").await.body;
+    let all = bench.get("/vnflcm/v2/api_versions").await.body;
     crate::oracle::check("ApiVersionInformation", &all);
     assert_eq!(all["apiVersions"][0], json!({"version": "2.0.0", "isDeprecated": false}));
 }

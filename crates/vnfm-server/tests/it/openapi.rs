@@ -1,6 +1,6 @@
 //! The OpenAPI document, the table of paths and the router say the same.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, VIMS};
 use reqwest::Method;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -71,4 +71,13 @@ async fn every_path_is_routed_with_its_methods_and_no_other() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn what_a_check_of_a_vim_does_not_know_it_leaves_out() {
+    let bench = Bench::new().await;
+    let vim = bench.vim().await;
+    let answer = bench.post(&format!("{VIMS}/{vim}/check"), &Value::Null).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.body.get("expiresAt").is_none(), "{answer:?}");
 }

@@ -19,9 +19,10 @@ const LOGIN: &str = "Basic dm5mbTpwbGFudGVkLXBhc3N3b3Jk";
 type Heard = Vec<(Verb, Option<String>, Value)>;
 
 /// A subscriber on a free port.
-struct Sink {
-    url: String,
+pub(crate) struct Sink {
+    pub(crate) url: String,
     heard: Arc<Mutex<Heard>>,
+    versions: Arc<Mutex<Vec<String>>>,
     count: Arc<watch::Sender<usize>>,
     _task: JoinSet<()>,
 }
@@ -29,6 +30,7 @@ struct Sink {
 #[derive(Clone)]
 struct Shared {
     heard: Arc<Mutex<Heard>>,
+    versions: Arc<Mutex<Vec<String>>>,
     count: Arc<watch::Sender<usize>>,
     answer: StatusCode,
 }
@@ -40,6 +42,8 @@ async fn take(
     body: String,
 ) -> StatusCode {
     let login = headers.get("authorization").map(|login| login.to_str().unwrap().to_owned());
+    let version = headers["version"].to_str().unwrap().to_owned();
+    shared.versions.lock().unwrap().push(version);
     let body = serde_json::from_str(&body).unwrap_or(Value::Null);
     shared.heard.lock().unwrap().push((verb, login, body));
     shared.count.send_modify(|count| *count += 1);
@@ -47,19 +51,30 @@ async fn take(
 }
 
 impl Sink {
-    async fn answering(answer: StatusCode) -> Self {
+    pub(crate) async fn answering(answer: StatusCode) -> Self {
         let (heard, count) = (Arc::new(Mutex::default()), Arc::new(watch::Sender::default()));
-        let shared = Shared { heard: heard.clone(), count: count.clone(), answer };
+        let versions = Arc::new(Mutex::default());
+        let shared = Shared {
+            heard: heard.clone(),
+            versions: versions.clone(),
+            count: count.clone(),
+            answer,
+        };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/callback", listener.local_addr().unwrap());
         let router = Router::new().fallback(take).with_state(shared);
         let mut task = JoinSet::new();
         task.spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, heard, count, _task: task }
+        Self { url, heard, versions, count, _task: task }
+    }
+
+    /// What the header `Version` of each request said.
+    pub(crate) fn versions(&self) -> Vec<String> {
+        self.versions.lock().unwrap().clone()
     }
 
     /// The notifications, once there are so many.
-    async fn told(&self, many: usize) -> Vec<Value> {
+    pub(crate) async fn told(&self, many: usize) -> Vec<Value> {
         let posts = |heard: &Heard| heard.iter().filter(|(verb, ..)| verb == Verb::POST).count();
         let mut count = self.count.subscribe();
         count.wait_for(|_| posts(&self.heard.lock().unwrap()) >= many).await.unwrap();

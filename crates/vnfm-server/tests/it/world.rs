@@ -50,7 +50,7 @@ pub(crate) struct Driver(pub(crate) Arc<World>);
 #[async_trait]
 impl InfraDriver for Driver {
     fn vim_types(&self) -> &'static [&'static str] {
-        &[KUBERNETES, OPENSTACK]
+        &[KUBERNETES, OPENSTACK, "openstack"]
     }
     fn validate(&self, connection: &VimConnectionInfo) -> Result<(), PortError> {
         match connection.interface_info.get("endpoint") {
@@ -175,26 +175,33 @@ fn inventory(vim: &str) -> Inventory {
 /// The site at which a hook never returns.
 pub(crate) const HANGS: &str = "hangs";
 
-/// A MgmtDriver that declares `hooks`, each with a schema that wants a site.
-pub(crate) struct Mgmt(Declaration);
+/// A MgmtDriver that declares `hooks`, those of the instantiation with a schema that wants a site; or one as the seed of
+/// this project has it, under its name and without a schema.
+pub(crate) struct Mgmt(Declaration, &'static str);
+
+/// As the seed names it.
+const OF_THE_SEED: &str = "mgmt-drivers-kubernetes";
+const NAME: &str = "kubernetes-cluster";
 
 impl Mgmt {
-    pub(crate) fn declaring(hooks: &[&str]) -> Arc<Self> {
+    pub(crate) fn declaring(hooks: &[&str], as_seed: bool) -> Arc<Self> {
         let parameters = json!({
             "type": "object",
             "required": ["site"],
             "properties": {"site": {"type": "string"}},
         });
         let declared = hooks.iter().map(|hook| {
-            let parameters = hook.starts_with("instantiate").then(|| parameters.clone());
+            let has_schema = !as_seed && hook.starts_with("instantiate");
+            let parameters = has_schema.then(|| parameters.clone());
             ((*hook).to_owned(), HookDeclaration { parameters, undo: false })
         });
-        Arc::new(Self(Declaration {
-            name: "kubernetes-cluster".into(),
+        let declaration = Declaration {
+            name: NAME.into(),
             version: "1.2.3".into(),
             hooks: declared.collect(),
             config_schema: None,
-        }))
+        };
+        Arc::new(Self(declaration, if as_seed { OF_THE_SEED } else { NAME }))
     }
 }
 
@@ -221,7 +228,7 @@ impl MgmtDrivers for Only {
         plugin: Option<&str>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let wanted = plugin.unwrap_or(implementation);
-        if wanted == self.0.0.name {
+        if wanted == self.0.1 {
             return Ok(self.0.clone());
         }
         Err(PortError::new(&TOLD, format!("find plugin `{wanted}`"), "there is none"))

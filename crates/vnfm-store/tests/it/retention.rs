@@ -73,7 +73,7 @@ async fn what_is_over_and_old_goes_and_nothing_else() {
     let store = home.open().await;
     history(&store).await;
     let now = at() + 400 * DAY;
-    let expected = Pruned { op_occs: 2, journal: 8, log_lines: 8, notifications: 5 };
+    let expected = Pruned { op_occs: 2, journal: 8, log_lines: 8, notifications: 5, audit: 0 };
     let kept = Retention::default();
     assert_eq!(store.prune(&kept, now, true).await.unwrap(), expected, "dry");
     assert_eq!(ids(&store).await.len(), 6, "a dry run removes nothing");
@@ -102,6 +102,30 @@ async fn no_number_of_a_notification_is_given_twice() {
     store.write(None, vec![told("i", json!("next")), told("i", json!("one more"))]).await.unwrap();
     let numbers: Vec<_> = store.outbox(0, 10).await.unwrap().iter().map(|row| row.seq).collect();
     assert_eq!(numbers, [1_201, 1_202]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_entries_of_the_audit_go_and_no_number_is_given_twice() {
+    let home = Home::new();
+    let store = home.open().await;
+    let noted = |days: u32| {
+        let entry = json!({"seq": 0, "at": at() + days * DAY, "who": "w", "what": "POST /x", "target": "t"});
+        let entry = serde_json::from_value(entry).unwrap();
+        Change::Audit { tenant: TENANT.into(), entry: Box::new(entry) }
+    };
+    for day in 0..1_200 {
+        store.write(None, vec![noted(day)]).await.unwrap();
+    }
+    let now = at() + 1_200 * DAY;
+    let kept = Retention::default();
+    assert_eq!(store.prune(&kept, now, true).await.unwrap().audit, 835, "dry");
+    assert_eq!(store.prune(&kept, now, false).await.unwrap().audit, 835);
+    let left = store.audit(TENANT, 0, 1_000).await.unwrap();
+    assert_eq!((left.len(), left[0].seq), (365, 836));
+    let all = Retention { audit: Duration::ZERO, ..kept };
+    assert_eq!(store.prune(&all, now, false).await.unwrap().audit, 365);
+    store.write(None, vec![noted(1_200)]).await.unwrap();
+    assert_eq!(store.audit(TENANT, 0, 10).await.unwrap()[0].seq, 1_201);
 }
 
 #[tokio::test(flavor = "multi_thread")]

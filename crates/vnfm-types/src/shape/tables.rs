@@ -1,8 +1,9 @@
 //! The attributes of the resources that lists hold, and of everything inside them, as SOL003 V3.7.1 has them (`VnfPkgInfo`:
 //! SOL005), with those that we add: `instantiatedVnfInfo/metadata`, `warnings` of a package, and the members that
-//! [`ProblemDetails`](crate::ProblemDetails) has beyond the standard's. A test holds them against the official schemas.
+//! [`ProblemDetails`](crate::ProblemDetails) has beyond the standard's. A test holds them against the official schemas. What
+//! ends in `V1` is what SOL003 V2.6.1 has otherwise ([`v1`](crate::v1)).
 
-use super::Shape::{Free, Hidden, Links, Number, Text, Time, Truth};
+use super::Shape::{Free, Hidden, Key, Links, Number, Text, Time, Truth};
 use super::{Attribute, Many, Shape, Type};
 
 /// `attribute [needed]: One|List|Map shape` for each attribute of each type.
@@ -26,6 +27,10 @@ types! {
     VIM_CONNECTION_INFO = VimConnectionInfo {
         vimId: One Text; vimType [needed]: One Text; interfaceInfo: One Free; accessInfo: One Hidden; extra:
         One Free
+    }
+    VIM_CONNECTION_INFO_V1 = VimConnectionInfo {
+        id [needed]: One Key; vimId: One Text; vimType [needed]: One Text; interfaceInfo: One Free; accessInfo:
+        One Hidden; extra: One Free
     }
     SCALE_INFO = ScaleInfo {
         aspectId [needed]: One Text; vnfdId: One Text; scaleLevel [needed]: One Number
@@ -130,6 +135,14 @@ types! {
         instantiatedVnfInfo: One INSTANTIATED_VNF_INFO; metadata: One Free; extensions: One Free; _links
         [needed]: One Links
     }
+    VNF_INSTANCE_V1 = VnfInstance {
+        id [needed]: One Text; vnfInstanceName: One Text; vnfInstanceDescription: One Text; vnfdId [needed]:
+        One Text; vnfProvider [needed]: One Text; vnfProductName [needed]: One Text; vnfSoftwareVersion
+        [needed]: One Text; vnfdVersion [needed]: One Text; vnfConfigurableProperties: One Free;
+        vnfPkgId [needed]: One Text; vimConnectionInfo: List VIM_CONNECTION_INFO_V1; instantiationState [needed]: One Text;
+        instantiatedVnfInfo: One INSTANTIATED_VNF_INFO; metadata: One Free; extensions: One Free; _links
+        [needed]: One Links
+    }
     PROBLEM_DETAILS = ProblemDetails {
         type: One Text; title: One Text; status [needed]: One Number; detail [needed]: One Text; instance: One
         Text; code: One Text; step: One Text; resource: One Text; requestId: One Text; retryable: One Truth;
@@ -166,6 +179,12 @@ types! {
         Text; vnfProvider: One Text; vnfProductName: One Text; vnfSoftwareVersion: One Text; vnfdVersion: One
         Text
     }
+    VNF_INFO_MODIFICATIONS_V1 = VnfInfoModifications {
+        vnfInstanceName: One Text; vnfInstanceDescription: One Text; vnfConfigurableProperties: One Free;
+        metadata: One Free; extensions: One Free; vimConnectionInfo: List VIM_CONNECTION_INFO_V1; vnfdId: One
+        Text; vnfProvider: One Text; vnfProductName: One Text; vnfSoftwareVersion: One Text; vnfdVersion: One
+        Text
+    }
     AFFECTED_VIP_CP = AffectedVipCp {
         cpInstanceId [needed]: One Text; cpdId [needed]: One Text; vnfdId: One Text; changeType [needed]: One
         Text
@@ -189,6 +208,17 @@ types! {
         One Text; isAutomaticInvocation [needed]: One Truth; operationParams: One Free; isCancelPending
         [needed]: One Truth; cancelMode: One Text; error: One PROBLEM_DETAILS; resourceChanges: One
         RESOURCE_CHANGES; changedInfo: One VNF_INFO_MODIFICATIONS; affectedVipCps: List AFFECTED_VIP_CP;
+        changedExtConnectivity: List EXT_VIRTUAL_LINK_INFO; modificationsTriggeredByVnfPkgChange: One
+        MODIFICATIONS_TRIGGERED_BY_VNF_PKG_CHANGE; vnfSnapshotInfoId: One Text; lcmCoordinations: List
+        LCM_COORDINATIONS; rejectedLcmCoordinations: List REJECTED_LCM_COORDINATIONS; warnings: List Text;
+        _links: One Links
+    }
+    VNF_LCM_OP_OCC_V1 = VnfLcmOpOcc {
+        id [needed]: One Text; operationState [needed]: One Text; stateEnteredTime [needed]: One Time;
+        startTime [needed]: One Time; vnfInstanceId [needed]: One Text; grantId: One Text; operation [needed]:
+        One Text; isAutomaticInvocation [needed]: One Truth; operationParams: One Free; isCancelPending
+        [needed]: One Truth; cancelMode: One Text; error: One PROBLEM_DETAILS; resourceChanges: One
+        RESOURCE_CHANGES; changedInfo: One VNF_INFO_MODIFICATIONS_V1; affectedVipCps: List AFFECTED_VIP_CP;
         changedExtConnectivity: List EXT_VIRTUAL_LINK_INFO; modificationsTriggeredByVnfPkgChange: One
         MODIFICATIONS_TRIGGERED_BY_VNF_PKG_CHANGE; vnfSnapshotInfoId: One Text; lcmCoordinations: List
         LCM_COORDINATIONS; rejectedLcmCoordinations: List REJECTED_LCM_COORDINATIONS; warnings: List Text;

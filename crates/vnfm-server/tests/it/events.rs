@@ -1,0 +1,55 @@
+//! What happened, in order, for whoever asks: at once, and waiting for it.
+
+use crate::bench::{Bench, INSTANCES};
+use crate::tenants::users;
+use serde_json::{Value, json};
+
+const EVENTS: &str = "/vnfm/v1/events";
+
+fn said(answer: &Value) -> Vec<String> {
+    let events = answer["events"].as_array().unwrap();
+    events
+        .iter()
+        .map(|event| {
+            let kind = event["operationState"].as_str().or(event["notificationType"].as_str());
+            kind.unwrap().to_owned()
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn events_come_in_order_and_are_waited_for() {
+    let bench = Bench::new().await;
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let nothing = bench.get(EVENTS).await.body;
+    assert_eq!(nothing, json!({"events": [], "next": 0}));
+    let id = bench.create(&vnfd).await;
+    let op = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &bench.request_b().await).await;
+    bench.ended(&op.made()).await;
+    let all = bench.get(EVENTS).await.body;
+    let expected = ["VnfIdentifierCreationNotification", "STARTING", "PROCESSING", "COMPLETED"];
+    assert_eq!(said(&all), expected);
+    let second = &all["events"][1];
+    assert_eq!(
+        (&second["vnfInstanceId"], &second["vnfLcmOpOccId"]),
+        (&json!(id), &json!(op.made()))
+    );
+    let path = format!("{EVENTS}?after={}&wait_seconds=60", all["next"]);
+    let (waited, made) = tokio::join!(bench.get(&path), bench.create(&vnfd));
+    assert_eq!(said(&waited.body), ["VnfIdentifierCreationNotification"]);
+    assert_eq!(waited.body["events"][0]["vnfInstanceId"], made.as_str());
+    for wrong in ["after=x", "after=-1", "wait_seconds=61", "since=1"] {
+        assert_eq!(bench.get(&format!("{EVENTS}?{wrong}")).await.status, 400, "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_sees_what_happens_to_others() {
+    let bench = Bench::with(users("")).await;
+    bench.log_in("acme-admin");
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    bench.create(&vnfd).await;
+    bench.log_in("other-admin");
+    let seen = bench.get(EVENTS).await.body;
+    assert_eq!(seen, json!({"events": [], "next": 1}), "what is not ours is passed over");
+}

@@ -1,0 +1,241 @@
+//! Judges that are not ours: schemathesis against our OpenAPI document and the official ones, and Tacker's client. They
+//! need no real cloud; the simulated world is behind the server.
+//!
+//! `cargo xtask judge` installs schemathesis and runs them for as many cases as one likes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use vnfm_server::routes::PATHS;
+use vnfm_tests::live::{neighbour, program, sol_data};
+use vnfm_tests::programs::{Server, until};
+use vnfm_tests::simulated::Simulated;
+use vnfm_tests::sources;
+use vnfm_tests::stage::{LONG, Stage, VIM};
+
+/// Cases for each operation where `VNFM_JUDGE_CASES` does not say how many.
+const CASES: u32 = 12;
+/// No request may take longer, in seconds, however hostile it is.
+const LONGEST_ANSWER: &str = "10";
+
+/// A server over a simulated world, with something of everything in it.
+struct Court {
+    world: Simulated,
+    stage: Stage,
+}
+
+impl Court {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let world = Simulated::start(folder.path(), &[]);
+        std::fs::write(folder.path().join("server.yaml"), CONFIGURATION).unwrap();
+        let stage = Stage::new(folder, &world.clouds(), world.ssh_port(), "warn");
+        Self { world, stage }
+    }
+
+    /// Instances in both states, operations, a subscription.
+    fn furnish(&self) {
+        let server = &self.stage.server;
+        self.stage.onboard("vnf-b-cnf");
+        let (_, request) = self.stage.create_a("vnf-a-k8s-cluster");
+        let op = self.stage.instantiate("vnf-a", &request);
+        self.stage.ends_as(&op, "COMPLETED");
+        server.ctl(&["vnf", "create", "--package", "Web server", "--name", "spare"]);
+        let callback =
+            json!({"callbackUri": format!("{}/notifications", self.world.endpoint("nfvo"))});
+        let (status, told) = server.http("POST", "/vnflcm/v2/subscriptions", &callback.to_string());
+        assert_eq!(status, 201, "{told}");
+    }
+}
+
+const CONFIGURATION: &str = "\
+notifications: {networks: [127.0.0.0/8], answer_seconds: 2, refused_minutes: 0}
+plugins:
+  runners: {kubernetes-cluster: in-process}
+";
+
+/// Where the files of the judges are.
+fn papers(name: &str) -> PathBuf {
+    sources::root().join("tests/judges").join(name)
+}
+
+/// Lets schemathesis judge the server by a document.
+fn judged(judge: &Path, server: &Server, (document, base): (&str, &str), without: &[String]) {
+    let cases = std::env::var("VNFM_JUDGE_CASES").ok().and_then(|cases| cases.parse().ok());
+    let mut command = Command::new(judge);
+    command.arg("--config-file").arg(papers("schemathesis.toml")).arg("run").arg(document);
+    command.args(["--url", &format!("{}{base}", server.url()), "--checks", "all"]);
+    command.args([
+        "--header",
+        "Version: 2.3.0",
+        "--max-examples",
+        &cases.unwrap_or(CASES).to_string(),
+    ]);
+    command.args(["--phases", "examples,coverage,fuzzing,stateful", "--workers", "1"]);
+    command.args(["--max-response-time", LONGEST_ANSWER, "--request-timeout", "60"]);
+    command.args(["--continue-on-failure", "--generation-database", "none", "--no-color"]);
+    command.args(["--warnings", "off", "--seed", "1"]);
+    command.args(without.iter().flat_map(|path| ["--exclude-path", path.as_str()]));
+    command.env("SCHEMATHESIS_HOOKS", papers("hooks.py")).env("VNFM_JUDGE_SERVER", server.url());
+    command.env("NO_PROXY", "127.0.0.1").env("PYTHONDONTWRITEBYTECODE", "1");
+    command.current_dir(server.folder());
+    let said = command.output().unwrap();
+    let words = text(&said);
+    println!("{words}");
+    assert!(said.status.success(), "{document}:\n{words}\nserver:\n{}", server.logged());
+    let logged = server.logged();
+    assert!(!logged.contains("panicked"), "{logged}");
+}
+
+fn text(said: &Output) -> String {
+    let part = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    part(&said.stdout) + &part(&said.stderr)
+}
+
+#[test]
+fn schemathesis_finds_nothing_against_our_document() {
+    let Some(judge) = neighbour("VNFM_LIVE_SCHEMATHESIS") else { return };
+    let court = Court::new();
+    court.furnish();
+    let document = format!("{}/openapi.yaml", court.stage.server.url());
+    judged(&judge, &court.stage.server, (&document, ""), &[]);
+}
+
+#[test]
+fn schemathesis_finds_nothing_against_the_official_documents() {
+    let (Some(judge), Some(sol)) = (neighbour("VNFM_LIVE_SCHEMATHESIS"), sol_data()) else {
+        return;
+    };
+    let court = Court::new();
+    court.furnish();
+    for (document, base) in [
+        ("vnflcm-v3.7.1.patched.json", "/vnflcm/v2"),
+        ("vnfpkgm-sol005-v3.7.1.patched.json", "/vnfpkgm/v2"),
+    ] {
+        let document = sol.join("openapi-bundled").join(document);
+        let absent = absent(&document, base);
+        let judged_by = (&*document.to_string_lossy(), base);
+        judged(&judge, &court.stage.server, judged_by, &absent);
+    }
+}
+
+/// The paths of a document that are not served; docs/conformance.md says why.
+fn absent(document: &Path, base: &str) -> Vec<String> {
+    let document: Value = serde_json::from_slice(&std::fs::read(document).unwrap()).unwrap();
+    let paths = document["paths"].as_object().unwrap().keys();
+    let is_served = |path: &str| PATHS.iter().any(|(served, _)| *served == format!("{base}{path}"));
+    paths.filter(|path| !is_served(path)).cloned().collect()
+}
+
+/// `openstack … vnflcm …` in one of Tacker's two versions.
+struct Tacker<'a> {
+    server: &'a Server,
+    version: &'static str,
+}
+
+impl Tacker<'_> {
+    fn says(&self, words: &[&str]) -> String {
+        let mut command = Command::new(OPENSTACK);
+        command.args(["--os-auth-type", "none", "--os-endpoint", self.server.url()]);
+        command.args(["--os-tacker-api-version", self.version, "vnflcm"]).args(words);
+        let said = command.env("NO_PROXY", "127.0.0.1").output().unwrap();
+        assert!(said.status.success(), "vnflcm {}: {}", words.join(" "), text(&said));
+        text(&said)
+    }
+
+    fn json(&self, words: &[&str]) -> Value {
+        let said = self.says(&[words, &["-f", "json"]].concat());
+        serde_json::from_str(&said).unwrap_or_else(|_| panic!("vnflcm {}: {said}", words.join(" ")))
+    }
+
+    fn state(&self, id: &str) -> Value {
+        self.json(&["show", id])["Instantiation State"].take()
+    }
+
+    /// Waits for a state; each call of the client takes seconds, so it is asked once.
+    fn until(&self, id: &str, state: &str) {
+        let path = format!("/vnflcm/v2/vnf_instances/{id}");
+        until(&format!("`{id}` is {state}"), LONG, || {
+            (self.server.get(&path)["instantiationState"] == state).then_some(())
+        });
+        assert_eq!(self.state(id), state);
+    }
+}
+
+const OPENSTACK: &str = "/usr/bin/openstack";
+const PACKAGE: &str = "python3-tackerclient";
+
+/// The story of one VNF, by Tacker's client in this version.
+fn story(version: &'static str) {
+    let plugin = "/usr/lib/python3/dist-packages/tackerclient/__init__.py";
+    if program(OPENSTACK, "python3-openstackclient").and(program(plugin, PACKAGE)).is_none() {
+        return;
+    }
+    let court = Court::new();
+    let stage = &court.stage;
+    let tacker = Tacker { server: &stage.server, version };
+    let package = stage.onboard("vnf-a-k8s-cluster");
+    let package = stage.server.ctl(&["package", "show", &package]);
+    let vnfd = package["vnfdId"].as_str().unwrap();
+    let made = tacker.json(&["create", vnfd, "--name", "by-tacker", "--description", "told"]);
+    let id = made["ID"].as_str().unwrap().to_owned();
+    assert_eq!(made["VNF Instance Name"], "by-tacker", "{made:#}");
+
+    let vim = stage.server.ctl(&["vim", "show", VIM]);
+    let mut request = stage.request("vnf-a-k8s-cluster", vim["id"].as_str().unwrap());
+    if version == "1" {
+        as_lists(&mut request);
+    }
+    let file = stage.server.folder().join("request.json");
+    std::fs::write(&file, request.to_string()).unwrap();
+    let said = tacker.says(&["instantiate", &id, &file.to_string_lossy()]);
+    assert!(said.contains("has been accepted"), "{said}");
+    tacker.until(&id, "INSTANTIATED");
+
+    let listed = tacker.json(&["list"]);
+    assert_eq!(listed[0]["ID"], id.as_str(), "{listed:#}");
+    assert_eq!(listed[0]["Instantiation State"], "INSTANTIATED");
+    let shown = tacker.says(&["show", &id]);
+    assert!(shown.contains("vnfcResourceInfo") && shown.contains("ETSINFV.OPENSTACK"), "{shown}");
+    let ops = tacker.json(&["op", "list"]);
+    assert_eq!(ops[0]["Operation"], "INSTANTIATE", "{ops:#}");
+    let op = tacker.json(&["op", "show", ops[0]["ID"].as_str().unwrap()]);
+    assert_eq!(op["Operation State"], "COMPLETED", "{op:#}");
+    assert!(tacker.says(&["versions"]).contains("2.3.0"));
+
+    tacker.says(&["terminate", &id, "--termination-type", "FORCEFUL"]);
+    tacker.until(&id, "NOT_INSTANTIATED");
+    tacker.says(&["delete", &id]);
+    assert_eq!(tacker.json(&["list"]), json!([]));
+    court.world.is_clean();
+}
+
+/// A request of the second version as one of the first.
+fn as_lists(request: &mut Value) {
+    let listed = |map: &Value, key: &str| -> Value {
+        let entries = map.as_object().unwrap().iter().map(|(id, entry)| {
+            let mut entry = entry.clone();
+            entry[key] = id.as_str().into();
+            entry
+        });
+        entries.collect()
+    };
+    request["vimConnectionInfo"] = listed(&request["vimConnectionInfo"], "id");
+    for link in request["extVirtualLinks"].as_array_mut().into_iter().flatten() {
+        for cp in link["extCps"].as_array_mut().unwrap() {
+            cp["cpConfig"] = listed(&cp["cpConfig"], "cpInstanceId");
+        }
+    }
+}
+
+#[test]
+fn tackers_client_tells_the_story_in_version_1() {
+    story("1");
+}
+
+#[test]
+fn tackers_client_tells_the_story_in_version_2() {
+    story("2");
+}
