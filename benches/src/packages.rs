@@ -234,26 +234,33 @@ pub fn vnfd(vdus: usize, levels: usize) -> String {
     }
     text += "  policies:\n    - aspects:\n        type: tosca.policies.nfv.ScalingAspects\n        properties:\n          aspects:\n";
     let most = levels - 1;
-    text += &format!(
-        "            size: {{name: size, description: How large it is, max_scale_level: {most}, step_deltas: [one]}}\n"
+    let _ = writeln!(
+        text,
+        "            size: {{name: size, description: How large it is, max_scale_level: {most}, step_deltas: [one]}}"
     );
-    text += &format!(
-        "    - steps:\n        type: tosca.policies.nfv.VduScalingAspectDeltas\n        properties: {{aspect: size, deltas: {{one: {{number_of_instances: 1}}}}}}\n        targets: [{}]\n",
+    let _ = writeln!(
+        text,
+        "    - steps:\n        type: tosca.policies.nfv.VduScalingAspectDeltas\n        properties: {{aspect: size, deltas: {{one: {{number_of_instances: 1}}}}}}\n        targets: [{}]",
         all.join(", ")
     );
     text += "    - levels:\n        type: tosca.policies.nfv.InstantiationLevels\n        properties:\n          default_level: level0\n          levels:\n";
     for level in 0..levels {
-        text += &format!(
-            "            level{level}: {{description: Of size {level}, scale_info: {{size: {{scale_level: {level}}}}}}}\n"
+        let _ = writeln!(
+            text,
+            "            level{level}: {{description: Of size {level}, scale_info: {{size: {{scale_level: {level}}}}}}}"
         );
     }
     for vdu in &all {
-        policies += &format!(
-            "    - {vdu}_levels:\n        type: tosca.policies.nfv.VduInstantiationLevels\n        targets: [{vdu}]\n        properties:\n          levels:\n"
+        let _ = writeln!(
+            policies,
+            "    - {vdu}_levels:\n        type: tosca.policies.nfv.VduInstantiationLevels\n        targets: [{vdu}]\n        properties:\n          levels:"
         );
         for level in 0..levels {
-            policies +=
-                &format!("            level{level}: {{number_of_instances: {}}}\n", level + 1);
+            let _ = writeln!(
+                policies,
+                "            level{level}: {{number_of_instances: {}}}",
+                level + 1
+            );
         }
     }
     text + &policies

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use vnfm_server::routes::PATHS;
-use vnfm_tests::live::{neighbour, program, sol_data};
+use vnfm_tests::live::{guest, program, sol_data};
 use vnfm_tests::programs::{Server, until};
 use vnfm_tests::simulated::Simulated;
 use vnfm_tests::sources;
@@ -96,7 +96,7 @@ fn text(said: &Output) -> String {
 
 #[test]
 fn schemathesis_finds_nothing_against_our_document() {
-    let Some(judge) = neighbour("VNFM_LIVE_SCHEMATHESIS") else { return };
+    let Some(judge) = guest("VNFM_LIVE_SCHEMATHESIS") else { return };
     let court = Court::new();
     court.furnish();
     let document = format!("{}/openapi.yaml", court.stage.server.url());
@@ -105,7 +105,7 @@ fn schemathesis_finds_nothing_against_our_document() {
 
 #[test]
 fn schemathesis_finds_nothing_against_the_official_documents() {
-    let (Some(judge), Some(sol)) = (neighbour("VNFM_LIVE_SCHEMATHESIS"), sol_data()) else {
+    let (Some(judge), Some(sol)) = (guest("VNFM_LIVE_SCHEMATHESIS"), sol_data()) else {
         return;
     };
     let court = Court::new();
@@ -121,12 +121,13 @@ fn schemathesis_finds_nothing_against_the_official_documents() {
     }
 }
 
-/// The paths of a document that are not served; docs/conformance.md says why.
+/// The paths of a document that are not served, or, as `/api_versions`, otherwise than it says; docs/conformance.md says
+/// why.
 fn absent(document: &Path, base: &str) -> Vec<String> {
     let document: Value = serde_json::from_slice(&std::fs::read(document).unwrap()).unwrap();
     let paths = document["paths"].as_object().unwrap().keys();
     let is_served = |path: &str| PATHS.iter().any(|(served, _)| *served == format!("{base}{path}"));
-    paths.filter(|path| !is_served(path)).cloned().collect()
+    paths.filter(|path| *path == "/api_versions" || !is_served(path)).cloned().collect()
 }
 
 /// `openstack … vnflcm …` in one of Tacker's two versions.

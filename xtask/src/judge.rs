@@ -1,7 +1,7 @@
 //! `cargo xtask judge`: judges that are not ours look at the HTTP interface: schemathesis, by our own OpenAPI document
 //! and by the official ones, and Tacker's client.
 //!
-//! The same runs, with few cases, in `cargo xtask test`. What schemathesis needs is installed once, into the cache.
+//! What schemathesis needs is installed once, into the cache. `cargo xtask test` has Tacker's client judge, too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// schemathesis' program, where it was installed.
-pub(crate) fn program(cache: &Path) -> PathBuf {
+fn program(cache: &Path) -> PathBuf {
     cache.join("tools").join(format!("schemathesis-{VERSION}/bin/schemathesis"))
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn program(cache: &Path) -> PathBuf {
 ///
 /// # Errors
 /// When Python or the registry of its packages does not do it; with the last words.
-pub(crate) fn provide(cache: &Path) -> Result<PathBuf> {
+fn provide(cache: &Path) -> Result<PathBuf> {
     let program = program(cache);
     if program.is_file() {
         return Ok(program);

@@ -132,7 +132,7 @@ fn idle_in(operation: &Span, spans: &[Span]) -> f64 {
             "hook_call" => match span.attribute("service").as_deref() {
                 Some("sleep") if is_last(span, &own) => {}
                 Some("sleep" | "ssh.run" | "ssh.put" | "ssh.wait" | "http") => {
-                    busy.push(span.interval())
+                    busy.push(span.interval());
                 }
                 _ => {}
             },

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "vnfmctl", version, about, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// Where the server is [default: the profile's, else http://127.0.0.1:9890]
+    /// Where the server is [default: the profile's, else `http://127.0.0.1:9890`]
     #[arg(long, global = true, env = "VNFM_SERVER", value_name = "URL")]
     pub server: Option<String>,
     /// Which of the servers that `vnfmctl profile set` has kept [default: the current one]

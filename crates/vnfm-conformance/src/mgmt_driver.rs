@@ -1,4 +1,4 @@
-//! What MgmtDrivers have to keep to, whatever they are made of: libraries, processes, plain Rust objects. One hook of one
+//! What `MgmtDriver`s have to keep to, whatever they are made of: libraries, processes, plain Rust objects. One hook of one
 //! of them is run again and again, in a world that the stand gives, with every call to its host failing once.
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use vnfm_core::ports::{
     MgmtDrivers, PortError,
 };
 
-/// MgmtDrivers, a hook of one of them, and the hosts that it finds.
+/// `MgmtDriver`s, a hook of one of them, and the hosts that it finds.
 #[async_trait]
 pub trait Stand: Send + Sync {
     /// The drivers.
@@ -189,8 +189,7 @@ async fn undisturbed(stand: &Arc<dyn Stand>) -> (Effects, usize) {
 /// The rules.
 mod tried {
     use super::{
-        Arc, Declaration, Either, HookRequest, MgmtDriver, Stand, Try, found, pin, select,
-        undisturbed,
+        Arc, Declaration, Either, HookRequest, Stand, Try, found, pin, select, undisturbed,
     };
     use serde_json::json;
     use vnfm_core::ports::ErrorKind;

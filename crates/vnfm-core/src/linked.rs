@@ -7,7 +7,7 @@ use crate::ports::{
 use async_trait::async_trait;
 use std::sync::Arc;
 
-/// MgmtDrivers that are Rust objects of this program, by the names of their declarations.
+/// `MgmtDriver`s that are Rust objects of this program, by the names of their declarations.
 #[derive(Clone, Default)]
 pub struct Linked(Vec<Arc<dyn MgmtDriver>>);
 
@@ -83,3 +83,24 @@ const NO_HOSTS: Code = Code {
 };
 
 pub(crate) const CODES: &[&Code] = &[&NO_DRIVER, &NO_HOSTS];
+
+#[cfg(test)]
+mod tests {
+    use super::{Linked, NoHosts};
+    use crate::ports::{HostServices as _, MgmtDrivers as _, SshTarget};
+    use futures_util::FutureExt as _;
+
+    #[test]
+    fn what_is_not_linked_and_what_is_not_offered_is_named() {
+        let error = Linked::default().find("mine", None).err().unwrap();
+        assert_eq!(error.name(), "hook.not-linked");
+        assert!(error.to_string().contains("`mine`"), "{error}");
+        let target: SshTarget = serde_json::from_value(
+            serde_json::json!({"serverId": "s", "address": "192.0.2.1", "username": "u"}),
+        )
+        .unwrap();
+        let error = NoHosts.ssh_wait(&target, 1).now_or_never().unwrap().unwrap_err();
+        assert_eq!(error.name(), "hook.no-hosts");
+        assert!(error.to_string().contains("192.0.2.1"), "{error}");
+    }
+}

@@ -8,7 +8,8 @@ use crate::bytes::{Bytes, Reader};
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::limits::Limits;
 use crate::path::{PathError, normalise};
-use aws_lc_rs::digest::{Context, SHA224, SHA256, SHA384, SHA512};
+use sha2::digest::DynDigest;
+use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -96,13 +97,13 @@ impl Algorithm {
         }
     }
 
-    pub(crate) fn hasher(self) -> Context {
-        Context::new(match self {
-            Algorithm::Sha224 => &SHA224,
-            Algorithm::Sha256 => &SHA256,
-            Algorithm::Sha384 => &SHA384,
-            Algorithm::Sha512 => &SHA512,
-        })
+    pub(crate) fn hasher(self) -> Box<dyn DynDigest + Send> {
+        match self {
+            Algorithm::Sha224 => Box::new(Sha224::new()),
+            Algorithm::Sha256 => Box::new(Sha256::new()),
+            Algorithm::Sha384 => Box::new(Sha384::new()),
+            Algorithm::Sha512 => Box::new(Sha512::new()),
+        }
     }
 }
 
@@ -335,7 +336,7 @@ fn verify_one(
         let stated = file.size();
         return Err(broken(format!("it has {total} bytes, and the archive says {stated}")));
     }
-    match (expected, hash.map(|hash| hex(hash.finish().as_ref()))) {
+    match (expected, hash.map(|hash| hex(&hash.finalize()))) {
         (Some(expected), Some(real)) if !expected.hash.eq_ignore_ascii_case(&real) => {
             let message =
                 format!("`{path}` does not have the hash that the manifest states, but {real}");

@@ -6,7 +6,7 @@
 //! So the archive's directory is parsed once, any number of threads read at a time, and a package that nobody
 //! reads holds no file open.
 
-use aws_lc_rs::digest::{Context, SHA256};
+use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -51,12 +51,12 @@ impl Bytes {
 
     /// Their SHA-256, in hexadecimal.
     pub(crate) fn sha256(&self) -> io::Result<String> {
-        let mut hash = Context::new(&SHA256);
+        let mut hash = Sha256::new();
         let mut reader = self.reader();
         let mut piece = vec![0; PIECE];
         loop {
             match reader.read(&mut piece)? {
-                0 => return Ok(super::archive::hex(hash.finish().as_ref())),
+                0 => return Ok(super::archive::hex(&hash.finalize())),
                 count => hash.update(&piece[..count]),
             }
         }

@@ -6,8 +6,8 @@
 use crate::archive::{Algorithm, ReadError, hex};
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::meta::ManifestSource;
-use aws_lc_rs::digest::Context;
 use serde::Serialize;
+use sha2::digest::DynDigest;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -27,7 +27,7 @@ pub struct External {
 
 /// Hashes an external artifact while it arrives.
 pub struct Arriving {
-    hash: Context,
+    hash: Box<dyn DynDigest + Send>,
     expected: String,
 }
 
@@ -51,7 +51,7 @@ impl External {
             let message = format!("`{algorithm}` is not a hash that is known");
             return wrong(message, "SHA-224, SHA-256, SHA-384 and SHA-512 are");
         };
-        if hash.len() != known.hasher().algorithm().output_len * 2
+        if hash.len() != known.hasher().output_size() * 2
             || !hash.bytes().all(|byte| byte.is_ascii_hexdigit())
         {
             let message = format!("the hash of `{uri}` is no {} in hexadecimal", known.name());
@@ -98,7 +98,7 @@ impl Arriving {
     /// # Errors
     /// The hash that it has, where that is another one than the manifest states.
     pub fn end(self) -> Result<(), String> {
-        let real = hex(self.hash.finish().as_ref());
+        let real = hex(&self.hash.finalize());
         if real == self.expected { Ok(()) } else { Err(real) }
     }
 }

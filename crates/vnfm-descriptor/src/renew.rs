@@ -7,7 +7,7 @@ use crate::archive::hex;
 use crate::finding::Findings;
 use crate::model::Vnfd;
 use crate::package::Package;
-use aws_lc_rs::digest::{Context, SHA256, digest};
+use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -40,7 +40,7 @@ pub fn manifest_with(
     names.dedup();
     for name in names.into_iter().filter(|name| !without.contains(name)) {
         let hash = match instead.get(name) {
-            Some(bytes) => hex(digest(&SHA256, bytes).as_ref()),
+            Some(bytes) => hex(&Sha256::digest(bytes)),
             None => hash(package, name)?,
         };
         // Writing into a String cannot fail.
@@ -94,7 +94,7 @@ fn kept(text: &str) -> (String, String) {
 }
 
 fn hash(package: &Package, name: &str) -> Result<String, Findings> {
-    struct Hashing(Context);
+    struct Hashing(Sha256);
     impl Write for Hashing {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.update(bytes);
@@ -104,13 +104,13 @@ fn hash(package: &Package, name: &str) -> Result<String, Findings> {
             Ok(())
         }
     }
-    let mut hashing = Hashing(Context::new(&SHA256));
+    let mut hashing = Hashing(Sha256::new());
     package.copy(name, &mut hashing).map_err(|error| {
         let span = crate::finding::Span::file(name);
         let code = crate::finding::codes::IO;
         Findings::one(crate::finding::Finding::new(code, span, error.to_string()))
     })?;
-    Ok(hex(hashing.0.finish().as_ref()))
+    Ok(hex(&hashing.0.finalize()))
 }
 
 /// The metadata of a manifest for a package that has none; `released` is a time as RFC 3339 has it.

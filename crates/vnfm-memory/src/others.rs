@@ -118,9 +118,9 @@ pub(crate) fn subscription(
 }
 
 /// That nothing up to `seq` is wanted any more; one that is gone wants nothing at all.
-pub(crate) fn sent(state: &mut State, key: Owned, seq: u64, lost: u64) {
-    if state.subscriptions.get(&key).is_some_and(|record| record.sent < seq) {
-        state.subscriptions.change(&key, |record| {
+pub(crate) fn sent(state: &mut State, key: &Owned, seq: u64, lost: u64) {
+    if state.subscriptions.get(key).is_some_and(|record| record.sent < seq) {
+        state.subscriptions.change(key, |record| {
             record.sent = seq;
             record.lost += lost;
         });

@@ -150,7 +150,7 @@ impl State {
             Change::AddSubscription(record) => others::subscribe(self, *record),
             Change::RemoveSubscription { tenant, id } => others::unsubscribe(self, &tenant, &id),
             Change::Sent { tenant, id, seq, lost } => {
-                others::sent(self, (tenant, id), seq, lost);
+                others::sent(self, &(tenant, id), seq, lost);
                 Ok(())
             }
             Change::Audit { tenant, entry } => {

@@ -68,7 +68,7 @@ impl MemoryVim {
 
     /// A turn, and a login in it, as each call of a VIM needs.
     async fn called(&self, vim: &dyn Vim) -> Result<(), PortError> {
-        let turn = vim.turn(None).await;
+        let turn = vim.turn("answer", None).await;
         if let Some((clock, time)) = &self.takes {
             clock.sleep(*time).await;
         }

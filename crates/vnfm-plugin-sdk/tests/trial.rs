@@ -200,7 +200,7 @@ fn taken_back(way: &'static str) -> Result<Tried, Broken> {
         (TestHost::new().ssh("10.0.0.1", "drain", Reply::ok("")), request.params(params))
     };
     let is_out = |host: &TestHost| {
-        let last = host.uploads().last().map(|file| file.text());
+        let last = host.uploads().last().map(vnfm_plugin_sdk::testkit::Uploaded::text);
         json!({"out": last.as_deref() == Some("yes")})
     };
     trial_each::<Drain>(stage).taken_back(is_out).run()

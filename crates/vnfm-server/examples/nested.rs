@@ -14,6 +14,7 @@ use vnfm::ports::{Change, PackageRecord, Store as _};
 use vnfm::{Engine, EngineParts, Linked, SystemClock};
 use vnfm_nfvo::{Callbacks, Networks, Tls};
 use vnfm_server::access::{Principal, Role, principal::Only};
+use vnfm_server::externals::Externals;
 use vnfm_server::signatures::{Packages, Signatures};
 use vnfm_server::state::AppState;
 use vnfm_server::{drive, onboarding::Onboarding, routes};
@@ -42,9 +43,9 @@ async fn main() -> anyhow::Result<()> {
 
     // The facade: uploads go into a folder, notifications to callbacks; links are as its clients see them.
     let uploads = Arc::new(PackageDir::open(&folder, vnfm::descriptor::Limits::default())?);
-    let signatures = Signatures::new(Packages::default(), clock.clone())?;
+    let trusted = (Signatures::new(Packages::default(), clock.clone())?, Externals::new(&[])?);
     let hooks = Arc::new(Linked::default());
-    let onboarding = Onboarding::new(store, uploads, hooks, signatures, 1 << 30);
+    let onboarding = Onboarding::new(store, uploads, hooks, trusted, 1 << 30);
     let answer = Duration::from_secs(10);
     let callbacks = Callbacks::new(Networks::default(), answer, &Tls::default(), clock.clone())?;
     let mut facade = AppState::embedded(engine.clone(), onboarding, Arc::new(callbacks))?;

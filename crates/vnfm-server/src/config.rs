@@ -8,11 +8,13 @@
 //! | `config/reload.rs` | what a changed file changes while the server runs |
 
 mod check;
+mod plugins;
 mod reload;
 mod schema;
 mod source;
 
 pub use check::{Checked, check, example_mistakes};
+pub use plugins::{Plugins, Process, RUNNER_MODE};
 pub use reload::{Differences, differences};
 pub use schema::{Member, members, schema};
 pub use source::{Mistake, Variables, environment};
@@ -26,10 +28,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use source::Source;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use vnfm_plugin_host::{PluginConfig, ProcessConfig, ProcessLimits, Runner, Scripts, Users};
 use vnfm_types::Secret;
 
 /// SOL003 VNF Manager: one binary, one folder of data.
@@ -171,39 +171,6 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
-/// Which plugins there are, and how they are configured.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Plugins {
-    /// Folder of plugins.
-    pub dir: Option<PathBuf>,
-    /// Names in a VNFD's `implementation`, and the plugin that serves each; where absent, the names that VNFDs
-    /// of Tacker use for what our own plugins do.
-    pub implementations: BTreeMap<String, String>,
-    /// Configuration of a plugin, by its name.
-    pub config: BTreeMap<String, Value>,
-    /// Where the hooks of a plugin run, by its name: `process`, or `in-process`. Our own plugins run in the
-    /// server's process, all others in processes of their own, unless it is said otherwise here.
-    pub runners: BTreeMap<String, Runner>,
-    /// How those processes are started.
-    pub process: Process,
-    /// Hooks that are scripts of their package.
-    pub scripts: Scripts,
-}
-
-/// How the processes of hooks are started.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Process {
-    /// A `vnfm-plugin-runner`; this program itself where absent.
-    #[schemars(extend("format" = "file"))]
-    pub program: Option<PathBuf>,
-    /// Numbers of users that they run as, where the server runs as root.
-    pub users: Option<Users>,
-    /// What each of them may use.
-    pub limits: ProcessLimits,
-}
-
 /// Time and size limits.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -317,39 +284,6 @@ const PORT: u16 = 9890;
 
 /// What [`Plugins::implementations`] holds where the configuration names none.
 const IMPLEMENTATIONS: &[(&str, &str)] = &[("mgmt-drivers-kubernetes", "kubernetes-cluster")];
-
-/// Plugins that come with this server and are trusted as it is.
-const OURS: &[&str] = &["kubernetes-cluster"];
-
-impl Plugins {
-    /// As the plugin host takes it; libraries lie in `dir`.
-    pub(crate) fn for_host(&self, dir: PathBuf) -> vnfm_plugin_host::Config {
-        let mut plugins: BTreeMap<String, PluginConfig> = BTreeMap::new();
-        for name in OURS {
-            plugins.entry((*name).to_owned()).or_default().runner = Runner::InProcess;
-        }
-        for (name, runner) in &self.runners {
-            plugins.entry(name.clone()).or_default().runner = *runner;
-        }
-        for (name, config) in &self.config {
-            plugins.entry(name.clone()).or_default().config = config.clone();
-        }
-        let own = || (OWN_PROGRAM.into(), vec![RUNNER_MODE.to_owned()]);
-        let other = |program| (program, Vec::new());
-        let (program, arguments) = self.process.program.clone().map_or_else(own, other);
-        let users = self.process.users.unwrap_or_default();
-        let limits = self.process.limits;
-        let process = Some(ProcessConfig { program, arguments, users, limits });
-        let implementations = self.implementations.clone();
-        let scripts = self.scripts.clone();
-        vnfm_plugin_host::Config { dir, plugins, implementations, process, scripts }
-    }
-}
-
-/// The program that runs, even where its file was replaced meanwhile.
-const OWN_PROGRAM: &str = "/proc/self/exe";
-/// The first argument of this program where it runs one hook and nothing else.
-pub const RUNNER_MODE: &str = "plugin-runner";
 
 impl Config {
     /// Puts flags, environment and file together.

@@ -19,7 +19,7 @@ use vnfm_descriptor::External;
 
 /// The longest that an artifact's server may take to be reached, and to send the next bytes.
 const REACHED: Duration = Duration::from_secs(10);
-const SILENT: Duration = Duration::from_secs(60);
+const SILENT: Duration = Duration::from_mins(1);
 
 /// Fetches external artifacts.
 pub struct Externals {

@@ -77,13 +77,13 @@ fn served<'a>(api: &Api, asked: Option<&'a str>) -> Served<'a> {
 }
 
 /// Checks `Accept` (SOL013 5.2): whoever takes no JSON from our resources gets 406; what answers otherwise says
-/// so itself.
+/// so itself. An empty one says no more than none.
 pub async fn accept(request: Request, next: Next) -> Response {
     let accept = request.headers().get("accept").and_then(|value| value.to_str().ok());
     let path = request.uri().path();
     let json = path.starts_with("/vnf") && !OTHERWISE.iter().any(|end| path.ends_with(end));
     match accept {
-        Some(accept) if json && !takes_json(accept) => {
+        Some(accept) if json && !accept.trim().is_empty() && !takes_json(accept) => {
             let what = format!("`Accept: {accept}` leaves out application/json, which this is");
             Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", what).into_response()
         }

@@ -257,7 +257,8 @@ async fn exchange(
     let moved = fs::rename(new, database).and_then(|()| sync_folder_of(database));
     moved.map_err(|e| said(&e, "write", database))?;
     let files = manifest["files"].as_object().into_iter().flat_map(|files| files.keys());
-    let packages = files.filter(|name| name.ends_with(".csar")).count();
+    let packages =
+        files.filter(|name| Path::new(name).extension().is_some_and(|end| end == "csar")).count();
     Ok(Restored { installation_id, backup_at, packages, before })
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use vnfm::descriptor::Package;
+use vnfm::descriptor::{Limits, Package};
 use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
 use vnfm::ports::Clock;
 use vnfm::{Drivers, Engine, EngineParts, SystemClock, VimChange};
@@ -42,7 +42,7 @@ fn main() -> anyhow::Result<()> {
             ..EngineParts::new(store.clone(), packages.clone(), clock.clone())
         });
         let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-ha-pair");
-        let package = Package::open(sample.as_ref(), &Default::default())?;
+        let package = Package::open(sample.as_ref(), &Limits::default())?;
         let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
         packages.onboard(&*store, ("default", "pair"), Arc::new(package)).await?;
         let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;

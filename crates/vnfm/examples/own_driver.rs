@@ -64,7 +64,8 @@ async fn main() -> anyhow::Result<()> {
     let parts = EngineParts::new(store.clone(), packages.clone(), clock);
     let engine = Engine::new(EngineParts { drivers, ..parts });
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-ha-pair");
-    let package = vnfm::descriptor::Package::open(sample.as_ref(), &Default::default())?;
+    let package =
+        vnfm::descriptor::Package::open(sample.as_ref(), &vnfm::descriptor::Limits::default())?;
     let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
     packages.onboard(&*store, ("default", "pair"), Arc::new(package)).await?;
     let to = serde_json::from_value(json!({"vimType": "EXAMPLE.OWN_CLOUD.V_1"}))?;

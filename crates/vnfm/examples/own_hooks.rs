@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use serde_json::json;
 use std::sync::Arc;
-use vnfm::descriptor::Package;
+use vnfm::descriptor::{Limits, Package};
 use vnfm::memory::{MEMORY_VIM, MemoryPackages, MemoryStore, MemoryVim};
 use vnfm::ports::{
     Declaration, Effects, HookDeclaration, HookHost, HookRequest, MgmtDriver, PortError,
@@ -60,7 +60,7 @@ async fn main() -> anyhow::Result<()> {
         ..EngineParts::new(store.clone(), packages.clone(), clock)
     });
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-a-seed");
-    let package = Package::open(sample.as_ref(), &Default::default())?;
+    let package = Package::open(sample.as_ref(), &Limits::default())?;
     let create = serde_json::from_value(json!({"vnfdId": package.vnfd().descriptor_id}))?;
     packages.onboard(&*store, ("default", "seed"), Arc::new(package)).await?;
     let to = serde_json::from_value(json!({"vimType": MEMORY_VIM}))?;

@@ -53,7 +53,7 @@
 //! | `memory` | `memory`: store, packages and a VIM in memory | |
 //! | `sqlite` | `store`: the store in SQLite, packages in a folder | tokio |
 //! | `openstack`, `kubernetes` | an `InfraDriver` each | tokio, rustls |
-//! | `plugins` | `plugins`: MgmtDrivers as dynamic libraries, in this process or one of their own | tokio |
+//! | `plugins` | `plugins`: `MgmtDriver`s as dynamic libraries, in this process or one of their own | tokio |
 //! | `clock` | `SystemClock` | tokio |
 //! | `hosts` | `Hosts`: SSH and HTTP for hooks; `SystemClock` | tokio, rustls |
 //! | `conformance` | `conformance`: the contracts of the ports, to try own stores, drivers and NFVOs with | tokio |

@@ -14,18 +14,20 @@ use vnfm_plugin_sdk::SshTarget;
 
 const CONNECTION: &str = include_str!("python/ansible_connection.py");
 const CALLBACK: &str = include_str!("python/ansible_callback.py");
+const VARS: &str = include_str!("python/ansible_vars.py");
 
 /// Makes `command`, an `ansible-playbook` with its playbook, ready.
 pub(crate) fn prepare(command: &mut Command, folder: &Folder, hosts: &Hosts) -> io::Result<()> {
     let (connections, callbacks) =
         (folder.modules().join("connection"), folder.modules().join("callback"));
-    folder.write(&connections.join("vnfm.py"), CONNECTION.as_bytes())?;
-    folder.write(&callbacks.join("vnfm.py"), CALLBACK.as_bytes())?;
+    Folder::write(&connections.join("vnfm.py"), CONNECTION.as_bytes())?;
+    Folder::write(&callbacks.join("vnfm.py"), CALLBACK.as_bytes())?;
     let inventory = folder.home().join("inventory.yaml");
-    folder.write(&inventory, yaml(&inventory_of(hosts)).as_bytes())?;
+    Folder::write(&inventory, yaml(&inventory_of(hosts)).as_bytes())?;
     command.arg("--inventory").arg(inventory);
-    // Standard input is the request, in memory: Ansible opens it by this name.
-    command.args(["--extra-vars", "@/dev/stdin"]);
+    let vars = folder.modules().join("vars");
+    Folder::write(&vars.join("vnfm.py"), VARS.as_bytes())?;
+    command.env("ANSIBLE_VARS_PLUGINS", vars);
     command.env("ANSIBLE_CONNECTION_PLUGINS", connections);
     command.env("ANSIBLE_CALLBACK_PLUGINS", callbacks);
     command.env("ANSIBLE_LOCAL_TEMP", folder.home().join("ansible"));
@@ -38,11 +40,6 @@ pub(crate) fn prepare(command: &mut Command, folder: &Folder, hosts: &Hosts) -> 
         ("ANSIBLE_TRANSFORM_INVALID_GROUP_CHARS", "ignore"),
     ]);
     Ok(())
-}
-
-/// The request as variables for Ansible.
-pub(crate) fn variables(request: &Value) -> String {
-    yaml(&json!({ "vnfm": request }))
 }
 
 /// The hosts by VDU.
@@ -136,15 +133,14 @@ fn quote(text: &mut String, value: &str) -> std::fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use super::{variables, yaml};
+    use super::yaml;
     use serde_json::json;
 
     #[test]
     fn a_text_of_a_request_is_no_template_whatever_stands_in_it() {
         let evil = "{{ lookup('pipe', 'id') }}\n\"x\": \u{7f}é😀\\";
-        let text = variables(
-            &json!({"additionalParams": {"a \"b\"": evil, "n": [1, true, null, 1.5e300]}}),
-        );
+        let text =
+            yaml(&json!({"additionalParams": {"a \"b\"": evil, "n": [1, true, null, 1.5e300]}}));
         assert_eq!(text.matches("!unsafe ").count(), 1, "{text}");
         assert!(text.is_ascii() && text.lines().count() == 1, "{text}");
         assert!(text.contains(r"\U0000000A\"), "{text}");

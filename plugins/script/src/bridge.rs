@@ -5,7 +5,8 @@
 //! {"answer": {"exitCode": 0, "stdout": "…"}}     or     {"error": {"kind": "UNAVAILABLE", "detail": "…"}}
 //! ```
 //!
-//! The services are those of the hook itself; `host` names a host, and the login is added here. One is ours: `hosts`.
+//! The services are those of the hook itself; `host` names a host, and the login is added here. Two are ours: `hosts`, and `request`, the
+//! hook's own.
 
 use crate::hosts::Hosts;
 use futures::executor::block_on;
@@ -31,17 +32,18 @@ pub(crate) struct Bridge {
 
 /// What each connection needs.
 #[derive(Clone)]
-struct Side {
+pub(crate) struct Side {
     cx: HookContext,
     hosts: Arc<Hosts>,
+    request: Arc<Value>,
 }
 
 impl Bridge {
     /// Listens at `path`, one thread for each connection.
-    pub(crate) fn open(cx: HookContext, hosts: Arc<Hosts>, path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(side: Side, path: &Path) -> io::Result<Self> {
         let listener = UnixListener::bind(path)?;
         let closed = Arc::new(AtomicBool::new(false));
-        let (side, until) = (Side { cx, hosts }, closed.clone());
+        let until = closed.clone();
         std::thread::Builder::new().name("bridge".into()).spawn(move || {
             for stream in listener.incoming() {
                 if until.load(Ordering::Acquire) {
@@ -73,6 +75,10 @@ struct Asked {
 }
 
 impl Side {
+    pub(crate) fn new(cx: HookContext, hosts: Arc<Hosts>, request: Value) -> Self {
+        Self { cx, hosts, request: Arc::new(request) }
+    }
+
     fn serve(&self, stream: UnixStream) {
         let Ok(mut writing) = stream.try_clone() else { return };
         let mut reading = BufReader::new(stream);
@@ -101,6 +107,9 @@ impl Side {
         })?;
         if service == "hosts" {
             return Ok(self.hosts.shown(request["vdu"].as_str()));
+        }
+        if service == "request" {
+            return Ok((*self.request).clone());
         }
         if service.starts_with("ssh.") {
             self.log_in(&service, &mut request)?;

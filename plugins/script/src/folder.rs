@@ -30,9 +30,9 @@ impl Folder {
         for path in [folder.package(), folder.programs(), folder.modules(), folder.home()] {
             make(&path)?;
         }
-        folder.write(&folder.modules().join("vnfm.py"), VNFM.as_bytes())?;
+        Self::write(&folder.modules().join("vnfm.py"), VNFM.as_bytes())?;
         let program = folder.programs().join("vnfm");
-        folder.write(&program, VNFM.as_bytes())?;
+        Self::write(&program, VNFM.as_bytes())?;
         std::fs::set_permissions(program, mode(0o700))?;
         Ok(folder)
     }
@@ -58,7 +58,7 @@ impl Folder {
     }
 
     /// Writes a file of ours.
-    pub(crate) fn write(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(path: &Path, content: &[u8]) -> io::Result<()> {
         path.parent().map_or(Ok(()), make)?;
         std::fs::write(path, content)
     }
@@ -85,7 +85,7 @@ impl Folder {
             }
             let to = self.within(path)?;
             let content = cx.artifact(path).await?;
-            self.write(&to, &content).map_err(|error| {
+            Self::write(&to, &content).map_err(|error| {
                 let said = format!("cannot unpack `{path}`: {error}");
                 DriverError::new("no-folder", said).retryable()
             })?;

@@ -23,7 +23,7 @@ mod kind;
 mod params;
 mod words;
 
-use bridge::Bridge;
+use bridge::{Bridge, Side};
 use child::{Child, End};
 use folder::Folder;
 use hosts::Hosts;
@@ -31,6 +31,7 @@ use kind::Kind;
 use params::Params;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -116,13 +117,14 @@ impl Script {
         let hosts = Arc::new(Hosts::of(&request)?);
         let folder = Folder::new().map_err(|error| no_folder(&error))?;
         folder.unpack(&cx, &artifact.path).await?;
-        let bridge = Bridge::open(cx.clone(), hosts.clone(), &folder.socket())
-            .map_err(|error| no_folder(&error))?;
+        let told = serde_json::to_value(&request).map_err(|error| no_folder(&error.into()))?;
+        let side = Side::new(cx.clone(), hosts.clone(), told.clone());
+        let bridge = Bridge::open(side, &folder.socket()).map_err(|error| no_folder(&error))?;
         let mut command = self.command(kind, &artifact.path, &folder)?;
         if kind == Kind::Ansible {
             ansible::prepare(&mut command, &folder, &hosts).map_err(|error| no_folder(&error))?;
         }
-        let told = told(kind, &request).map_err(|error| no_folder(&error))?;
+        let told = in_memory(&told).map_err(|error| no_folder(&error))?;
         cx.info(&format!("running `{}` by `{}`", artifact.path, self.program(kind).display()));
         let child = Child::spawn(command.stdin(told), &cx)
             .map_err(|error| self.no_interpreter(kind, &error))?;
@@ -187,12 +189,8 @@ fn which(request: &HookRequest<Params>) -> Result<(Kind, &Artifact), DriverError
 }
 
 /// The request, in a file that is in memory and has no name.
-fn told(kind: Kind, request: &HookRequest<Params>) -> std::io::Result<File> {
-    let json = serde_json::to_value(request)?;
-    let text = match kind {
-        Kind::Ansible => ansible::variables(&json),
-        Kind::Bash | Kind::Python => json.to_string(),
-    };
+fn in_memory(request: &Value) -> std::io::Result<File> {
+    let text = request.to_string();
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::memfd_create("hook-request", flags)?);
     file.write_all(text.as_bytes())?;

@@ -95,14 +95,14 @@ async fn openstack() -> Arc<dyn Stand> {
             "username": to.user, "password": password, "project": to.user, "region": "RegionOne"}})
     };
     let what = sample("vnf-ha-pair", |request| world.fill(request, "vim", ""));
+    let mut images = what.package.vnfd().flavours["simple"].images();
+    let owner = images.next().unwrap().0.to_owned();
+    drop(images);
     Arc::new(On {
         driver: OpenStack::new(Arc::new(SystemClock)),
         login: login(&to.password),
         wrong: login("a wrong password"),
-        impossible: with_image(
-            &what,
-            what.package.vnfd().flavours["simple"].images().next().unwrap().0,
-        ),
+        impossible: with_image(&what, &owner),
         what,
         looked_at: left_behind(&world),
     })
@@ -224,8 +224,12 @@ impl Vim for Other<'_> {
         }
         Ok(login)
     }
-    async fn turn(&self, watcher: Option<&dyn Watcher>) -> Turn {
-        if self.1 == Flaw::TakesNoTurn { Turn::default() } else { self.0.turn(watcher).await }
+    async fn turn(&self, doing: &str, watcher: Option<&dyn Watcher>) -> Turn {
+        if self.1 == Flaw::TakesNoTurn {
+            Turn::default()
+        } else {
+            self.0.turn(doing, watcher).await
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The plugin host keeps the contract of MgmtDrivers with the template in it, and so does a plain Rust object; drivers
+//! The plugin host keeps the contract of `MgmtDriver`s with the template in it, and so does a plain Rust object; drivers
 //! that break a rule are found.
 
 use async_trait::async_trait;
@@ -60,7 +60,7 @@ impl<D: MgmtDrivers> Stand for On<D> {
     async fn answer(&self, service: &str, _: Value) -> Result<Value, PortError> {
         Ok(match service {
             "ssh.put" => {
-                *self.file.lock().unwrap() = "hello".to_owned();
+                "hello".clone_into(&mut self.file.lock().unwrap());
                 json!({})
             }
             "ssh.run" => {
@@ -169,8 +169,8 @@ impl MgmtDriver for Greeting {
     }
 }
 
-async fn greeting(flaw: Flaw) -> Arc<dyn Stand> {
-    On::stand(Greeting::with(flaw), "greeting", "instantiate_start")
+fn greeting(flaw: Flaw) -> std::future::Ready<Arc<dyn Stand>> {
+    std::future::ready(On::stand(Greeting::with(flaw), "greeting", "instantiate_start"))
 }
 
 #[tokio::test(flavor = "multi_thread")]

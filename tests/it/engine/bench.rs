@@ -58,7 +58,7 @@ pub(crate) struct World {
     /// Changes what the plugin says of itself.
     pub(crate) declares: Mutex<Option<fn(&mut Declaration)>>,
     /// What each hook asks its host for besides: a service, and its request.
-    pub(crate) service: Mutex<Option<(&'static str, Value)>>,
+    pub(crate) hooks_ask: Mutex<Option<(&'static str, Value)>>,
     /// Of the plugin, by each call of a hook.
     pub(crate) versions: Mutex<Vec<String>>,
     /// Only the newest version of the plugin is there.
@@ -264,7 +264,7 @@ impl MgmtDriver for Hooks {
     ) -> Result<Effects, PortError> {
         host.call("checkpoint.put", json!({"key": "k", "value": "v"})).await?;
         self.0.versions.lock().unwrap().push(self.1.version.clone());
-        let asked = self.0.service.lock().unwrap().clone();
+        let asked = self.0.hooks_ask.lock().unwrap().clone();
         if let Some((service, request)) = asked {
             host.call(service, request).await?;
         }
@@ -364,6 +364,16 @@ impl MgmtDrivers for OnePlugin {
             change(&mut says);
         }
         Ok(Arc::new(Hooks(world.clone(), says)))
+    }
+    fn again(
+        &self,
+        began: &DriverId,
+        implementation: &str,
+        _: Option<&str>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let own = format!("{}@{}", began.name, began.version);
+        let driver = self.find(implementation, Some(&own))?;
+        if driver.id() == *began { Ok(driver) } else { Err(replaced(began, Ok(driver.id()))) }
     }
     fn list(&self) -> Vec<Declaration> {
         vec![self.1.1.clone()]

@@ -144,6 +144,7 @@ async fn an_operation_ends_on_the_plugin_that_it_began_with() {
     assert_eq!(state(&engine, &op).await, FailedTemp);
 
     *world.plugin.lock().unwrap() = Some("2.0.0");
+    world.first_plugin_gone.store(true, SeqCst);
     engine.retry(TENANT, &op).await.unwrap();
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, FailedTemp);
@@ -197,7 +198,7 @@ async fn what_a_plugin_declares_or_asks_for_wrongly_is_named() {
     });
     let refusal = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap_err();
     assert_eq!(refusal.code.name, "hook.schema");
-    assert!(refusal.to_string().contains("no JSON Schema"), "{refusal}");
+    assert!(refusal.to_string().contains("cannot be used"), "{refusal}");
     *world.declares.lock().unwrap() = None;
 
     let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
@@ -212,7 +213,7 @@ async fn what_a_plugin_declares_or_asks_for_wrongly_is_named() {
         ("telnet", serde_json::json!({}), "hook.service", "`telnet`"),
         ("artifact.read", serde_json::json!({"path": "gone.sh"}), "hook.artifact", "gone.sh"),
     ] {
-        *world.service.lock().unwrap() = Some((service, request));
+        *world.hooks_ask.lock().unwrap() = Some((service, request));
         engine.retry(TENANT, &op).await.unwrap();
         engine.drive(&op).await.unwrap();
         let said = error(&engine, &op).await.unwrap();

@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::{Subcommand, ValueEnum};
 use serde::Serialize;
 
-use crate::{judge, places, process, terminal};
+use crate::{places, process, terminal};
 
 pub(crate) use status::look;
 
@@ -133,7 +133,6 @@ pub(crate) fn environment() -> Vec<(&'static str, PathBuf)> {
         ("VNFM_LIVE_KUBECONFIG", Part::Kubernetes.state().join("admin.kubeconfig")),
         ("VNFM_LIVE_ASSETS", binaries::folder(&cache)),
         ("VNFM_LIVE_IMAGES", binaries::images(&cache)),
-        ("VNFM_LIVE_SCHEMATHESIS", judge::program(&cache)),
     ]
     .into_iter()
     .filter(|(_, path)| path.exists())

@@ -21,7 +21,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::stack::{self, Part};
-use crate::{interrupt, judge, places, process, terminal};
+use crate::{interrupt, places, process, terminal};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -170,9 +170,6 @@ fn beside_neighbours(tiers: &[Tier], parts: &BTreeSet<Part>, keep: bool) -> Resu
     let running = stack::look(parts).into_iter().filter(|part| part.is_up);
     let running: BTreeSet<_> = running.map(|part| part.part).collect();
     let to_stop = if keep { BTreeSet::new() } else { parts - &running };
-    if let Err(error) = judge::provide(&places::cache()) {
-        terminal::note(&format!("schemathesis is not there, and its tests will say so: {error:#}"));
-    }
     let counts = stack::up(parts).and_then(|()| run_tests(tiers));
     if !to_stop.is_empty() {
         interrupt::forgive();

@@ -113,14 +113,15 @@ async fn what_is_no_plugin_is_not_allowed() {
 async fn the_list_says_why_one_cannot_be_used() {
     let all = json!([
         {"name": "a", "version": "1.0.0", "hooks": {"heal_end": {}, "instantiate_end": {}}, "file": "a.so", "usable": true,
-            "usedBy": [{"vnfPkgId": "p-1", "vnfProductName": "Web", "usageState": "IN_USE"}, {"vnfPkgId": "p-2", "usageState": "NOT_IN_USE"}]},
+            "usedBy": [{"vnfPkgId": "p-1", "vnfProductName": "Web", "usageState": "IN_USE"}, {"vnfPkgId": "p-2", "usageState": "NOT_IN_USE"}],
+            "instances": [{"id": "i-1", "vnfInstanceName": "web"}, {"id": "i-2"}]},
         {"name": "b", "version": "2.0.0", "file": "b.so", "sha256": "0", "usable": false, "problem": {"status": 422, "detail": "it was changed"}},
     ]);
     let stub = Stub::new([("GET /vnfm/v1/plugins", ok(&all))]).await;
     let wanted = "\
-NAME  VERSION  USABLE  HOOKS                      USED BY            FILE  WHY NOT
-a     1.0.0    true    heal_end, instantiate_end  Web (in use), p-2  a.so
-b     2.0.0    false                                                 b.so  it was changed
+NAME  VERSION  USABLE  HOOKS                      USED BY            INSTANCES  FILE  WHY NOT
+a     1.0.0    true    heal_end, instantiate_end  Web (in use), p-2  web, i-2   a.so
+b     2.0.0    false                                                            b.so  it was changed
 ";
     assert_eq!(stub.run(&["plugin", "list"]).await.data, wanted);
 }

@@ -185,7 +185,7 @@ pub(super) async fn no_secret_is_told(stand: Shared) {
     let wrong = stand.wrong_login();
     if let Some(wrong) = &wrong {
         place.vim.now_by(wrong.clone());
-        stand.driver().check(&place.vim).await.map(drop).unwrap_or_else(told);
+        stand.driver().check(&place.vim).await.map_or_else(told, drop);
         place.released(made.handle.clone()).await.unwrap_or_else(told);
         place.vim.now_by(stand.login());
     }

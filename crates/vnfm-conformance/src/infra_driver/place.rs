@@ -162,7 +162,7 @@ impl Vim for Wire {
         let (info, version) = self.login.lock().unwrap().clone();
         Ok(VimLogin { info: SecretConnection(info), version })
     }
-    async fn turn(&self, _: Option<&dyn Watcher>) -> Turn {
+    async fn turn(&self, _: &str, _: Option<&dyn Watcher>) -> Turn {
         let number = self.turns.fetch_add(1, SeqCst) + 1;
         if number >= self.cut_at.load(SeqCst) {
             if let Some(cut) = self.cut.lock().unwrap().take() {

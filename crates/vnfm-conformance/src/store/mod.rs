@@ -78,7 +78,7 @@ crate::rules! { Arc<dyn Store>:
     instances::a_package_that_is_used_is_not_removed;
     /// Notifications are numbered in the order of their transactions, without a gap, and come in that order.
     told::notifications_are_numbered_in_the_order_of_their_transactions;
-    /// Whoever waits for news hears of a notification and of a subscription, and of nothing that was not written.
+    /// Whoever waits for news hears of a notification and of a subscription, and which of the two it is.
     told::who_waits_for_news_hears_of_it;
     /// A subscription is told what is written after it, keeps how far it is, and has its login sealed in lists.
     told::a_subscription_begins_with_what_comes_next;

@@ -1,6 +1,6 @@
 //! Rules of the VIM registry, and of who lives on which VIM.
 
-use super::records::{TENANT, instance, lives, retire, seed, vim, vim_of};
+use super::records::{TENANT, lives, retire, seed, vim, vim_of};
 use serde_json::json;
 use std::sync::Arc;
 use vnfm_core::ports::{Change, SecretJson, Store, StoreError, Use};

@@ -20,10 +20,10 @@ pub(super) type Known<'a> = RefCell<HashMap<&'a str, Option<Rc<DataType<'a>>>>>;
 impl<'a> Types<'a> {
     /// The data type of this name, if it is declared.
     pub(super) fn data_type(&self, name: &'a str) -> Option<Rc<DataType<'a>>> {
-        let known = self.data_types.borrow().get(name).cloned();
+        let known = self.known.borrow().get(name).cloned();
         known.unwrap_or_else(|| {
             let made = self.get(Kind::Data, name).map(|_| Rc::new(self.put_together(name)));
-            self.data_types.borrow_mut().insert(name, made.clone());
+            self.known.borrow_mut().insert(name, made.clone());
             made
         })
     }

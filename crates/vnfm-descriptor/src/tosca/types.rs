@@ -133,11 +133,12 @@ pub(super) struct Types<'a> {
     /// Compiled patterns; `None` for one that cannot be used.
     patterns: RefCell<BTreeMap<String, Option<Regex>>>,
     described: Cell<usize>,
-    pub(super) data_types: super::data::Known<'a>,
+    /// Data types that are made already.
+    pub(super) known: super::data::Known<'a>,
 }
 
 /// Parts of values that are described; types that contain each other would multiply without end.
-const MOST_DESCRIBED: usize = 50_000;
+const MOST_DESCRIBED: usize = 10_000;
 
 impl<'a> Types<'a> {
     /// Collects the built-in types and those of the documents, and checks how they hang together.
@@ -151,7 +152,7 @@ impl<'a> Types<'a> {
             version,
             patterns: RefCell::default(),
             described: Cell::new(0),
-            data_types: RefCell::default(),
+            known: RefCell::default(),
         };
         for root in builtin::types(version.unwrap_or(Version::NEWEST)) {
             types.add(root, sink);

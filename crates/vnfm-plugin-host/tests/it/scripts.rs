@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use vnfm_core::ports::{
-    Code, Effects, ErrorKind, HookHost, HookRequest, MgmtDriver, MgmtDrivers as _, PortError,
-    Wanted, WantedScript,
+    Code, Effects, ErrorKind, HookHost, HookRequest, MgmtDrivers as _, PortError, Wanted,
+    WantedScript,
 };
 use vnfm_plugin_host::{
     AllowedScripts, Lock, PackagePin, PluginConfig, PluginHost, ProcessConfig, Scripts,
@@ -104,7 +104,7 @@ impl World {
     }
 
     fn with(config: &Value, scripts: impl FnOnce(&mut Scripts)) -> Self {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::os::unix::fs::PermissionsExt;
         let (dir, folders) = (Folder::new(), tempfile::tempdir().unwrap());
         // As `/tmp`: whoever a hook runs as has to come through.
         std::fs::set_permissions(folders.path(), PermissionsExt::from_mode(0o1777)).unwrap();
@@ -323,13 +323,12 @@ async fn a_hook_without_a_script_and_one_whose_script_is_not_there_are_told_apar
 
 #[tokio::test]
 async fn an_interpreter_that_is_not_there_is_named_with_what_brings_it() {
-    let config = json!({"bash": "/usr/bin/no-bash", "python": "/etc/hostname"});
+    let config = json!({"bash": "/usr/bin/no-bash", "python": "/proc"});
     let world = World::with(&config, |scripts| scripts.allow = AllowedScripts::All);
     let side = Side::of("true");
-    for (kind, words) in [
-        (BASH, ["/usr/bin/no-bash", "Debian: bash"]),
-        (PYTHON, ["/etc/hostname", "Permission denied"]),
-    ] {
+    for (kind, words) in
+        [(BASH, ["/usr/bin/no-bash", "Debian: bash"]), (PYTHON, ["/proc", "Permission denied"])]
+    {
         let error = world.run(&side, hook(kind, AMPLE)).await.unwrap_err();
         assert_eq!(error.name(), "no-interpreter", "{error}");
         for word in words {

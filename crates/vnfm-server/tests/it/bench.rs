@@ -157,16 +157,7 @@ impl Bench {
         let engine = Engine::new(parts).observed_by(operating.metrics.clone());
         let signatures = Signatures::new(setup.signatures.clone(), clock.clone()).unwrap();
         let wake = Wake::default();
-        let networks = Networks::parse(&["127.0.0.0/8".to_owned()]).unwrap();
-        let notifier = Notifier {
-            store: store.clone(),
-            clock: clock.clone(),
-            subscribers: Arc::new(
-                Callbacks::new(networks, Duration::from_mins(1), &setup.tls, clock.clone())
-                    .unwrap(),
-            ),
-            patience: Patience::default(),
-        };
+        let notifier = notifier(store.clone(), clock.clone(), &setup.tls);
         let app = Arc::new(AppState {
             engine: engine.clone(),
             onboarding: Onboarding::new(
@@ -328,4 +319,10 @@ fn check(path: &str, answer: &Answer) {
         Value::Array(entries) => entries.iter().for_each(|entry| check(kind, entry)),
         entry => check(kind, entry),
     }
+}
+
+fn notifier(store: Arc<SqliteStore>, clock: Arc<dyn Clock>, tls: &Tls) -> Notifier {
+    let networks = Networks::parse(&["127.0.0.0/8".to_owned()]).unwrap();
+    let callbacks = Callbacks::new(networks, Duration::from_mins(1), tls, clock.clone()).unwrap();
+    Notifier { store, clock, subscribers: Arc::new(callbacks), patience: Patience::default() }
 }

@@ -107,7 +107,7 @@ fn of_types(ours: &Value, official: &Value) -> Vec<Difference> {
 /// The rows of the table in the paper: where, which differences, and whether there is a reason.
 fn rows() -> Vec<(String, Vec<String>, bool)> {
     let paper = paper();
-    let table = paper.split("## Where our OpenAPI document differs").nth(1).expect("the section");
+    let table = paper.split("## Where our OpenAPI document differs").nth(1).unwrap();
     let table = table.split("\n## ").next().unwrap();
     let rows = table.lines().filter(|line| line.starts_with("| `"));
     rows.map(|line| {

@@ -51,7 +51,9 @@ fn package(lines: &str) -> Vec<u8> {
     let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
     let manifest = &package.manifest().unwrap().path;
     let mut text = String::from_utf8(package.read(manifest).unwrap()).unwrap();
-    text.push_str(&format!("\nSource: {lines}\n"));
+    text += "\nSource: ";
+    text += lines;
+    text += "\n";
     let changed = [(manifest.clone(), text.into_bytes())].into();
     let mut bytes = Cursor::new(Vec::new());
     vnfm_descriptor::repack(&package, &changed, &mut bytes).unwrap();
@@ -59,7 +61,7 @@ fn package(lines: &str) -> Vec<u8> {
 }
 
 fn hash(bytes: &[u8]) -> String {
-    Sha512::digest(bytes).iter().map(|byte| format!("{byte:02X}")).collect()
+    format!("{:X}", Sha512::digest(bytes))
 }
 
 async fn bench(allowed: &[String]) -> Bench {

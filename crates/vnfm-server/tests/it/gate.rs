@@ -99,7 +99,7 @@ async fn who_takes_no_json_gets_none() {
     let bench = Bench::new().await;
     let refused = with(&bench, INSTANCES, ("accept", "text/html, image/*")).await;
     assert_eq!(refused.status, 406, "{refused:?}");
-    for taken in ["*/*", "text/html, application/json;q=0.1", "application/*"] {
+    for taken in ["", "*/*", "text/html, application/json;q=0.1", "application/*"] {
         assert_eq!(with(&bench, INSTANCES, ("accept", taken)).await.status, 200, "{taken}");
     }
 }

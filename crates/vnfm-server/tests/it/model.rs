@@ -201,11 +201,11 @@ impl Play {
         self.expect(&answer, if possible { 202 } else { 409 });
         if possible {
             self.bench.ended(&answer.made()).await;
-            self.came_to(vnf, answer.made(), fails);
+            Self::came_to(vnf, answer.made(), fails);
         }
     }
 
-    fn came_to(&self, vnf: &mut Vnf, op: String, fails: bool) {
+    fn came_to(vnf: &mut Vnf, op: String, fails: bool) {
         vnf.instantiated = !fails;
         if fails {
             vnf.stopped = Some(op);
@@ -255,13 +255,12 @@ impl Play {
         }
         let end = self.bench.ended(&op).await;
         vnf.stopped = None;
-        match call {
-            Call::Retry { fails } => self.came_to(vnf, op, fails),
-            _ => {
-                // What was given up half way may have left something, and is there to be terminated.
-                vnf.instantiated = task == "fail";
-                vnf.ended.push(op);
-            }
+        if let Call::Retry { fails } = call {
+            Self::came_to(vnf, op, fails);
+        } else {
+            // What was given up half way may have left something, and is there to be terminated.
+            vnf.instantiated = task == "fail";
+            vnf.ended.push(op);
         }
         let state = match call {
             Call::Retry { fails: true } => "FAILED_TEMP",

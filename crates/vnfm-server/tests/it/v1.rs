@@ -270,11 +270,8 @@ async fn whatever_is_below_v2_is_below_v1() {
     let bench = Bench::new().await;
     for (path, methods) in PATHS.iter().filter(|(path, _)| path.starts_with("/vnflcm/v2/")) {
         let path = path.replace("/v2/", "/v1/");
-        let path: String = path
-            .split('/')
-            .skip(1)
-            .map(|part| format!("/{}", if part.starts_with('{') { "none" } else { part }))
-            .collect();
+        let parts = path.split('/').map(|part| if part.starts_with('{') { "none" } else { part });
+        let path = parts.collect::<Vec<_>>().join("/");
         let answer = bench.send(bench.bare(Method::PUT, &path)).await;
         assert_eq!(answer.status, 405, "{path}: {answer:?}");
         let allowed = answer.headers["allow"].to_str().unwrap().to_lowercase();
