@@ -1,6 +1,8 @@
 //! An own kind of VIM: a driver under its own vimType. Its cloud is a set of names; yours has an API.
 //! `cargo run -p vnfm --example own_driver --features memory,clock`
 
+#![expect(clippy::unwrap_used, reason = "nobody panics while the set is locked")]
+
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Rules of what is told: notifications, subscriptions, the audit, what is left of abandoned instances.
 
 use super::records::{TENANT, at, becomes, lives, op, package, seed, told};
-use futures_util::future::{Either, join_all, select};
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
@@ -55,19 +55,6 @@ pub(super) async fn who_waits_for_news_hears_of_it(store: Shared) {
     store.write(None, vec![Change::AddSubscription(subscription("s1"))]).await.unwrap();
     let last = store.news(next).await;
     assert_ne!(last.subscriptions, next.subscriptions);
-}
-
-/// What a future gives where it gives something soon.
-async fn now_or_later<T>(future: impl Future<Output = T>) -> Option<T> {
-    let soon = async {
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
-    };
-    match select(std::pin::pin!(future), std::pin::pin!(soon)).await {
-        Either::Left((value, _)) => Some(value),
-        Either::Right(_) => None,
-    }
 }
 
 fn subscription(id: &str) -> Box<SubscriptionRecord> {

@@ -113,7 +113,7 @@ impl World {
         all.process = Some(ProcessConfig::by(RUNNER));
         let own = PluginConfig { config: config.clone(), ..PluginConfig::default() };
         all.plugins.insert("mgmt-script".into(), own);
-        all.scripts.folder = folders.path().to_owned();
+        folders.path().clone_into(&mut all.scripts.folder);
         scripts(&mut all.scripts);
         let plugins = PluginHost::new(all, Arc::new(RealClock));
         plugins.allow("script.so").unwrap();
