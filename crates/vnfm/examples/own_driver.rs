@@ -1,6 +1,5 @@
 //! An own kind of VIM: a driver under its own vimType. Its cloud is a set of names; yours has an API.
 //! `cargo run -p vnfm --example own_driver --features memory,clock`
-
 #![expect(clippy::unwrap_used, reason = "nobody panics while the set is locked")]
 
 use async_trait::async_trait;
@@ -48,9 +47,8 @@ impl InfraDriver for OwnCloud {
         self.allocate(cx, it, &Value::Null).await
     }
     async fn observe(&self, cx: &VimCall<'_>, _: &Allocation, _: &Value) -> Answer<Allocated> {
-        let id = &cx.ownership.instance_id;
-        let there = self.0.lock().unwrap().contains(id);
-        Ok(Allocated { handle: json!(there.then_some(id)), ..Allocated::default() })
+        let there = self.0.lock().unwrap().get(&cx.ownership.instance_id).cloned();
+        Ok(Allocated { handle: json!(there), ..Allocated::default() })
     }
     async fn owned(&self, _: &dyn Vim, _: &str) -> Answer<Vec<OwnedResource>> {
         Ok(Vec::new()) // everything with our tag: who is an orphan is read from it
