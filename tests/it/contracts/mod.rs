@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `store.rs` | the store in memory (those in SQLite: `crates/vnfm-store/tests`) |
 //! | `infra_driver.rs` | OpenStack and Kubernetes on the simulated world, the VIM in memory; and that broken ones are found |
-//! | `mgmt_driver.rs` | the plugin host with the template, linked in and in a process of its own; a plain Rust object |
-//! | `nfvo.rs` | the SOL003 client on the simulated NFVO, and an NFVO in the process |
+//! | `mgmt_driver.rs` | the plugin host with the template linked in; a plain Rust object; and that broken ones are found |
+//! | `nfvo.rs` | the SOL003 client on the simulated NFVO |
 
 mod infra_driver;
 mod mgmt_driver;
