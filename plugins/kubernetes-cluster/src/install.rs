@@ -256,10 +256,7 @@ impl<'a> Story<'a> {
             Begun::Not(facts) => tokens.push(self.init(master, &facts).await?),
             // It ran just now, so the token that it was given is good.
             Begun::Finished if !tokens.is_empty() => {}
-            Begun::Before | Begun::Finished => {
-                tokens.push(new_token(master).await?);
-                self.cx.save_checkpoint(TOKENS, &tokens).await?;
-            }
+            Begun::Before | Begun::Finished => self.another_token(master, &mut tokens).await?,
         }
         self.tell(55, "the control plane answers").await;
         plane(master, tokens).await
@@ -268,9 +265,25 @@ impl<'a> Story<'a> {
     /// Another token for joins, of a control plane that stays as it is.
     pub(crate) async fn reopened(&self, master: &Machine<'_>) -> Result<Plane, DriverError> {
         let mut tokens: Vec<Secret> = self.cx.checkpoint(TOKENS).await?.unwrap_or_default();
-        tokens.push(new_token(master).await?);
-        self.cx.save_checkpoint(TOKENS, &tokens).await?;
+        self.another_token(master, &mut tokens).await?;
         plane(master, tokens).await
+    }
+
+    /// Makes a token for joins, of a control plane that has been there for a while. It is remembered before it is
+    /// good: whoever comes after a crash takes it away with the others.
+    async fn another_token(
+        &self,
+        master: &Machine<'_>,
+        tokens: &mut Vec<Secret>,
+    ) -> Result<(), DriverError> {
+        let token = random_token(master)?;
+        tokens.push(token.clone());
+        self.cx.save_checkpoint(TOKENS, tokens).await?;
+        let version = master.run("init", "kubeadm version -o short").await?.stdout;
+        let text = config::init(self.plan, version.trim(), token.reveal());
+        // What sshd gives a command to read cannot be opened by its path, a pipe can.
+        let line = "cat | kubeadm token create --kubeconfig /etc/kubernetes/admin.conf --config /dev/stdin";
+        master.feed("init", line, Secret::new(text)).await.map(|_| ())
     }
 
     async fn init(&self, master: &Machine<'_>, facts: &Facts) -> Result<Secret, DriverError> {
@@ -447,15 +460,6 @@ pub(crate) async fn authority(master: &Machine<'_>) -> Result<String, DriverErro
 async fn has_authority(host: &Machine<'_>, ca: &str) -> Result<bool, DriverError> {
     let known = host.look("join", &format!("cat {CA}"), Secret::default()).await?;
     Ok(known.stdout.trim() == ca.trim())
-}
-
-/// Another token for joins, of a control plane that has been there for a while.
-async fn new_token(master: &Machine<'_>) -> Result<Secret, DriverError> {
-    let line = format!(
-        "kubeadm token create --kubeconfig /etc/kubernetes/admin.conf --ttl {}",
-        config::TOKEN_TTL
-    );
-    Ok(Secret::new(master.run("init", &line).await?.stdout.trim()))
 }
 
 /// The name of the Kubernetes secret that makes a bootstrap token good.

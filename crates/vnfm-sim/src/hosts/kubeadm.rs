@@ -3,7 +3,7 @@
 use super::Lan;
 use super::host::Host;
 use super::programs::hex;
-use super::shell::{Output, Shell, lines};
+use super::shell::{Input, Output, Shell, lines};
 use crate::kubernetes::ClusterSpec;
 use serde::Deserialize;
 use serde_json::Value;
@@ -51,7 +51,7 @@ pub(crate) fn claim(host: &Arc<Host>, argv: &[String]) -> Result<Option<Turn>, O
 }
 
 /// `kubeadm …`.
-pub(crate) async fn kubeadm(shell: &Shell, argv: &[String]) -> Output {
+pub(crate) async fn kubeadm(shell: &Shell, argv: &[String], input: &mut Input) -> Output {
     let words: Vec<_> = argv.iter().skip(1).map(String::as_str).collect();
     if words.first() == Some(&"version") {
         return Output::ok(format!("{VERSION}\n"));
@@ -66,7 +66,10 @@ pub(crate) async fn kubeadm(shell: &Shell, argv: &[String]) -> Output {
         ["init", rest @ ..] => init(&shell.host, rest).await,
         ["join", rest @ ..] => join(&shell.host, rest),
         ["reset", ..] => Ok(reset(&shell.host).await),
-        ["token", rest @ ..] => token(&shell.host, rest),
+        ["token", rest @ ..] => {
+            let piped = if rest.contains(&STDIN) { input.take().await } else { Vec::new() };
+            token(&shell.host, rest, &String::from_utf8_lossy(&piped))
+        }
         _ => {
             shell.host.lan.books.violation(format!("`{}` is not simulated", argv.join(" ")));
             Err(format!("unknown command {words:?} for \"kubeadm\" (not simulated)\n"))
@@ -91,6 +94,11 @@ struct Wanted {
 
 impl Wanted {
     fn read(host: &Host, words: &[&str]) -> Result<Self, String> {
+        Self::read_with(host, words, "")
+    }
+
+    /// The same, where the configuration may be `/dev/stdin`.
+    fn read_with(host: &Host, words: &[&str], piped: &str) -> Result<Self, String> {
         let (mut flags, mut plain) = (BTreeMap::new(), Vec::new());
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -107,7 +115,8 @@ impl Wanted {
         }
         let mut documents = Vec::new();
         if let Some(path) = flags.get("config") {
-            let text = host.disk().text(path);
+            let piped = (path == STDIN).then(|| piped.to_owned());
+            let text = piped.or_else(|| host.disk().text(path));
             let text = text.ok_or_else(|| {
                 format!("unable to read config from \"{path}\": open {path}: no such file or directory\n")
             })?;
@@ -128,6 +137,7 @@ impl Wanted {
     }
 }
 
+const STDIN: &str = "/dev/stdin";
 const SWITCHES: &[&str] = &["print-join-command", "upload-certs", "force", "skip-token-print"];
 
 /// The documents of a YAML stream.
@@ -293,8 +303,8 @@ async fn reset(host: &Arc<Host>) -> String {
         .into()
 }
 
-fn token(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
-    let wanted = Wanted::read(host, words)?;
+fn token(host: &Arc<Host>, words: &[&str], piped: &str) -> Result<String, String> {
+    let wanted = Wanted::read_with(host, words, piped)?;
     let endpoint = endpoint_of(&host.lan, &host.disk().text(ADMIN).unwrap_or_default());
     let endpoint = endpoint.ok_or_else(|| {
         format!("failed to load admin kubeconfig: open {ADMIN}: no such file or directory\n")
@@ -303,7 +313,8 @@ fn token(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
     let plane = plane.ok_or("the API server does not answer\n")?;
     match wanted.plain.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["create"] => {
-            let token = fresh_token();
+            let token = wanted.at("InitConfiguration", "/bootstrapTokens/0/token");
+            let token = token.unwrap_or_else(fresh_token);
             plane.bootstrap_token_add(&token);
             let joins = wanted.flags.contains_key("print-join-command");
             Ok(if joins {

@@ -58,7 +58,7 @@ pub(crate) async fn run(shell: &mut Shell, argv: &[String], input: &mut Input) -
         "sh" | "bash" => sh(shell, &args, input).await,
         "env" => env(shell, argv, input).await,
         "vnfm-step" => step::vnfm_step(shell, argv).await,
-        "kubeadm" => kubeadm::kubeadm(shell, argv).await,
+        "kubeadm" => kubeadm::kubeadm(shell, argv, input).await,
         "kubectl" => kubectl::kubectl(shell, argv, input).await,
         "cat" => cat(shell, &args, input).await,
         "wc" => Output::ok(format!("{}\n", input.take().await.len())),

@@ -95,14 +95,14 @@ impl Lab {
     }
 
     /// The cluster is whole, nothing happened that must not, and nobody else can join.
-    fn healed(&self, end: &Effects) {
+    pub(crate) fn healed(&self, end: &Effects) {
         self.whole(end);
         let secrets = self.cluster().get_json("/api/v1/namespaces/kube-system/secrets").unwrap();
         assert!(!secrets.to_string().contains("bootstrap-token-"), "a bootstrap token is left");
     }
 
     /// The cluster is whole, and nothing happened that must not.
-    pub(crate) fn whole(&self, end: &Effects) {
+    fn whole(&self, end: &Effects) {
         for node in ["m1", "w1", "w2"] {
             assert!(self.cluster().node_ready(node), "{node} is not ready");
             assert!(self.node(node).unwrap()["spec"]["unschedulable"].is_null(), "{node}");

@@ -111,8 +111,7 @@ async fn a_successor_joins_once_whatever_goes_wrong() {
     let trial = trial_each::<KubernetesCluster>(move || healing(&made, "heal_end"))
         .alike(move |host, effects| {
             let lab = lab_of(&looked_at, host);
-            // A token that was made and not remembered when the hook died ends by itself, after 15 minutes.
-            lab.whole(&serde_json::from_value(json!(effects)).unwrap());
+            lab.healed(&serde_json::from_value(json!(effects)).unwrap());
             let joins = ["w1", "w2"].map(|worker| lab.count(worker, "kubeadm join"));
             json!({ "joins": joins })
         })
