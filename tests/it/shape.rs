@@ -12,6 +12,7 @@ const BUNDLE: &str = "jsonschema/sol003-v3.7.1.patched.bundle.json";
 const OURS: &[&str] = &[
     "instantiatedVnfInfo/metadata",
     "warnings",
+    "nfvo",
     "code",
     "step",
     "resource",

@@ -20,6 +20,7 @@
 //! | `samples` | the samples that have no story of their own come and go |
 //! | `scripts` | hooks that are scripts of the package |
 //! | `secrets` | what was planted is nowhere to be found |
+//! | `supply` | a VNF whose package is fetched from the NFVO |
 //! | `traces` | the spans that a collector gets |
 //! | `turns` | many operations on one Heat, so many at a time |
 //! | `ssh` | each way in which SSH fails in the middle |
@@ -42,6 +43,7 @@ mod samples;
 mod scripts;
 mod secrets;
 mod ssh;
+mod supply;
 mod traces;
 mod turns;
 mod upkeep;

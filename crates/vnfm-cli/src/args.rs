@@ -4,7 +4,7 @@ mod packages;
 mod plugins;
 mod profiles;
 
-pub use packages::{Kind, Lint, New, Package, Sign};
+pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Sign};
 pub use plugins::{NewPlugin, Plugin, Run};
 pub use profiles::{NewProfile, ProfileCommand};
 

@@ -35,6 +35,7 @@ pub use drivers::Drivers;
 pub use engine::{Engine, EngineParts, Limits};
 pub use linked::{Linked, NoHosts};
 pub use notify::{Notifier, Patience};
+pub use patch::merge_patch;
 pub use plan::{Plan, PlannedStep};
 pub use plugin_uses::{PluginUse, ServedInstance};
 pub use redact::{HIDDEN, Redactor, is_secret_name, redact};

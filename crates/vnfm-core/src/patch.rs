@@ -15,7 +15,7 @@ use vnfm_types::{
 };
 
 /// Merges a patch into values; `None` is the patch `null`, which takes all of them away.
-pub(crate) fn merge_patch(values: &mut KeyValuePairs, patch: Option<&KeyValuePairs>) {
+pub fn merge_patch(values: &mut KeyValuePairs, patch: Option<&KeyValuePairs>) {
     let Some(patch) = patch else { return values.clear() };
     for (name, new) in patch {
         match new {

@@ -207,6 +207,12 @@ pub(crate) const NO_PACKAGE: Code = refused(
     "no onboarded and enabled VNF package has this VNFD",
     "onboard it: `vnfmctl package onboard PATH`",
 );
+/// The package was disabled.
+pub(crate) const DISABLED: Code = refused(
+    "request.package-disabled",
+    "the VNF package is DISABLED: nothing more is instantiated from it",
+    "enable it: `vnfmctl package enable ID`; one that an NFVO disabled is enabled there",
+);
 /// The parameters do not fit the schema.
 pub(crate) const BAD_PARAMETERS: Code = refused(
     "request.bad-parameters",
@@ -254,6 +260,7 @@ pub(crate) const CODES: &[&Code] = &[
     &BAD_VIM,
     &UNKNOWN_FLAVOUR,
     &NO_PACKAGE,
+    &DISABLED,
     &BAD_PARAMETERS,
     &UNKNOWN_VNFC,
     &NO_DRIVER,

@@ -59,7 +59,7 @@ pub use model::{
 };
 pub use order::{Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable};
 pub use outer::Outer;
-pub use pack::{pack, pack_to, repack, wrap};
+pub use pack::{excerpt, pack, pack_to, repack, wrap};
 pub use package::Package;
 pub use path::{PathError, normalise};
 pub use renew::{manifest_with, new_manifest, new_meta, without_files};

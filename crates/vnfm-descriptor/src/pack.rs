@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`pack`], [`pack_to`] | a folder | a package |
 //! | [`repack`] | a package, some files replaced | a package |
+//! | [`excerpt`] | a package | an archive of some of its files |
 //! | [`wrap`] | a package, its signature, its certificate | the outer archive of SOL004's option 2 |
 //!
 //! Names that start with a dot (version control, editors) are left out of a folder; links are refused.
@@ -78,10 +79,24 @@ pub fn repack(
             })?;
             continue;
         }
-        let size = package.size(name).map_err(|error| unpacked(name, &error.to_string()))?;
-        zip.add(name, (CompressionMethod::Deflated, size), |to| {
-            package.copy(name, to).map(drop).map_err(|error| error.to_string())
-        })?;
+        zip.copy(package, (name, name))?;
+    }
+    zip.finish()
+}
+
+/// Writes some files of a package into an archive, each where it is in the package: `files` has the name of each there,
+/// and what it is read by here, which for an external artifact is its URI.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn excerpt(
+    package: &Package,
+    files: &BTreeMap<String, String>,
+    to: &mut (impl Write + Seek),
+) -> Result<(), Findings> {
+    let mut zip = Zip(ZipWriter::new(to));
+    for (name, from) in files {
+        zip.copy(package, (name, from))?;
     }
     zip.finish()
 }
@@ -134,6 +149,13 @@ impl<W: Write + Seek> Zip<W> {
             .large_file(size >= u64::from(u32::MAX));
         let started = self.0.start_file(name, options).map_err(|error| error.to_string());
         started.and_then(|()| content(&mut self.0)).map_err(|reason| unpacked(name, &reason))
+    }
+
+    fn copy(&mut self, package: &Package, (name, from): (&str, &str)) -> Result<(), Findings> {
+        let size = package.size(from).map_err(|error| unpacked(name, &error.to_string()))?;
+        self.add(name, (CompressionMethod::Deflated, size), |to| {
+            package.copy(from, to).map(drop).map_err(|error| error.to_string())
+        })
     }
 
     fn finish(self) -> Result<(), Findings> {

@@ -13,7 +13,7 @@
 //! `Location` leads to another server.
 
 use crate::login::{Login, Logins};
-use crate::outside::{Outside, Tls, code, shown, words};
+use crate::outside::{LARGEST, Outside, Tls, code, shown, whole, words};
 use async_trait::async_trait;
 use reqwest::header::LOCATION;
 use reqwest::{Client, Response, StatusCode, Url};
@@ -27,27 +27,25 @@ use vnfm_types::{Grant, GrantRequest, GrantRequestLinks, Link, ProblemDetails};
 
 /// The version of the API (SOL003 V3.7.1).
 const VERSION: &str = "1.7.0";
-/// The largest answer that is read.
-const LARGEST: usize = 4 << 20;
 /// How much of the NFVO's words is repeated.
 const LONGEST_WORDS: usize = 2000;
 
 /// The configuration is wrong.
-const CONFIGURATION: Code = code(
+pub(crate) const CONFIGURATION: Code = code(
     "nfvo.configuration",
     Refused,
     "the NFVO cannot be called as it is configured",
     "correct `nfvo` in the configuration",
 );
 /// Nobody answers.
-const UNREACHABLE: Code = code(
+pub(crate) const UNREACHABLE: Code = code(
     "nfvo.unreachable",
     Unavailable,
     "the NFVO does not answer",
     "check that the NFVO runs and can be reached from here",
 );
 /// It answers that it cannot now.
-const FAILING: Code = code(
+pub(crate) const FAILING: Code = code(
     "nfvo.failing",
     Unavailable,
     "the NFVO answers that it cannot now",
@@ -82,7 +80,7 @@ pub(crate) const CODES: &[&Code] =
 /// Where the NFVO is, and who we are there.
 #[derive(Debug, Clone)]
 pub struct NfvoAddress {
-    /// What stands before `/grant/v1`.
+    /// What stands before `/grant/v1` and `/vnfpkgm/v2`.
     pub endpoint: String,
     /// How we log in.
     pub login: Login,
@@ -141,14 +139,10 @@ impl Grants {
         let doing = if body.is_some() { "ask the NFVO for a grant" } else { "look for a grant" };
         let lost = |error: &reqwest::Error| PortError::new(&UNREACHABLE, doing, words(error));
         let mut response = sent.map_err(|error| lost(&error))?;
-        let mut bytes = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| lost(&error))? {
-            if bytes.len() + chunk.len() > LARGEST {
-                let what = format!("the answer is larger than {LARGEST} bytes");
-                return Err(PortError::new(&MALFORMED, doing, what));
-            }
-            bytes.extend_from_slice(&chunk);
-        }
+        let Some(bytes) = whole(&mut response).await.map_err(|error| lost(&error))? else {
+            let what = format!("the answer is larger than {LARGEST} bytes");
+            return Err(PortError::new(&MALFORMED, doing, what));
+        };
         Ok(Answer { doing, status: response.status(), place: place(&response), bytes })
     }
 
@@ -260,7 +254,7 @@ impl Answer {
 }
 
 /// A body, or the place where it is not as it should be. What stands there is not told: it may be a secret.
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+pub(crate) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let missing = error.inner().to_string();

@@ -1,8 +1,10 @@
-//! SOL003 towards the NFVO: grants, and notifications to whoever subscribed to them.
+//! SOL003 towards the NFVO: grants, VNF packages, and notifications to whoever subscribed to them.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`grants`] | the NFVO is asked whether an operation may go on |
+//! | [`packages`] | VNF packages that the NFVO has, and the subscription to what becomes of them |
+//! | [`download`] | a large file, and after a cut the rest of it |
 //! | [`callbacks`] | the requests to subscribers: test of a callback, delivery |
 //! | [`login`] | how we log in at either: user and password, OAuth 2.0 client credentials, a certificate |
 //! | [`networks`] | which addresses a callback may have |
@@ -12,18 +14,22 @@
 //! ([`vnfm_core::Notifier`]), and so is what a grant is needed for and what becomes of it ([`vnfm_core::lcm::grant`]).
 
 pub mod callbacks;
+pub mod download;
 pub mod grants;
 pub mod login;
 pub mod networks;
 mod outside;
+pub mod packages;
 
 pub use callbacks::Callbacks;
+pub use download::{Fetcher, Origin};
 pub use grants::{Grants, NfvoAddress};
 pub use login::{ClientCredentials, Login};
 pub use networks::Networks;
 pub use outside::Tls;
+pub use packages::{OfferedPackage, PackageSource};
 
 /// All error codes of this crate, for `docs/errors.md`.
 pub fn codes() -> Vec<&'static vnfm_core::ports::Code> {
-    [callbacks::CODES, grants::CODES, login::CODES].concat()
+    [callbacks::CODES, download::CODES, grants::CODES, login::CODES, packages::CODES].concat()
 }

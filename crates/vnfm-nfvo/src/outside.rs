@@ -3,7 +3,7 @@
 
 use crate::networks::Networks;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy, Url};
+use reqwest::{Certificate, Client, ClientBuilder, Identity, Proxy, Response, Url};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,8 @@ use vnfm_core::ports::{Code, ErrorKind};
 
 /// How long a connection may take to be there.
 const CONNECT: Duration = Duration::from_secs(5);
+/// The largest answer that is read whole.
+pub(crate) const LARGEST: usize = 4 << 20;
 /// What the error of a name says that leads only where we must not call.
 pub(crate) const NOT_ALLOWED: &str = "no address that it leads to is allowed";
 
@@ -56,12 +58,35 @@ impl Outside<'_> {
         tls: &Tls,
         proxy: Option<&str>,
     ) -> Result<Client, String> {
+        self.made(|builder| builder.timeout(time), tls, proxy)
+    }
+
+    /// A client for what is large: a call may take any time, as long as something comes within each `silent`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Outside::client`].
+    pub(crate) fn downloader(
+        self,
+        silent: Duration,
+        tls: &Tls,
+        proxy: Option<&str>,
+    ) -> Result<Client, String> {
+        self.made(|builder| builder.read_timeout(silent), tls, proxy)
+    }
+
+    fn made(
+        self,
+        limited: impl Fn(ClientBuilder) -> ClientBuilder,
+        tls: &Tls,
+        proxy: Option<&str>,
+    ) -> Result<Client, String> {
         let start = || -> Result<ClientBuilder, String> {
-            let mut builder = Client::builder()
+            let builder = Client::builder()
                 .redirect(reqwest::redirect::Policy::none())
                 .no_proxy()
-                .connect_timeout(CONNECT)
-                .timeout(time);
+                .connect_timeout(CONNECT);
+            let mut builder = limited(builder);
             if let Some(proxy) = proxy {
                 let proxy = Proxy::all(proxy).map_err(|error| words(&error))?;
                 builder = builder.proxy(proxy);
@@ -113,6 +138,22 @@ impl Outside<'_> {
             _ => Ok(url),
         }
     }
+}
+
+/// The body of an answer; `None` where it is larger than [`LARGEST`].
+///
+/// # Errors
+///
+/// Where it does not come to its end.
+pub(crate) async fn whole(response: &mut Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if bytes.len() + chunk.len() > LARGEST {
+            return Ok(None);
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(Some(bytes))
 }
 
 /// An error with its causes: the outermost one alone says little.

@@ -5,9 +5,9 @@
 //!               ├─ drivers: OpenStack, Kubernetes
 //!               ├─ plugins (kubernetes-cluster, …)
 //!               ├─ host services: SSH with pinned keys, HTTP
-//!               ├─ NFVO, where one is configured
+//!               ├─ NFVO, where one is configured; packages from it
 //!               └─ engine ─ router ─ listener
-//!                        └─ driving loop, notifier
+//!                        └─ driving loop, notifier, subscription at the NFVO
 //! ```
 
 use crate::access::Access;
@@ -21,6 +21,7 @@ use crate::onboarding::Onboarding;
 use crate::routes;
 use crate::signatures::Signatures;
 use crate::state::{App, AppState, Operating, Rotate};
+use crate::supply::Supply;
 use crate::tls::{self, Files};
 use crate::told::Measured;
 use crate::upkeep::{self, Upkeep};
@@ -98,7 +99,7 @@ impl Server {
         let packages = Arc::new(PackageDir::open(&data.join("packages"), descriptor_limits)?);
         let plugins = Arc::new(plugins(&config, &clock)?);
         let access = access(&config, &clock)?;
-        let nfvo = nfvo(&config, listener.local_addr()?, &clock)?;
+        let (nfvo, supply) = nfvo(&config, listener.local_addr()?, &clock)?;
         let operating = operating(&config)?;
         let engine = engine(&config, (&store, &packages), (&plugins, nfvo), &clock)
             .observed_by(operating.metrics.clone());
@@ -107,6 +108,10 @@ impl Server {
             Upkeep::new((store.clone(), packages.clone()), data, kept, clock.clone()).await;
         let upkeep = Arc::new(upkeep.context("cannot use the database")?);
         let onboarding = onboarding(&config, (&store, packages), &plugins, &clock)?;
+        onboarding
+            .refuse_unfinished(store.unfinished_packages().await?)
+            .await
+            .map_err(|problem| anyhow::anyhow!("{}", problem.details().detail))?;
         let wake = Wake::default();
         let mut notifier = notifier(&config.notifications, &store, &clock)?;
         let (inner, metrics) = (notifier.subscribers, operating.metrics.clone());
@@ -119,6 +124,7 @@ impl Server {
             page: config.limits.page_size().into(),
             public_url: config.public_url.clone(),
             nfvo: config.nfvo.as_ref().map(Nfvo::root),
+            supply,
             tls: config.tls.is_some(),
             access,
             plugins: Some(plugins),
@@ -129,7 +135,7 @@ impl Server {
         let stop = Arc::new(Notify::new());
         let every = config.retention.every_hours.unwrap_or(PRUNE_HOURS);
         let pruning = Duration::from_hours(every.into());
-        let beside = Beside { upkeep, pruning, notifier };
+        let beside = Beside { upkeep, pruning, notifier, app: app.clone() };
         let driving = tokio::spawn(work(engine, (clock.clone(), wake), beside, stop.clone()));
         let monitoring = monitoring(&config, (&app, &clock))?;
         let router = routes::router(app.clone());
@@ -186,14 +192,15 @@ struct Beside {
     upkeep: Arc<Upkeep>,
     pruning: Duration,
     notifier: Notifier,
+    app: App,
 }
 
-/// Drives operations, unless the database was restored and nobody has looked at it yet; beside that prunes and tells
-/// subscribers.
+/// Drives operations, unless the database was restored and nobody has looked at it yet; beside that prunes, tells
+/// subscribers, and is told by the NFVO.
 async fn work(
     engine: Engine,
     (clock, wake): (Arc<dyn Clock>, Wake),
-    Beside { upkeep, pruning, notifier }: Beside,
+    Beside { upkeep, pruning, notifier, app }: Beside,
     stop: Arc<Notify>,
 ) {
     let stopped = stop.notified();
@@ -214,10 +221,17 @@ async fn work(
         upkeep.prune_every(pruning).await;
         std::future::pending::<()>().await;
     };
+    let supplied = async {
+        match &app.supply {
+            Some(supply) => supply.stand(&app).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         () = &mut driving => {}
         () = pruned => {}
         () = notifier.run() => {}
+        () = supplied => {}
     }
 }
 
@@ -246,18 +260,18 @@ fn notifier(
     })
 }
 
-/// Whoever grants operations, if anybody is to be asked.
-fn nfvo(
-    config: &Config,
-    address: SocketAddr,
-    clock: &Arc<dyn Clock>,
-) -> anyhow::Result<Option<Arc<dyn ports::Nfvo>>> {
-    let Some(nfvo) = &config.nfvo else { return Ok(None) };
+/// Whoever grants operations, if anybody is to be asked; and the same as a source of packages, if it is one.
+type Granting = (Option<Arc<dyn ports::Nfvo>>, Option<Arc<Supply>>);
+
+fn nfvo(config: &Config, address: SocketAddr, clock: &Arc<dyn Clock>) -> anyhow::Result<Granting> {
+    let Some(nfvo) = &config.nfvo else { return Ok((None, None)) };
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let own = format!("{scheme}://{address}");
     let root = config.public_url.as_deref().unwrap_or(&own);
-    let grants = nfvo.connect(root, clock.clone());
-    Ok(Some(Arc::new(grants.context("cannot use `nfvo` of the configuration")?)))
+    let wrong = "cannot use `nfvo` of the configuration";
+    let grants = nfvo.connect(root, clock.clone()).context(wrong)?;
+    let supply = nfvo.supply(root, clock.clone()).context(wrong)?;
+    Ok((Some(Arc::new(grants)), supply.map(Arc::new)))
 }
 
 /// Who may do what.

@@ -51,6 +51,14 @@ impl Conditions {
     }
 }
 
+impl Conditions {
+    /// Whether something that has no date is as the request has seen it: its tag is one of those that are named.
+    pub fn hold_for(&self, tag: &str) -> bool {
+        let named = |tags: &Vec<String>| tags.is_empty() || tags.iter().any(|one| one == tag);
+        self.tags.as_ref().is_none_or(named)
+    }
+}
+
 /// `"a", "b"` as its parts; a weak tag matches nothing.
 fn tags(list: &str) -> Option<Vec<String>> {
     let mut found = Vec::new();
@@ -90,11 +98,19 @@ pub fn of_instance(record: &InstanceRecord) -> HeaderMap {
 /// Something by its content, with the tag of that content.
 pub fn tagged<T: Serialize>(shown: &T, changed: Option<Timestamp>) -> Response {
     let text = serde_json::to_vec(shown).unwrap_or_default();
-    let mut hasher = DefaultHasher::new();
-    hasher.write(&text);
-    let tag = format!("\"{:016x}\"", hasher.finish());
     let kind = HeaderValue::from_static("application/json");
-    ([(header::CONTENT_TYPE, kind)], headers(&tag, changed), text).into_response()
+    ([(header::CONTENT_TYPE, kind)], headers(&tag_of(&text), changed), text).into_response()
+}
+
+/// The tag of something by its content.
+pub fn tag<T: Serialize>(shown: &T) -> String {
+    tag_of(&serde_json::to_vec(shown).unwrap_or_default())
+}
+
+fn tag_of(text: &[u8]) -> String {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    format!("\"{:016x}\"", hasher.finish())
 }
 
 fn headers(tag: &str, changed: Option<Timestamp>) -> HeaderMap {

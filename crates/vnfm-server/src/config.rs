@@ -128,7 +128,7 @@ struct Written {
     notifications: Notifications,
     /// What is asked of packages when they are onboarded.
     packages: Packages,
-    /// The NFVO that grants operations; where absent, a local policy does.
+    /// The NFVO that grants operations, and may be a source of packages; where absent, a local policy grants.
     nfvo: Option<Nfvo>,
     /// Who may do what; where absent, whoever has the token, or anybody on loopback.
     access: Option<access::Settings>,

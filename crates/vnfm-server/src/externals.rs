@@ -1,30 +1,38 @@
-//! External artifacts of packages (SOL004 4.3.2): fetched when a package is onboarded, and only from where the
-//! configuration allows it.
+//! What is fetched because a package or a request names it: external artifacts of packages (SOL004 4.3.2) when a package is
+//! onboarded, and archives (SOL005 9.4.6.3.1). Only from where the configuration allows it.
 //!
 //! ```yaml
 //! packages:
-//!   external: ['https://artifacts.example.com/images/']   # what stands before an artifact's URI; none where absent
+//!   external: ['https://artifacts.example.com/images/']   # what stands before a URI; none where absent
 //! ```
 //! A package is written by strangers, and the server stands where they do not: so no address is asked that nobody
 //! allowed, and no redirect is followed. What arrives goes to the disk, is hashed on its way, and is kept beside the
 //! package only if it has the hash that the manifest states.
 
+use crate::problem::{Answer, Problem};
 use anyhow::{Context as _, bail};
+use axum::http::StatusCode;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
+use vnfm_core::Refusal;
+use vnfm_core::ports::PortError;
 use vnfm_descriptor::External;
+use vnfm_nfvo::{ClientCredentials, Fetcher, Login, Origin, Tls};
+use vnfm_types::{UploadAuthType, UploadVnfPackageFromUriRequest};
 
 /// The longest that an artifact's server may take to be reached, and to send the next bytes.
 const REACHED: Duration = Duration::from_secs(10);
 const SILENT: Duration = Duration::from_mins(1);
 
-/// Fetches external artifacts.
+/// Fetches external artifacts and archives.
 pub struct Externals {
     allowed: Vec<Url>,
     client: Client,
+    archives: Fetcher,
 }
 
 impl Externals {
@@ -48,7 +56,42 @@ impl Externals {
         Ok(Self {
             allowed: allowed.iter().map(read).collect::<anyhow::Result<_>>()?,
             client: client.context("cannot make a client")?,
+            archives: Fetcher::new(SILENT, &Tls::default(), Arc::new(vnfm::SystemClock))?,
         })
+    }
+
+    /// Where a request says that an archive is.
+    ///
+    /// # Errors
+    ///
+    /// 400 where its login makes no sense, 422 where the address or the token endpoint is not allowed.
+    pub(crate) fn origin(&self, request: UploadVnfPackageFromUriRequest) -> Answer<Origin> {
+        let address = request.address_information.clone();
+        let login = login(request)?;
+        let refused = |what: &str, why: String| {
+            let what = format!("`{what}`: {why}; next: have it allowed in `packages.external`");
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "package.address", what)
+        };
+        self.allowed(&address).map_err(|why| refused("addressInformation", why))?;
+        if let Login::Oauth2(credentials) = &login {
+            let endpoint = self.allowed(&credentials.token_endpoint);
+            endpoint.map_err(|why| refused("tokenEndpoint", why))?;
+        }
+        Origin::new(&address, login).map_err(|error| Refusal::unprocessable(error).into())
+    }
+
+    /// Fetches an archive of at most `most` bytes into `to`, after a cut the rest of it.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be had. Then there is no file.
+    pub(crate) async fn archive(
+        &self,
+        from: &Origin,
+        most: u64,
+        to: &Path,
+    ) -> Result<u64, PortError> {
+        self.archives.fetch(from, most, to).await
     }
 
     /// Fetches an artifact of at most `most` bytes into `to`, by way of `part`; gives its size.
@@ -126,6 +169,30 @@ impl Externals {
             "it is below none of the addresses that `packages.external` allows: {}",
             all.join(", ")
         ))
+    }
+}
+
+/// How a request says to log in: as `authType` says, or as its parameters do where that is absent.
+fn login(request: UploadVnfPackageFromUriRequest) -> Answer<Login> {
+    let of_v2 = request.user_name.zip(request.password);
+    let basic = request.params_basic.map(|basic| (basic.user_name, basic.password)).or(of_v2);
+    let basic = basic.map(|(user, password)| Login::Basic { user, password });
+    let oauth2 = request.params_oauth2_client_credentials.map(|oauth2| {
+        Login::Oauth2(ClientCredentials {
+            token_endpoint: oauth2.token_endpoint,
+            client_id: oauth2.client_id,
+            client_password: oauth2.client_password,
+        })
+    });
+    let missing = |what: &str| Problem::bad_request(format!("`authType` needs `{what}`"));
+    match (request.auth_type, basic, oauth2) {
+        (Some(UploadAuthType::Basic), basic, None) => basic.ok_or_else(|| missing("paramsBasic")),
+        (Some(UploadAuthType::Oauth2ClientCredentials), None, oauth2) => {
+            oauth2.ok_or_else(|| missing("paramsOauth2ClientCredentials"))
+        }
+        (None, basic, None) => Ok(basic.unwrap_or_default()),
+        (None, None, Some(oauth2)) => Ok(oauth2),
+        _ => Err(Problem::bad_request("two ways to log in contradict each other: give one")),
     }
 }
 

@@ -81,7 +81,7 @@ fn served<'a>(api: &Api, asked: Option<&'a str>) -> Served<'a> {
 pub async fn accept(request: Request, next: Next) -> Response {
     let accept = request.headers().get("accept").and_then(|value| value.to_str().ok());
     let path = request.uri().path();
-    let json = path.starts_with("/vnf") && !OTHERWISE.iter().any(|end| path.ends_with(end));
+    let json = path.starts_with("/vnf") && !is_otherwise(path);
     match accept {
         Some(accept) if json && !accept.trim().is_empty() && !takes_json(accept) => {
             let what = format!("`Accept: {accept}` leaves out application/json, which this is");
@@ -92,11 +92,24 @@ pub async fn accept(request: Request, next: Next) -> Response {
 }
 
 /// Ends of paths whose answer is no JSON.
-const OTHERWISE: &[&str] = &["/events", "/vnfd"];
+const OTHERWISE: &[&str] = &["/events", "/vnfd", "/manifest", "/package_content", "/artifacts"];
+
+/// Whether what is at a path is no JSON; an artifact may be anything, and be called anything.
+fn is_otherwise(path: &str) -> bool {
+    let is_artifact = path.starts_with("/vnfpkgm/") && path.contains("/artifacts/");
+    is_artifact || OTHERWISE.iter().any(|end| path.ends_with(end))
+}
 
 fn takes_json(accept: &str) -> bool {
+    takes(Some(accept), "application/json")
+}
+
+/// Whether `Accept` has a media type; none and an empty one have every type.
+pub fn takes(accept: Option<&str>, kind: &str) -> bool {
+    let Some(accept) = accept.filter(|accept| !accept.trim().is_empty()) else { return true };
+    let family = kind.split('/').next().unwrap_or_default();
     let mut kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
-    kinds.any(|kind| matches!(kind, "*/*" | "application/*" | "application/json"))
+    kinds.any(|one| one == "*/*" || one == kind || one.strip_suffix("/*") == Some(family))
 }
 
 /// Whatever an extractor refused in plain text becomes `ProblemDetails` like everything else.

@@ -13,6 +13,8 @@
 //! | [`onboarding`] | uploaded packages: checked, kept, or refused with every finding |
 //! | [`signatures`] | whose packages are taken |
 //! | [`externals`] | what lies outside of packages: fetched, compared, kept |
+//! | [`artifacts`], [`content`] | which files of a package are what; bytes that are served whole or in part |
+//! | [`supply`] | packages of an NFVO: fetched when they are wanted or on-boarded there, and followed |
 //! | [`upkeep`] | backup, pruning, room on the disk, recovery after a restore |
 //! | [`nfvo`] | the NFVO as it is configured |
 //! | [`tls`] | the certificate as it lies in its files, looked at again and again |
@@ -22,11 +24,13 @@
 
 pub mod access;
 pub mod acts;
+pub mod artifacts;
 pub mod body;
 pub mod certificates;
 pub mod compose;
 pub mod conditions;
 pub mod config;
+pub mod content;
 pub mod drive;
 pub mod externals;
 pub mod follow;
@@ -43,6 +47,7 @@ pub mod query;
 pub mod routes;
 pub mod signatures;
 pub mod state;
+pub mod supply;
 pub mod tls;
 pub mod told;
 pub mod upkeep;

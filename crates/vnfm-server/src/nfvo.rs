@@ -1,7 +1,8 @@
-//! The NFVO that grants operations: where it is, who we are there, how long it may take. Secrets come from files.
+//! The NFVO that grants operations and may be a source of packages: where it is, who we are there, how long it may take. Secrets come from files.
 
 use crate::access::secret;
 use crate::config::Tls as Pair;
+use crate::supply::{NfvoPackages, Supply};
 use anyhow::{Context as _, bail};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::Clock;
-use vnfm_nfvo::{ClientCredentials, Grants, Login, NfvoAddress, Tls};
+use vnfm_nfvo::{ClientCredentials, Grants, Login, NfvoAddress, PackageSource, Tls};
 
 /// How long the NFVO may take to answer a request where nothing else is configured.
 const ANSWER: u64 = 30;
@@ -18,7 +19,7 @@ const ANSWER: u64 = 30;
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nfvo {
-    /// What stands before `/grant/v1`.
+    /// What stands before `/grant/v1` and `/vnfpkgm/v2`.
     #[schemars(extend("format" = "http-url"))]
     pub endpoint: String,
     /// User and password with every request.
@@ -37,6 +38,8 @@ pub struct Nfvo {
     pub grant_seconds: Option<u64>,
     /// Seconds for an answer; 30 where absent.
     pub answer_seconds: Option<u64>,
+    /// Makes it a source of VNF packages: what is not here is fetched there.
+    pub packages: Option<NfvoPackages>,
 }
 
 /// User and password.
@@ -81,6 +84,23 @@ impl Nfvo {
     ///
     /// Where a file cannot be read, or what is configured contradicts itself.
     pub fn connect(&self, root: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Grants> {
+        Grants::new(self.address(root)?, clock)
+            .map_err(|error| anyhow::anyhow!("{error}; {}", error.next()))
+    }
+
+    /// The same NFVO as a source of packages, where it is one; nothing is called yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`Nfvo::connect`].
+    pub fn supply(&self, root: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Option<Supply>> {
+        let Some(packages) = &self.packages else { return Ok(None) };
+        let source = PackageSource::new(self.address(root)?, clock.clone())
+            .map_err(|error| anyhow::anyhow!("{error}; {}", error.next()))?;
+        Ok(Some(Supply::new(source, packages, root, clock)))
+    }
+
+    fn address(&self, root: &str) -> anyhow::Result<NfvoAddress> {
         let login = match (&self.basic, &self.oauth2) {
             (Some(_), Some(_)) => bail!("nfvo.basic and nfvo.oauth2 exclude each other"),
             (Some(Basic { user, password_file }), None) => {
@@ -93,15 +113,14 @@ impl Nfvo {
             }),
             (None, None) => Login::None,
         };
-        let address = NfvoAddress {
+        Ok(NfvoAddress {
             endpoint: self.endpoint.clone(),
             login,
             tls: tls(self.authorities_file.as_deref(), self.certificate.as_ref())?,
             proxy: self.proxy.clone(),
             root: root.to_owned(),
             time: self.answer(),
-        };
-        Grants::new(address, clock).map_err(|error| anyhow::anyhow!("{error}; {}", error.next()))
+        })
     }
 }
 

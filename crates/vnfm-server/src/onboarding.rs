@@ -2,9 +2,21 @@
 //! refused with every finding.
 //!
 //! ```text
-//! CREATED ──upload──► UPLOADING ──► PROCESSING ──► ONBOARDED
-//!                         └────────────┴──refused──► ERROR  (onboardingFailureDetails)
+//! CREATED ──upload, from a URI, from the NFVO──► UPLOADING ──► PROCESSING ──► ONBOARDED
+//!                                                    └────────────┴──refused──► ERROR  (onboardingFailureDetails)
 //! ```
+//! | file | what |
+//! |---|---|
+//! | here | records, uploads, the check |
+//! | `onboarding/fetched.rs` | content that this server fetches: from a URI, from the NFVO |
+//! | `onboarding/modified.rs` | enabled, disabled, `userDefinedData`; what the NFVO says of its packages |
+//! | `onboarding/served.rs` | archive, VNFD, manifest and artifacts, for those who fetch them |
+
+mod fetched;
+mod modified;
+mod served;
+
+pub use served::Accepts;
 
 use crate::externals::Externals;
 use crate::problem::{Answer, Problem};
@@ -12,13 +24,12 @@ use crate::signatures::{Signatures, Verdict};
 use axum::body::Body;
 use axum::http::StatusCode;
 use futures::StreamExt as _;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::AsyncWriteExt as _;
-use vnfm_core::ports::{
-    Change, MgmtDrivers, PackageRecord, Packages as _, Store, StoreError, Wanted,
-};
+use vnfm_core::ports::{Change, MgmtDrivers, PackageRecord, Store, StoreError, Wanted};
 use vnfm_core::query::Query;
 use vnfm_descriptor::Package;
 use vnfm_store::PackageDir;
@@ -35,6 +46,22 @@ pub struct Onboarding {
     signatures: Arc<Signatures>,
     externals: Externals,
     largest: AtomicU64,
+    /// Held while a record is read and written.
+    writing: tokio::sync::Mutex<()>,
+    /// Packages whose content is being taken in, by this process.
+    taking: Arc<Mutex<HashSet<String>>>,
+}
+
+/// That a package's content is being taken in; nobody else takes it in until this is dropped.
+pub(crate) struct Taking {
+    id: String,
+    all: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Drop for Taking {
+    fn drop(&mut self) {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
 }
 
 impl Onboarding {
@@ -47,8 +74,16 @@ impl Onboarding {
         (signatures, externals): (Signatures, Externals),
         largest: u64,
     ) -> Self {
-        let (signatures, largest) = (Arc::new(signatures), largest.into());
-        Self { store, packages, mgmt, signatures, externals, largest }
+        Self {
+            store,
+            packages,
+            mgmt,
+            signatures: Arc::new(signatures),
+            externals,
+            largest: largest.into(),
+            writing: tokio::sync::Mutex::default(),
+            taking: Arc::default(),
+        }
     }
 
     /// Another size of the largest package from now on, in bytes.
@@ -80,6 +115,7 @@ impl Onboarding {
                 user_defined_data: data,
                 onboarding_failure_details: None,
                 warnings: Vec::new(),
+                nfvo: None,
                 links: None,
             },
         };
@@ -93,23 +129,49 @@ impl Onboarding {
     ///
     /// 404, 409 where there is content already, 413, 503. What is wrong with the package itself is in the record.
     pub async fn upload(&self, tenant: &str, id: &str, body: Body) -> Answer<()> {
-        let mut record = self.store.package_record(tenant, id).await?;
-        let state = record.info.onboarding_state;
-        if !matches!(state, PackageOnboardingState::Created | PackageOnboardingState::Error) {
-            let what = format!("package `{id}` has content already");
-            return Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what));
-        }
-        self.note(&mut record, PackageOnboardingState::Uploading).await?;
+        let (mut record, _taking) = self.begin(tenant, id).await?;
         let file = self.packages.incoming();
         if let Err(problem) = self.receive(body, &file).await {
             self.refuse(&mut record, problem.details().clone()).await?;
             remove(&file).await;
             return Err(problem);
         }
-        self.note(&mut record, PackageOnboardingState::Processing).await?;
-        match self.check(&mut record, file).await {
+        self.take_in(&mut record, file).await
+    }
+
+    /// Begins to take content in: the record is UPLOADING.
+    ///
+    /// A state in the middle that nobody here is at was left by a process or a client that has gone, and is begun anew.
+    async fn begin(&self, tenant: &str, id: &str) -> Answer<(PackageRecord, Taking)> {
+        self.store.package_record(tenant, id).await?;
+        let refused =
+            |what: String| Problem::new(StatusCode::CONFLICT, "request.wrong-state", what);
+        let is_first = {
+            let mut all = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+            all.insert(id.to_owned())
+        };
+        if !is_first {
+            return Err(refused(format!("the content of package `{id}` is on its way already")));
+        }
+        let taking = Taking { id: id.to_owned(), all: self.taking.clone() };
+        let mut record = self.store.package_record(tenant, id).await?;
+        if record.info.onboarding_state == PackageOnboardingState::Onboarded {
+            return Err(refused(format!("package `{id}` has content already")));
+        }
+        record.info.onboarding_failure_details = None;
+        self.note(&mut record, PackageOnboardingState::Uploading).await?;
+        Ok((record, taking))
+    }
+
+    /// Checks what has come; the record says how it went.
+    async fn take_in(&self, record: &mut PackageRecord, file: PathBuf) -> Answer<()> {
+        if let Err(problem) = self.note(record, PackageOnboardingState::Processing).await {
+            remove(&file).await;
+            return Err(problem);
+        }
+        match self.check(record, file).await {
             Ok(()) => Ok(()),
-            Err(problem) => self.refuse(&mut record, problem.details().clone()).await,
+            Err(problem) => self.refuse(record, problem.details().clone()).await,
         }
     }
 
@@ -151,6 +213,8 @@ impl Onboarding {
         let kept = match accepted {
             Ok(()) => match self.put(record).await {
                 Err(StoreError::Exists { .. }) => Err(taken(record)),
+                // Somebody has deleted it meanwhile.
+                Err(error @ StoreError::NotFound { .. }) => Err(error.into()),
                 outcome => return Ok(outcome?),
             },
             Err(problem) => Err(problem),
@@ -254,8 +318,27 @@ impl Onboarding {
         Ok(self.put(record).await?)
     }
 
-    async fn put(&self, record: &PackageRecord) -> Result<(), StoreError> {
+    /// Writes what onboarding has found; what only a modification changes stays as it is by now.
+    async fn put(&self, record: &mut PackageRecord) -> Result<(), StoreError> {
+        let _writing = self.writing.lock().await;
+        let now = self.store.package_record(&record.tenant, &record.info.id).await?;
+        record.info.user_defined_data = now.info.user_defined_data;
         self.store.write(None, vec![Change::PutPackage(Box::new(record.clone()))]).await
+    }
+
+    /// Refuses what a process before us left in the middle, so that it is uploaded anew.
+    ///
+    /// # Errors
+    ///
+    /// 503 where the database does not answer.
+    pub async fn refuse_unfinished(&self, records: Vec<PackageRecord>) -> Answer<()> {
+        for mut record in records {
+            let what = "the server stopped before all of it was taken in; upload it again";
+            let why = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "package.interrupted", what);
+            tracing::warn!(id = record.info.id, "a package was left in the middle: {what}");
+            self.refuse(&mut record, why.details().clone()).await?;
+        }
+        Ok(())
     }
 
     /// Deletes a package that no instance was made from.
@@ -288,42 +371,6 @@ impl Onboarding {
             }
         }
         Ok(bytes)
-    }
-
-    /// The archive of a package.
-    ///
-    /// # Errors
-    ///
-    /// 404; 409 where the package is not onboarded.
-    pub async fn archive(&self, tenant: &str, id: &str) -> Answer<tokio::fs::File> {
-        self.onboarded(tenant, id).await?;
-        let path = self.packages.path(id);
-        let path = path.map_err(|error| Problem::from(vnfm_core::Refusal::unprocessable(error)))?;
-        tokio::fs::File::open(path).await.map_err(|error| Problem::bug(&error))
-    }
-
-    async fn onboarded(&self, tenant: &str, id: &str) -> Answer<()> {
-        let record = self.store.package_record(tenant, id).await?;
-        if record.info.onboarding_state == PackageOnboardingState::Onboarded {
-            return Ok(());
-        }
-        let what = format!("package `{id}` is not ONBOARDED");
-        Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what))
-    }
-
-    /// The VNFD's main file, as it is in the package.
-    ///
-    /// # Errors
-    ///
-    /// 404; 409 where the package is not onboarded.
-    pub async fn vnfd(&self, tenant: &str, id: &str) -> Answer<Vec<u8>> {
-        self.onboarded(tenant, id).await?;
-        let package = self
-            .packages
-            .package(tenant, id)
-            .await
-            .map_err(|error| Problem::from(vnfm_core::Refusal::unprocessable(error)))?;
-        package.read(package.entry()).map_err(|error| Problem::not_found(error.to_string()))
     }
 }
 

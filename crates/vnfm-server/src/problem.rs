@@ -17,7 +17,7 @@ use vnfm_core::{Refusal, Why};
 use vnfm_types::ProblemDetails;
 
 /// An answer that says no.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Problem(Box<ProblemDetails>);
 
 /// What a handler returns.
@@ -140,6 +140,26 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "mend the findings and upload again",
     ),
     ("package.not-written", "the upload cannot be written", "look at the disk of the server"),
+    (
+        "package.address",
+        "a package, or a token for it, is to be fetched from an address that is not allowed",
+        "have it allowed in `packages.external` of the configuration, or upload the package itself",
+    ),
+    (
+        "package.interrupted",
+        "the server stopped before all of a package was taken in",
+        "upload it again",
+    ),
+    (
+        "package.on-its-way",
+        "the package is being fetched from the NFVO, and that takes its time",
+        "ask again; the package is fetched meanwhile",
+    ),
+    (
+        "request.range",
+        "the range of bytes that is asked for begins beyond the end",
+        "ask for less; `Content-Range` has the size",
+    ),
     (
         "server.recovery",
         "the database was restored from a backup, and how the VIMs differ is not confirmed yet",

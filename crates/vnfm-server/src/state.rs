@@ -6,6 +6,7 @@ use crate::forwarded::Proxies;
 use crate::metrics::Metrics;
 use crate::onboarding::Onboarding;
 use crate::probes::LastLook;
+use crate::supply::Supply;
 use crate::upkeep::Upkeep;
 use crate::view::Root;
 use axum::extract::{ConnectInfo, FromRequestParts};
@@ -36,6 +37,8 @@ pub struct AppState {
     pub public_url: Option<String>,
     /// What stands before the paths of the NFVO, where there is one.
     pub nfvo: Option<String>,
+    /// The NFVO as a source of packages, where it is one.
+    pub supply: Option<Arc<Supply>>,
     /// True where it is served by TLS.
     pub tls: bool,
     /// Who may do what.
@@ -71,6 +74,7 @@ impl AppState {
             page: AtomicUsize::new(100),
             public_url: None,
             nfvo: None,
+            supply: None,
             tls: false,
             access: Access::embedded()?,
             plugins: None,

@@ -162,7 +162,7 @@ impl Upkeep {
     }
 
     /// Refuses where the disk has less room than what is in flight may need.
-    fn room(&self) -> Answer<()> {
+    pub(crate) fn room(&self) -> Answer<()> {
         let least_free = self.least_free.load(Ordering::SeqCst);
         let Ok(disk) = rustix::fs::statvfs(&self.data) else { return Ok(()) };
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);

@@ -12,6 +12,7 @@
 //! | `GET`, `POST`, `DELETE /faults` | the script: read, add a rule (or a list of rules), forget |
 //! | `POST /actions` | `{"action": …}`: one of [`Action`] |
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use http::Method;
@@ -67,6 +68,14 @@ enum Action {
     SetNfvo { policy: Policy },
     /// Ends every token that the NFVO gave.
     RevokeNfvoTokens,
+    /// Offers a package at the NFVO, an archive on this machine, and tells of it.
+    OfferPackage { vnf_pkg_id: String, vnfd_id: String, path: PathBuf },
+    /// Enables or disables one of its packages, and tells of it.
+    SetPackage { vnf_pkg_id: String, operational_state: String },
+    /// Takes one of its packages away, and tells of it.
+    WithdrawPackage { vnf_pkg_id: String },
+    /// Lets the NFVO forget who has subscribed.
+    ForgetSubscriptions,
 }
 
 /// The control desk; it takes no faults and keeps its own calls out of the books.
@@ -184,6 +193,20 @@ impl Control {
             }
             Action::RevokeNfvoTokens => {
                 self.nfvo.revoke_tokens();
+                true
+            }
+            Action::OfferPackage { vnf_pkg_id, vnfd_id, path } => {
+                let content = std::fs::read(&path)
+                    .map_err(|why| refuse(400, &format!("`{}`: {why}", path.display())))?;
+                self.nfvo.offer(&vnf_pkg_id, &vnfd_id, content);
+                true
+            }
+            Action::SetPackage { vnf_pkg_id, operational_state } => {
+                self.nfvo.set_package(&vnf_pkg_id, &operational_state)
+            }
+            Action::WithdrawPackage { vnf_pkg_id } => self.nfvo.withdraw(&vnf_pkg_id),
+            Action::ForgetSubscriptions => {
+                self.nfvo.forget_subscriptions();
                 true
             }
             Action::SetQuota { quota, value } => {

@@ -32,6 +32,11 @@ pub enum Fault {
         /// Whether the call had its effect by then.
         drop: When,
     },
+    /// The connection is cut after so many bytes of the answer's body.
+    CutAfter {
+        /// How many bytes.
+        cut_after: usize,
+    },
     /// The call has its effect and is answered with this HTTP status all the same.
     ErrorAfterEffect {
         /// The status.
@@ -211,6 +216,7 @@ mod tests {
             (r#"{"status":503}"#, Fault::Status { status: 503 }),
             (r#"{"delayMs":20}"#, Fault::Delay { delay_ms: 20 }),
             (r#"{"drop":"after"}"#, Fault::Drop { drop: When::After }),
+            (r#"{"cutAfter":9}"#, Fault::CutAfter { cut_after: 9 }),
             (r#"{"errorAfterEffect":500}"#, Fault::ErrorAfterEffect { error_after_effect: 500 }),
             (r#"{"exit":1,"stderr":"no"}"#, Fault::Exit { exit: 1, stderr: "no".into() }),
             (r#"{"flood":9,"exit":1}"#, Fault::Flood { flood: 9, exit: 1 }),

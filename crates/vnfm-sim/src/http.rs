@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
+use futures::StreamExt as _;
 use http::{HeaderMap, Method, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -90,6 +91,21 @@ impl Reply {
     pub(crate) fn remark(mut self, detail: impl Into<String>) -> Self {
         self.detail = detail.into();
         self
+    }
+
+    /// The same, whose body breaks off after so many bytes; it says that there are more.
+    async fn cut_after(mut self, bytes: usize) -> Self {
+        let body = std::mem::take(&mut self.body);
+        let whole = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+        let first = whole.slice(..bytes.min(whole.len()));
+        let pieces = [Ok(first), Err(Cut)];
+        let broken = futures::stream::iter(pieces).then(|piece| async {
+            // What was sent before has to leave before the connection ends.
+            tokio::task::yield_now().await;
+            piece
+        });
+        self.body = Body::from_stream(broken);
+        self.with("content-length", whole.len().to_string())
     }
 
     fn into_response(self) -> Response<Body> {
@@ -249,6 +265,10 @@ async fn play(desk: &Desk, request: &Request) -> Result<Reply, Cut> {
                 note((0, "fault: cut before the effect").into());
             }
             Err(Cut)
+        }
+        Some(Fault::CutAfter { cut_after }) => {
+            let reply = run().cut_after(cut_after).await;
+            Ok(served(reply.remark(format!("fault: cut after {cut_after} bytes"))))
         }
         Some(Fault::ErrorAfterEffect { error_after_effect }) => {
             let reply = run();

@@ -189,6 +189,11 @@ fn add(archive: &mut ZipWriter<File>, name: &str, path: &Path) -> io::Result<Str
     copy(&mut from, archive)
 }
 
+/// The SHA-256 of a file in hexadecimal, lower case.
+pub(crate) fn hash_of(path: &Path) -> io::Result<String> {
+    copy(&mut File::open(path)?, &mut io::sink())
+}
+
 /// Copies all of it; its hash.
 fn copy(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<String> {
     let (mut hash, mut buffer) = (Sha256::new(), vec![0; 64 * 1024]);

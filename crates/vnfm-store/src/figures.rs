@@ -1,11 +1,13 @@
 //! What the database says for those who watch it: how much there is of what, and whether it can still be written.
 
 use crate::fault::Done;
+use crate::read::package_of;
 use crate::sqlite::SqliteStore;
 use jiff::Timestamp;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{query, query_as};
-use vnfm_core::ports::StoreError;
+use vnfm_core::ports::{PackageRecord, StoreError};
+use vnfm_types::PackageOnboardingState::{Processing, Uploading};
 use vnfm_types::Vim;
 
 /// How much there is, over all tenants.
@@ -39,6 +41,16 @@ impl SqliteStore {
     pub async fn figures(&self) -> Result<Figures, StoreError> {
         let counted = counted(&mut *self.reader().await).await;
         counted.map_err(|fault| fault.told("count what there is"))
+    }
+
+    /// The packages of all tenants whose content was being taken in when the process before this one ended.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn unfinished_packages(&self) -> Result<Vec<PackageRecord>, StoreError> {
+        let found = unfinished(&mut *self.reader().await).await;
+        found.map_err(|fault| fault.told("look for packages that were left in the middle"))
     }
 
     /// Writes something small, durably, to see that it can.
@@ -79,4 +91,12 @@ async fn counted(connection: &mut SqliteConnection) -> Done<Figures> {
         VimEnd { id, expires_at: vim.and_then(|vim| vim.expires_at) }
     };
     Ok(Figures { open_ops, instances, given_up, vims: vims.into_iter().map(end).collect() })
+}
+
+async fn unfinished(connection: &mut SqliteConnection) -> Done<Vec<PackageRecord>> {
+    const ALL: &str = "SELECT tenant, info, FALSE AS used FROM packages ORDER BY id";
+    let rows = query(ALL).fetch_all(connection).await?;
+    let mut all = rows.iter().map(package_of).collect::<Done<Vec<_>>>()?;
+    all.retain(|record| matches!(record.info.onboarding_state, Uploading | Processing));
+    Ok(all)
 }

@@ -1,15 +1,21 @@
 //! The packages' files: `<folder>/<vnf_pkg_id>.csar`, read and checked once, then kept in memory. Beside it lie the
 //! external artifacts that were fetched for it: `<vnf_pkg_id>.<algorithm>-<hash>.artifact`.
 //!
+//! An archive has a second name by its hash, `<sha256>.kept`, as long as it is some package's: what is wanted again, by
+//! another tenant for instance, is found by it and not fetched once more ([`PackageDir::copy_of`]). Both names are of one
+//! file, so it takes its room once.
+//!
 //! An upload comes in under a name of its own ([`PackageDir::incoming`]) and gets the package's name in one step,
 //! so no half file is ever read; what a crash left of an upload is swept away when the folder is opened. Ids are
 //! made by us and the same for no two tenants: whose a package is, its record says.
 
+use crate::backup::hash_of;
 use crate::keys::sync_folder_of;
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
@@ -20,6 +26,7 @@ use vnfm_descriptor::{External, Findings, Limits, Package};
 
 const INCOMING: &str = ".incoming-";
 const ARTIFACT: &str = ".artifact";
+const KEPT: &str = ".kept";
 
 const ABSENT: Code = Code {
     name: "package.absent",
@@ -145,6 +152,28 @@ impl PackageDir {
         Ok(package)
     }
 
+    /// An archive that some package has, by its SHA-256 in hexadecimal: under a new name of [`PackageDir::incoming`].
+    /// `None` where none has it, or the disk knows no second names.
+    pub async fn copy_of(&self, sha256: &str) -> Option<PathBuf> {
+        let is_hash = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let kept = self.folder.join(format!("{}{KEPT}", sha256.to_ascii_lowercase()));
+        let to = self.incoming();
+        if !is_hash {
+            return None;
+        }
+        let wanted = sha256.to_ascii_lowercase();
+        let naming = spawn_blocking(move || {
+            fs::hard_link(&kept, &to).ok()?;
+            // What somebody changed on the disk is not what is wanted.
+            if hash_of(&to).is_ok_and(|hash| hash == wanted) {
+                return Some(to);
+            }
+            let _ = fs::remove_file(&to); // swept away at the next start
+            None
+        });
+        naming.await.ok().flatten()
+    }
+
     /// The same for a folder, which is packed, or an archive that stays where it is.
     ///
     /// # Errors
@@ -180,14 +209,15 @@ impl PackageDir {
     pub async fn remove(&self, vnf_pkg_id: &str) -> Result<(), PortError> {
         let path = self.path(vnf_pkg_id)?;
         self.known().remove(vnf_pkg_id);
-        let files = self.files(vnf_pkg_id)?;
+        let (files, folder) = (self.files(vnf_pkg_id)?, self.folder.clone());
         blocking(&path, move || {
             files.iter().try_for_each(|file| match fs::remove_file(file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     Err(unreadable("remove the package", file, &error))
                 }
                 _ => Ok(()),
-            })
+            })?;
+            forget_unused(&folder).map_err(|error| unreadable("tidy the folder", &folder, &error))
         })
         .await?
     }
@@ -244,6 +274,11 @@ fn keep(upload: &Path, path: &Path, limits: &Limits) -> Result<Package, PackageF
         unreadable("keep the package", path, &error)
     })?;
     let opened = Package::open(path, limits);
+    if let Ok(package) = &opened {
+        let kept = path.with_file_name(format!("{}{KEPT}", package.sha256()));
+        // That there is one already, or the disk knows no second names: then it is fetched once more.
+        let _ = fs::hard_link(path, kept);
+    }
     opened.map(|package| package.with_externals(|external| beside(path, external))).map_err(
         |findings| match fs::remove_file(path) {
             Ok(()) => PackageFailure::Refused(findings),
@@ -279,6 +314,18 @@ fn sweep(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with(INCOMING) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    forget_unused(folder)
+}
+
+/// Removes the archives that are no package's any more: nothing but their hash names them.
+fn forget_unused(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_kept = entry.file_name().to_string_lossy().ends_with(KEPT);
+        if is_kept && entry.metadata()?.nlink() == 1 {
             fs::remove_file(entry.path())?;
         }
     }

@@ -302,7 +302,8 @@ fn arguments(tenant: &str, query: &Query, bound: Vec<Bound>) -> Done<SqliteArgum
     Ok(arguments)
 }
 
-fn package_of(row: &SqliteRow) -> Done<PackageRecord> {
+/// A package's record, with whether it is `used`.
+pub(crate) fn package_of(row: &SqliteRow) -> Done<PackageRecord> {
     let mut info: VnfPkgInfo = serde_json::from_str(row.try_get("info")?)?;
     let used: bool = row.try_get("used")?;
     info.usage_state = if used { PackageUsageState::InUse } else { PackageUsageState::NotInUse };

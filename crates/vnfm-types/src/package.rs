@@ -1,6 +1,6 @@
-//! `VnfPkgInfo` (SOL005 9.5.2.5), as far as onboarding by upload needs it.
+//! `VnfPkgInfo` (SOL005 9.5.2.5), as far as onboarding needs it, and what is asked of a package.
 
-use crate::{KeyValuePairs, Link, ProblemDetails};
+use crate::{KeyValuePairs, Link, ProblemDetails, Secret};
 use serde::{Deserialize, Serialize};
 
 /// How a package is signed (SOL004 5.1).
@@ -104,9 +104,89 @@ pub struct VnfPkgInfo {
     /// What the descriptor's reader wants to say although it accepted it; our addition.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What it is at the NFVO that it was fetched from; our addition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nfvo: Option<NfvoPackage>,
     /// Related resources.
     #[serde(rename = "_links", default, skip_serializing_if = "Option::is_none")]
     pub links: Option<VnfPkgInfoLinks>,
+}
+
+/// A package at the NFVO that it was fetched from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NfvoPackage {
+    /// Its id there.
+    pub vnf_pkg_id: String,
+    /// Whether it may be used, as the NFVO said last.
+    pub operational_state: PackageOperationalState,
+}
+
+/// `VnfPkgInfoModifications` (SOL005 9.5.2.3): a merge patch of what may be changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct VnfPkgInfoModifications {
+    /// Whether it may be used from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operational_state: Option<PackageOperationalState>,
+    /// Merged into what is there: a null deletes a member (RFC 7396).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_defined_data: Option<KeyValuePairs>,
+}
+
+/// `UploadVnfPackageFromUriRequest` (SOL005 9.5.2.8); how V2.x logs in is taken as well.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UploadVnfPackageFromUriRequest {
+    /// Where the archive is.
+    pub address_information: String,
+    /// How to log in there; what the parameters say where absent.
+    #[serde(default)]
+    pub auth_type: Option<UploadAuthType>,
+    /// User and password.
+    #[serde(default)]
+    pub params_basic: Option<UploadBasic>,
+    /// How to get a token.
+    #[serde(default)]
+    pub params_oauth2_client_credentials: Option<UploadClientCredentials>,
+    /// The user, as V2.4.1 has it.
+    #[serde(default)]
+    pub user_name: Option<String>,
+    /// Its password.
+    #[serde(default)]
+    pub password: Option<Secret>,
+}
+
+/// How to log in where a package is fetched from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum UploadAuthType {
+    /// User and password with every request.
+    Basic,
+    /// A token of a token endpoint.
+    Oauth2ClientCredentials,
+}
+
+/// User and password.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UploadBasic {
+    /// The user.
+    pub user_name: String,
+    /// Its password.
+    pub password: Secret,
+}
+
+/// OAuth 2.0 client credentials.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UploadClientCredentials {
+    /// The client.
+    pub client_id: String,
+    /// Its password.
+    pub client_password: Secret,
+    /// Who gives tokens.
+    pub token_endpoint: String,
 }
 
 /// `_links` of [`VnfPkgInfo`].

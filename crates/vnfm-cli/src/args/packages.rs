@@ -43,11 +43,8 @@ pub enum Kind {
 /// VNF packages.
 #[derive(Debug, Subcommand)]
 pub enum Package {
-    /// Upload a folder or a .csar and wait until it was checked
-    Onboard {
-        /// Folder or archive
-        path: PathBuf,
-    },
+    /// Upload a folder or a .csar, or have the server fetch one, and wait until it was checked
+    Onboard(Onboard),
     /// All packages
     List(Listing),
     /// One package: of the server, or a folder or archive here with all that is in it
@@ -89,11 +86,72 @@ pub enum Package {
         #[arg(long, requires = "trust")]
         crl: Option<PathBuf>,
     },
+    /// Let instances be made from a package again
+    Enable {
+        /// Id, vnfdId or product name
+        package: String,
+    },
+    /// Let nothing more be made from a package; what lives lives on
+    Disable {
+        /// Id, vnfdId or product name
+        package: String,
+    },
+    /// Fetch a package from the server, or a part of it; after a cut the rest of it
+    Download(Download),
     /// Delete a package that no instance was made from
     Delete {
         /// Id, vnfdId or product name
         package: String,
     },
+}
+
+/// What to onboard.
+#[derive(Debug, Args)]
+pub struct Onboard {
+    /// Folder or archive
+    #[arg(required_unless_present = "from_uri")]
+    pub path: Option<PathBuf>,
+    /// Have the server fetch the archive from here: below one of the addresses of its `packages.external`
+    #[arg(long, value_name = "URI", conflicts_with = "path")]
+    pub from_uri: Option<String>,
+    /// Who the server is there
+    #[arg(long, value_name = "NAME", requires = "from_uri", requires = "password_file")]
+    pub user: Option<String>,
+    /// File with that one's password
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+}
+
+/// What to fetch.
+#[derive(Debug, Args)]
+pub struct Download {
+    /// Id, vnfdId or product name
+    pub package: String,
+    /// What of it
+    #[arg(long, value_enum, default_value_t = Part::Content)]
+    pub part: Part,
+    /// One artifact instead, by its path in the package
+    #[arg(long, value_name = "PATH", conflicts_with = "part")]
+    pub artifact: Option<String>,
+    /// With the signatures and certificates of what is fetched, in an archive
+    #[arg(long)]
+    pub signatures: bool,
+    /// The file to write; what is fetched has a name of its own where absent
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// What there is of a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Part {
+    /// The archive as it was onboarded
+    Content,
+    /// The descriptor, all its files in an archive
+    Vnfd,
+    /// The manifest
+    Manifest,
+    /// All that is neither descriptor nor manifest, software image or signature, in an archive
+    Artifacts,
 }
 
 /// How to sign a package.

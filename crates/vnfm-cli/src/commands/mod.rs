@@ -1,6 +1,7 @@
 //! What each command does; one file per noun.
 
 mod described;
+mod download;
 mod events;
 mod graph;
 mod lint;

@@ -1,7 +1,8 @@
 //! `vnfmctl package …`
 
+use super::download;
 use super::vendor::{self, Local, Opened};
-use crate::args::Package;
+use crate::args::{Onboard, Package};
 use crate::client::{Client, Failure, Outcome, local, lost};
 use crate::output::{Column, Output, tell};
 use reqwest::{Method, header};
@@ -9,10 +10,16 @@ use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::Path;
+use std::time::Duration;
 use tempfile::NamedTempFile;
+use vnfm::SystemClock;
+use vnfm::ports::Clock as _;
 use vnfm_descriptor::Limits;
 
-const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
+/// Between two looks at a package that is on its way.
+const BETWEEN: Duration = Duration::from_millis(500);
+
+pub(super) const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
 const COLUMNS: &[Column] = &[
     ("product", "/vnfProductName"),
     ("version", "/vnfSoftwareVersion"),
@@ -38,7 +45,7 @@ const DETAILS: &[Column] = &[
 
 pub(super) async fn run(client: &Client, output: Output, command: Package) -> Outcome<()> {
     match command {
-        Package::Onboard { path } => onboard(client, output, &path).await,
+        Package::Onboard(wanted) => onboard(client, output, &wanted).await,
         Package::List(wanted) => {
             let all = client.listing(PACKAGES, &wanted, "").await?;
             output.chosen(&all, COLUMNS, wanted.fields.as_deref())
@@ -54,6 +61,9 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
             vendor::verify(output, &package, (trust.as_deref(), crl.as_deref()))
         }
         Package::Show { package } => output.one(&find(client, &package).await?, DETAILS),
+        Package::Enable { package } => switch(client, output, (&package, "ENABLED")).await,
+        Package::Disable { package } => switch(client, output, (&package, "DISABLED")).await,
+        Package::Download(wanted) => download::run(client, output, &wanted).await,
         Package::Delete { package } => {
             let found = find(client, &package).await?;
             let id = found["id"].as_str().unwrap_or_default();
@@ -112,27 +122,45 @@ pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {
     client.find(PACKAGES, "package", &["vnfdId", "vnfProductName"], wanted).await
 }
 
-async fn onboard(client: &Client, output: Output, path: &Path) -> Outcome<()> {
-    let content = content(path)?;
-    let size = content.metadata().map_err(local)?.len();
+/// Enables or disables a package.
+async fn switch(client: &Client, output: Output, (package, state): (&str, &str)) -> Outcome<()> {
+    let found = find(client, package).await?;
+    let id = found["id"].as_str().unwrap_or_default();
+    let request = client.request(Method::PATCH, &format!("{PACKAGES}/{id}"));
+    let changed: Value = client.json(request.json(&json!({"operationalState": state}))).await?;
+    output.done(&format!("package {id} is {state}"), &changed)
+}
+
+async fn onboard(client: &Client, output: Output, wanted: &Onboard) -> Outcome<()> {
+    // What is wrong here is said before anything is made there.
+    let content = wanted.path.as_deref().map(content).transpose()?;
+    let from_uri = wanted.from_uri.as_deref().map(|uri| from_uri(uri, wanted)).transpose()?;
     let request = client.request(Method::POST, PACKAGES).json(&json!({}));
     let created: Value = client.json(request).await?;
     let id = created["id"].as_str().unwrap_or_default().to_owned();
     let uri = format!("{PACKAGES}/{id}");
-    let upload = client
-        .request(Method::PUT, &format!("{uri}/package_content"))
-        .header(header::CONTENT_TYPE, "application/zip")
-        .header(header::CONTENT_LENGTH, size)
-        .body(tokio::fs::File::from_std(content));
-    client.send(upload).await?;
-    let shown: Value = client.get(&uri).await?;
+    let content_uri = format!("{uri}/package_content");
+    let sent = if let Some(content) = content {
+        let size = content.metadata().map_err(local)?.len();
+        let request = client
+            .request(Method::PUT, &content_uri)
+            .header(header::CONTENT_TYPE, "application/zip")
+            .header(header::CONTENT_LENGTH, size);
+        client.send(request.body(tokio::fs::File::from_std(content))).await
+    } else {
+        let request = client.request(Method::POST, &format!("{content_uri}/upload_from_uri"));
+        client.send(request.json(&from_uri)).await
+    };
+    if let Err(failure) = sent {
+        // What was never asked for is no package; the first failure is the one that counts.
+        let _ = client.send(client.request(Method::DELETE, &uri)).await;
+        return Err(failure);
+    }
+    let shown = checked(client, &uri).await?;
     if shown["onboardingState"] != "ONBOARDED" {
         let why = shown["onboardingFailureDetails"]["detail"].as_str().unwrap_or("no reason given");
         client.send(client.request(Method::DELETE, &uri)).await?;
-        return Err(Failure::Hinted {
-            what: format!("`{}` was not onboarded:\n{why}", path.display()),
-            hint: format!("`vnfmctl lint {}` shows the places, without a server", path.display()),
-        });
+        return Err(not_onboarded(wanted, why));
     }
     for warning in shown["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         tell(warning);
@@ -141,6 +169,45 @@ async fn onboard(client: &Client, output: Output, path: &Path) -> Outcome<()> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let sentence = format!("onboarded {} as package {id}, vnfdId {}", text(product), text(vnfd));
     output.done(&sentence, &shown)
+}
+
+/// The package once nobody works on it any more.
+async fn checked(client: &Client, uri: &str) -> Outcome<Value> {
+    loop {
+        let shown: Value = client.get(uri).await?;
+        if !["UPLOADING", "PROCESSING"].iter().any(|state| shown["onboardingState"] == *state) {
+            return Ok(shown);
+        }
+        SystemClock.sleep(BETWEEN).await;
+    }
+}
+
+/// What the server is asked to fetch.
+fn from_uri(uri: &str, wanted: &Onboard) -> Outcome<Value> {
+    let mut request = json!({ "addressInformation": uri });
+    if let (Some(user), Some(file)) = (&wanted.user, &wanted.password_file) {
+        let password = std::fs::read_to_string(file)
+            .map_err(|error| local(format!("cannot read `{}`: {error}", file.display())))?;
+        let password = password.trim_end_matches(['\r', '\n']);
+        request["authType"] = json!("BASIC");
+        request["paramsBasic"] = json!({ "userName": user, "password": password });
+    }
+    Ok(request)
+}
+
+fn not_onboarded(wanted: &Onboard, why: &str) -> Failure {
+    if let Some(path) = &wanted.path {
+        return Failure::Hinted {
+            what: format!("`{}` was not onboarded:\n{why}", path.display()),
+            hint: format!("`vnfmctl lint {}` shows the places, without a server", path.display()),
+        };
+    }
+    let (why, next) = crate::client::parted(why);
+    let what = format!("the server has not onboarded what lies there:\n{why}");
+    match next {
+        Some(next) => Failure::Hinted { what, hint: next.to_owned() },
+        None => local(what),
+    }
 }
 
 /// The archive, or the folder packed into a file that is gone when it is closed.

@@ -390,3 +390,68 @@ AT                    WHO  WHAT         NAME  ID   REASON  FROM       ANSWER
 ";
     assert_eq!((ended.code, ended.data.as_str()), (0, wanted), "{}", ended.said);
 }
+
+/// How a package is looked for by its id.
+const FOUND: &str = "GET /vnfpkgm/v2/vnf_packages/p%2D1";
+
+#[tokio::test]
+async fn a_package_is_enabled_disabled_and_downloaded() {
+    let package =
+        json!({"id": "p-1", "vnfProductName": "Web server", "onboardingState": "ONBOARDED"});
+    let one = "/vnfpkgm/v2/vnf_packages/p-1";
+    let stub = Stub::new([
+        (FOUND, ok(&package)),
+        (&*format!("PATCH {one}"), ok(&json!({"operationalState": "DISABLED"}))),
+        (&*format!("GET {one}/package_content"), ok(&json!("the archive"))),
+        (&*format!("GET {one}/artifacts/Files/a%2Eyaml"), ok(&json!("an artifact"))),
+        (&*format!("GET {one}/manifest?include_signatures"), ok(&json!("a manifest"))),
+    ])
+    .await;
+    let ended = stub.run(&["package", "disable", "p-1"]).await;
+    assert_eq!((ended.code, ended.data.as_str()), (0, "package p-1 is DISABLED\n"), "{ended:?}");
+    let asked = stub.asked();
+    assert_eq!(asked.last().unwrap().body, json!({"operationalState": "DISABLED"}));
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let file = out.to_str().unwrap();
+    for (words, content) in [
+        (vec!["p-1", "--out", file], "\"the archive\""),
+        (vec!["p-1", "--artifact", "Files/a.yaml", "--out", file], "\"an artifact\""),
+        (vec!["p-1", "--part", "manifest", "--signatures", "--out", file], "\"a manifest\""),
+    ] {
+        let ended = stub.run(&[vec!["package", "download"], words].concat()).await;
+        assert_eq!(ended.code, 0, "{ended:?}");
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), content);
+        assert_eq!(ended.data, format!("wrote {} bytes to `{file}`\n", content.len()));
+    }
+    let ended = stub.run(&["package", "download", "p-1", "--part", "vnfd", "--out", file]).await;
+    assert_eq!(ended.code, 3, "{ended:?}");
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "\"a manifest\"", "it stays as it was");
+}
+
+#[tokio::test]
+async fn a_package_is_fetched_by_the_server_with_a_password_out_of_a_file() {
+    let one = "/vnfpkgm/v2/vnf_packages/p-1";
+    let upload = format!("POST {one}/package_content/upload_from_uri");
+    let onboarded = json!({"id": "p-1", "vnfdId": "d", "vnfProductName": "Web", "onboardingState": "ONBOARDED"});
+    let stub = Stub::new([
+        ("POST /vnfpkgm/v2/vnf_packages", ok(&json!({"id": "p-1"}))),
+        (&*upload, ok(&json!(null))),
+        (&*format!("GET {one}"), ok(&onboarded)),
+    ])
+    .await;
+    let mut password = tempfile::NamedTempFile::new().unwrap();
+    writeln!(password, "planted-password").unwrap();
+    let file = password.path().to_str().unwrap();
+    let uri = "https://files.example.com/web.csar";
+    let words = ["package", "onboard", "--from-uri", uri, "--user", "u", "--password-file", file];
+    let ended = stub.run(&words).await;
+    assert_eq!((ended.code, ended.data.as_str()), (0, "onboarded Web as package p-1, vnfdId d\n"));
+    let sent = stub.asked().into_iter().find(|asked| asked.what == upload).unwrap().body;
+    let wanted = json!({"addressInformation": uri, "authType": "BASIC",
+        "paramsBasic": {"userName": "u", "password": "planted-password"}});
+    assert_eq!(sent, wanted);
+    assert!(!ended.said.contains("planted"), "{ended:?}");
+    let nothing = stub.run(&["package", "onboard"]).await;
+    assert_eq!(nothing.code, 2, "{nothing:?}");
+}

@@ -41,6 +41,7 @@ pub fn package(id: &str, vnfd_id: Option<&str>) -> Box<PackageRecord> {
         user_defined_data: serde_json::Map::new(),
         onboarding_failure_details: None,
         warnings: vec!["a warning".into()],
+        nfvo: None,
         links: None,
     };
     Box::new(PackageRecord { tenant: TENANT.into(), info })

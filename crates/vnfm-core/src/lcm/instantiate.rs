@@ -28,8 +28,8 @@ use super::{Op, grant, hook_row, ways_on};
 use crate::engine::Engine;
 use crate::hooks;
 use crate::ports::{
-    Allocated, Allocation, Change, Effects, Granted, InstanceRecord, PortError, Release, Use,
-    VimReport,
+    Allocated, Allocation, Change, Effects, Granted, InstanceRecord, PortError, Release,
+    StoreError, Use, VimReport,
 };
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
@@ -38,7 +38,7 @@ use serde_json::Value;
 use vnfm_types::LcmOperationState::{Completed, Failed, Processing, Starting};
 use vnfm_types::{
     InstantiateVnfRequest, InstantiatedVnfInfo, InstantiationState, LcmOperationState,
-    LcmOperationType, VimConnectionInfo,
+    LcmOperationType, PackageOperationalState, VimConnectionInfo,
 };
 
 /// The operation, as the runner reads it.
@@ -84,6 +84,7 @@ pub async fn accept(
         let what = format!("VNF instance `{instance_id}` is INSTANTIATED already");
         return Err(Refusal::new(Why::Conflict, &refusal::WRONG_STATE, what));
     }
+    enabled(engine, tenant, &instance.vnf_pkg_id).await?;
     let package = engine
         .parts
         .packages
@@ -125,6 +126,20 @@ pub async fn accept(
         skip: None,
     };
     ways_on::begin(engine, instance, beginning).await
+}
+
+/// Refuses a package that was disabled after the instance was made: nothing more is instantiated from it (SOL005
+/// 9.5.4.4).
+async fn enabled(engine: &Engine, tenant: &str, vnf_pkg_id: &str) -> Result<(), Refusal> {
+    match engine.store().package_record(tenant, vnf_pkg_id).await {
+        Ok(record) if record.info.operational_state == PackageOperationalState::Disabled => {
+            let what = format!("VNF package `{vnf_pkg_id}` is DISABLED");
+            Err(Refusal::new(Why::Conflict, &refusal::DISABLED, what))
+        }
+        // Whoever keeps the packages says what is wrong with one that has no record.
+        Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A request that names no VIM leaves it to the NFVO where the VNF is to live.

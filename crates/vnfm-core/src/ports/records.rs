@@ -135,6 +135,7 @@ impl PackageRecord {
             user_defined_data: KeyValuePairs::new(),
             onboarding_failure_details: None,
             warnings: Vec::new(),
+            nfvo: None,
             links: None,
         };
         Self { tenant: tenant.to_owned(), info }

@@ -4,6 +4,7 @@
 
 mod answers;
 mod logins;
+mod packages;
 
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -39,6 +40,24 @@ impl Clock for Still {
     }
 }
 
+/// Time that has passed before anybody waits for it.
+pub(crate) struct Hurried;
+
+impl Hurried {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self)
+    }
+}
+
+impl Clock for Hurried {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::task::yield_now())
+    }
+}
+
 /// A world whose NFVO wants this.
 pub(crate) async fn world(login: Wanted) -> World {
     let world = World::start(Options::default()).await.unwrap();
@@ -57,15 +76,18 @@ pub(crate) fn credentials(world: &World, password: &str) -> ClientCredentials {
 
 /// A client at `endpoint`.
 pub(crate) fn grants(endpoint: &str, login: Login, tls: Tls, clock: &Arc<Still>) -> Grants {
-    let address = NfvoAddress {
+    Grants::new(address(endpoint, login, tls), clock.clone()).unwrap()
+}
+
+pub(crate) fn address(endpoint: &str, login: Login, tls: Tls) -> NfvoAddress {
+    NfvoAddress {
         endpoint: endpoint.to_owned(),
         login,
         tls,
         proxy: None,
         root: "http://vnfm.example.com/".to_owned(),
         time: Duration::from_mins(1),
-    };
-    Grants::new(address, clock.clone()).unwrap()
+    }
 }
 
 pub(crate) fn basic() -> Login {

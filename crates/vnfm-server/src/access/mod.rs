@@ -34,8 +34,8 @@ pub use principal::{DEFAULT_TENANT, Principal, Role};
 pub(crate) use trail::who;
 
 use crate::gate;
-use crate::problem::Problem;
-use crate::state::App;
+use crate::problem::{Answer, Problem};
+use crate::state::{App, AppState};
 use anyhow::{Context as _, bail};
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::request::Parts;
@@ -164,6 +164,20 @@ impl Access {
     /// As [`Access::by_token`].
     pub fn embedded() -> anyhow::Result<Self> {
         Ok(Self { is_open: false, is_embedded: true, audits: true, ..Self::by_token(None)? })
+    }
+
+    /// How many bytes of packages a tenant may still have; `None` where there is no limit.
+    ///
+    /// # Errors
+    ///
+    /// 403 where that are fewer than `wanted`.
+    pub(crate) async fn bytes_left(
+        &self,
+        app: &AppState,
+        tenant: &str,
+        wanted: u64,
+    ) -> Answer<Option<u64>> {
+        self.quotas.bytes_left(app, tenant, wanted).await
     }
 
     /// Who a request is from.

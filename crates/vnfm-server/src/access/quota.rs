@@ -109,6 +109,27 @@ impl Quotas {
         Ok(Place { _lock: Some(lock), bytes, exceeded: Arc::default() })
     }
 
+    /// How many bytes of packages a tenant may still have; `None` where there is no limit.
+    ///
+    /// # Errors
+    ///
+    /// 403 with the quota and what is used, where that are fewer than `wanted`.
+    pub async fn bytes_left(
+        &self,
+        app: &AppState,
+        tenant: &str,
+        wanted: u64,
+    ) -> Answer<Option<u64>> {
+        let quota = self.tenants.get(tenant).map_or(self.all, |tenant| tenant.quota);
+        let Some(most) = quota.package_bytes else { return Ok(None) };
+        let used = app.onboarding.bytes(tenant).await?;
+        let left = most.saturating_sub(used);
+        if left < wanted {
+            return Err(used_up(tenant, Kind::PackageBytes, (used, most)));
+        }
+        Ok(Some(left))
+    }
+
     fn lock(&self, tenant: &str, kind: Kind) -> Lock {
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
         locks.entry((tenant.to_owned(), kind)).or_default().clone()

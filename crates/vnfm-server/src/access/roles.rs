@@ -59,9 +59,16 @@ pub const NEEDS: &[Row] = &[
     ("/vnfpkgm/api_versions", &[("get", READ)]),
     ("/vnfpkgm/v2/api_versions", &[("get", READ)]),
     ("/vnfpkgm/v2/vnf_packages", &[("get", READ), ("post", OPERATE)]),
-    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}", &[("get", READ), ("delete", OPERATE)]),
+    (
+        "/vnfpkgm/v2/vnf_packages/{vnfPkgId}",
+        &[("get", READ), ("patch", OPERATE), ("delete", OPERATE)],
+    ),
     ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content", &[("get", READ), ("put", OPERATE)]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content/upload_from_uri", &[("post", OPERATE)]),
     ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/vnfd", &[("get", READ)]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/manifest", &[("get", READ)]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/artifacts", &[("get", READ)]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/artifacts/{artifactPath}", &[("get", READ)]),
     ("/vnfm/v1/vims", &[("get", READ), ("post", ADMIN)]),
     ("/vnfm/v1/vims/{vimId}", &[("get", READ), ("patch", ADMIN), ("delete", ADMIN)]),
     ("/vnfm/v1/vims/{vimId}/check", &[("post", OPERATE)]),
@@ -80,6 +87,8 @@ pub const NEEDS: &[Row] = &[
     ("/vnfm/v1/recovery", &[("get", OPERATOR)]),
     ("/vnfm/v1/recovery/confirm", &[("post", OPERATOR)]),
     ("/vnfm/v1/health", &[("get", READ)]),
+    // The NFVO logs in with what our subscription told it, and with nothing else.
+    ("/vnfm/v1/nfvo_notifications", &[("get", READ), ("post", READ)]),
     // These two are answered before anybody is asked to log in.
     ("/healthz", &[("get", READ)]),
     ("/readyz", &[("get", READ)]),
@@ -131,11 +140,15 @@ pub fn needed(method: &Method, path: &str, routed: bool) -> Needs {
     }
 }
 
+/// What stands for the rest of a path, however long: an artifact lies in folders.
+const REST: &str = "{artifactPath}";
+
 fn fits(template: &str, path: &str) -> bool {
     let (mut wanted, mut given) = (template.split('/'), path.split('/'));
     loop {
         match (wanted.next(), given.next()) {
             (None, None) => return true,
+            (Some(REST), Some(given)) if !given.is_empty() => return true,
             (Some(wanted), Some(given)) if wanted == given => {}
             (Some(wanted), Some(given)) if wanted.starts_with('{') && !given.is_empty() => {}
             _ => return false,
@@ -174,6 +187,11 @@ mod tests {
         assert_eq!(of(Method::PATCH, "/vnflcm/v2/vnf_instances/i"), OPERATE);
         assert_eq!(of(Method::DELETE, "/vnfm/v1/vims/i"), ADMIN);
         assert_eq!(of(Method::POST, "/vnfm/v1/backup"), OPERATOR);
+        let artifacts = "/vnfpkgm/v2/vnf_packages/p/artifacts";
+        for path in ["", "/a", "/Files/deep/a.yaml"] {
+            assert_eq!(of(Method::GET, &format!("{artifacts}{path}")), READ, "{path}");
+            assert_eq!(of(Method::PUT, &format!("{artifacts}{path}")), OPERATOR, "{path}");
+        }
         assert_eq!(of(Method::GET, "/vnfm/v1/new"), OPERATOR);
         assert_eq!(needed(&Method::GET, "/vnfm/v1/new", false), READ, "that it is not there");
         assert_eq!(of(Method::PUT, "/vnfm/v1/vims"), OPERATOR);

@@ -19,9 +19,9 @@ pub const LCM_V1: Api = Api { prefix: "/vnflcm/v1", versions: &["1.3.0"], assume
 /// All of VNF LCM, for its `api_versions` alone.
 const ALL_LCM: Api =
     Api { prefix: "/vnflcm", versions: &["1.3.0", "2.0.0", "2.3.0"], assumed: None };
-/// VNF package management the SOL005 way.
+/// VNF package management the SOL005 way; 2.4.0 is what SOL003 and SOL005 V3.7.1 have.
 pub const PACKAGES: Api =
-    Api { prefix: "/vnfpkgm/v2", versions: &["2.0.0", "2.3.0"], assumed: None };
+    Api { prefix: "/vnfpkgm/v2", versions: &["2.0.0", "2.3.0", "2.4.0"], assumed: None };
 
 /// The same, for its `api_versions` alone.
 const ALL_PACKAGES: Api = Api { prefix: "/vnfpkgm", ..PACKAGES };

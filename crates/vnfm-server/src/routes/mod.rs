@@ -4,6 +4,7 @@ mod acts;
 pub mod api_versions;
 mod events;
 mod list;
+mod nfvo_notifications;
 mod orphans;
 mod own_op_occs;
 mod plugins;
@@ -56,9 +57,13 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnfpkgm/api_versions", &["get"]),
     ("/vnfpkgm/v2/api_versions", &["get"]),
     ("/vnfpkgm/v2/vnf_packages", &["get", "post"]),
-    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}", &["get", "delete"]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}", &["get", "patch", "delete"]),
     ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content", &["get", "put"]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/package_content/upload_from_uri", &["post"]),
     ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/vnfd", &["get"]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/manifest", &["get"]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/artifacts", &["get"]),
+    ("/vnfpkgm/v2/vnf_packages/{vnfPkgId}/artifacts/{artifactPath}", &["get"]),
     ("/vnfm/v1/vims", &["get", "post"]),
     ("/vnfm/v1/vims/{vimId}", &["get", "patch", "delete"]),
     ("/vnfm/v1/vims/{vimId}/check", &["post"]),
@@ -77,6 +82,7 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnfm/v1/recovery", &["get"]),
     ("/vnfm/v1/recovery/confirm", &["post"]),
     ("/vnfm/v1/health", &["get"]),
+    ("/vnfm/v1/nfvo_notifications", &["get", "post"]),
     ("/healthz", &["get"]),
     ("/readyz", &["get"]),
     ("/metrics", &["get"]),
@@ -98,6 +104,7 @@ pub fn router(app: App) -> Router {
         .layer(from_fn_with_state(app.clone(), crate::upkeep::guard))
         .layer(from_fn_with_state(app.clone(), access::admit))
         .merge(probes_only())
+        .merge(told_by_the_nfvo())
         .layer(from_fn_with_state(app.clone(), metrics::count))
         .layer(CatchPanicLayer::custom(gate::panicked))
         .layer(PropagateRequestIdLayer::x_request_id())
@@ -120,6 +127,14 @@ fn probes_only() -> Router<App> {
     Router::new()
         .route("/healthz", get(probes::health))
         .route("/readyz", get(probes::ready))
+        .method_not_allowed_fallback(gate::not_allowed)
+}
+
+/// What only the NFVO sends, which has a login of its own.
+fn told_by_the_nfvo() -> Router<App> {
+    let takes = get(nfvo_notifications::test).post(nfvo_notifications::take);
+    Router::new()
+        .route("/vnfm/v1/nfvo_notifications", takes)
         .method_not_allowed_fallback(gate::not_allowed)
 }
 
@@ -175,13 +190,20 @@ fn packages() -> Router<App> {
         )
         .route(
             "/vnfpkgm/v2/vnf_packages/{id}",
-            get(vnf_packages::show).delete(vnf_packages::delete),
+            get(vnf_packages::show).patch(vnf_packages::modify).delete(vnf_packages::delete),
         )
         .route(
             "/vnfpkgm/v2/vnf_packages/{id}/package_content",
             get(vnf_packages::content).put(vnf_packages::upload),
         )
+        .route(
+            "/vnfpkgm/v2/vnf_packages/{id}/package_content/upload_from_uri",
+            post(vnf_packages::upload_from_uri),
+        )
         .route("/vnfpkgm/v2/vnf_packages/{id}/vnfd", get(vnf_packages::vnfd))
+        .route("/vnfpkgm/v2/vnf_packages/{id}/manifest", get(vnf_packages::manifest))
+        .route("/vnfpkgm/v2/vnf_packages/{id}/artifacts", get(vnf_packages::artifacts))
+        .route("/vnfpkgm/v2/vnf_packages/{id}/artifacts/{*path}", get(vnf_packages::artifact))
 }
 
 fn own() -> Router<App> {

@@ -1,6 +1,6 @@
 //! VNF instances (SOL003 5.4.2, 5.4.3), their modification, and the tasks on them (5.4.4, 5.4.8).
 
-use crate::access::Tenant;
+use crate::access::{Principal, Tenant};
 use crate::acts::Acting;
 use crate::body::Json;
 use crate::conditions::{self, Conditions};
@@ -17,11 +17,16 @@ use vnfm_types::{
 
 pub(super) async fn create(
     State(app): State<App>,
-    Tenant(tenant): Tenant,
+    principal: Principal,
     root: Root,
     Json(request): Json<CreateVnfRequest>,
 ) -> Answer {
-    let record = app.engine.create(&tenant, request).await?;
+    let tenant = &principal.tenant;
+    // Who is narrowed to vendors makes instances of what is here: whose a package is shows only when it is.
+    if let Some(supply) = app.supply.as_ref().filter(|_| principal.only.vendors.is_empty()) {
+        supply.provide(&app, tenant, &request.vnfd_id).await?;
+    }
+    let record = app.engine.create(tenant, request).await?;
     let location = root.instance(&record.vnf.id);
     let body = axum::Json(view::instance(record, &root));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())

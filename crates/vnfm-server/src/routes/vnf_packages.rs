@@ -1,19 +1,22 @@
-//! VNF packages, onboarded by upload the SOL005 way (9.4.2 to 9.4.5).
+//! VNF packages, onboarded the SOL005 way (9.4.2 to 9.4.7), by upload or from a URI, and served in whole and in part.
 
 use crate::access::Tenant;
+use crate::artifacts::{SIGNATURES, Selection, flag};
 use crate::body::Json;
-use crate::conditions;
+use crate::conditions::{self, Conditions};
+use crate::gate;
+use crate::onboarding::Accepts;
 use crate::problem::{Answer, Problem};
+use crate::query::known;
 use crate::state::App;
 use crate::view::{self, Root};
 use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
-use futures::stream;
 use serde::Deserialize;
-use tokio::io::AsyncReadExt as _;
-use vnfm_types::KeyValuePairs;
+use std::collections::BTreeMap;
+use vnfm_types::{KeyValuePairs, UploadVnfPackageFromUriRequest, VnfPkgInfoModifications};
 
 /// `CreateVnfPkgInfoRequest` (SOL005 9.5.2.2).
 #[derive(Deserialize)]
@@ -43,6 +46,25 @@ pub(super) async fn show(
 ) -> Answer {
     let record = app.engine.store().package_record(&tenant, &id).await?;
     Ok(conditions::tagged(&view::package(record, &root), None))
+}
+
+/// Enables, disables, merges `userDefinedData` (SOL005 9.4.3.3.4); answers with what is so now.
+pub(super) async fn modify(
+    State(app): State<App>,
+    root: Root,
+    (Tenant(tenant), Path(id)): (Tenant, Path<String>),
+    headers: HeaderMap,
+    Json(patch): Json<VnfPkgInfoModifications>,
+) -> Answer {
+    let seen = Conditions::of(&headers)?;
+    let tag = |record| conditions::tag(&view::package(record, &root));
+    let expected = |record: &vnfm_core::ports::PackageRecord| seen.hold_for(&tag(record.clone()));
+    let (record, changed) = app.onboarding.modify((&tenant, &id), patch, expected).await?;
+    let mut response = axum::Json(changed).into_response();
+    if let Ok(tag) = HeaderValue::from_str(&tag(record)) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    Ok(response)
 }
 
 pub(super) async fn delete(
@@ -75,33 +97,105 @@ pub(super) async fn upload(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// How much of an archive is read at once.
-const PIECE: usize = 64 * 1024;
+/// 202; it is fetched meanwhile, and the record's `onboardingState` tells how it goes (SOL005 9.4.6.3.1).
+pub(super) async fn upload_from_uri(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+    Json(request): Json<UploadVnfPackageFromUriRequest>,
+) -> Answer<StatusCode> {
+    let left = app.access.bytes_left(&app, &tenant, 1).await?;
+    let fetch = app.onboarding.from_uri((&tenant, &id), request, left).await?;
+    tokio::spawn(async move { app.onboarding.fetch_from_uri(&app, fetch).await });
+    Ok(StatusCode::ACCEPTED)
+}
 
 /// The archive, as it was onboarded (SOL005 9.4.5.3.2).
 pub(super) async fn content(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
+    headers: HeaderMap,
 ) -> Answer {
-    let file = app.onboarding.archive(&tenant, &id).await?;
-    let size = file.metadata().await.map_err(|error| Problem::bug(&error))?.len();
-    let pieces = stream::try_unfold(file, |mut file| async move {
-        let mut piece = vec![0; PIECE];
-        let read = file.read(&mut piece).await?;
-        piece.truncate(read);
-        Ok::<_, std::io::Error>((read > 0).then_some((piece, file)))
-    });
-    let kind = (header::CONTENT_TYPE, ARCHIVE[0].to_owned());
-    let headers = [kind, (header::CONTENT_LENGTH, size.to_string())];
-    Ok((headers, Body::from_stream(pieces)).into_response())
+    if !ARCHIVE.iter().any(|kind| takes(&headers, kind)) {
+        return Err(no_archive());
+    }
+    app.onboarding.archive(&tenant, &id).await?.served(&headers).await
 }
+
+/// Parameters of a request.
+type Parameters = Query<BTreeMap<String, String>>;
 
 pub(super) async fn vnfd(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
+    Query(query): Parameters,
+    headers: HeaderMap,
 ) -> Answer {
-    let vnfd = app.onboarding.vnfd(&tenant, &id).await?;
-    Ok(([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], vnfd).into_response())
+    let content = app.onboarding.vnfd((&tenant, &id), signatures(&query)?, accepts(&headers));
+    content.await?.served(&whole(headers)).await
+}
+
+pub(super) async fn manifest(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+    Query(query): Parameters,
+    headers: HeaderMap,
+) -> Answer {
+    let content = app.onboarding.manifest((&tenant, &id), signatures(&query)?, accepts(&headers));
+    content.await?.served(&whole(headers)).await
+}
+
+/// All artifacts that are selected, in an archive (SOL005 9.4.5a.3.2).
+pub(super) async fn artifacts(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+    Query(query): Parameters,
+    headers: HeaderMap,
+) -> Answer {
+    let selection = Selection::of(&query)?;
+    if !accepts(&headers).zip {
+        return Err(no_archive());
+    }
+    app.onboarding.artifacts((&tenant, &id), selection).await?.served(&headers).await
+}
+
+/// One artifact (SOL005 9.4.7.3.2).
+pub(super) async fn artifact(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path((id, path)): Path<(String, String)>,
+    Query(query): Parameters,
+    headers: HeaderMap,
+) -> Answer {
+    let how = (signatures(&query)?, accepts(&headers));
+    let content = app.onboarding.artifact((&tenant, &id), &path, how).await?;
+    content.served(&headers).await
+}
+
+fn signatures(query: &BTreeMap<String, String>) -> Answer<bool> {
+    known(query, &[SIGNATURES])?;
+    flag(query, SIGNATURES)
+}
+
+/// The standard has no ranges of what is small.
+fn whole(mut headers: HeaderMap) -> HeaderMap {
+    headers.remove(header::RANGE);
+    headers
+}
+
+fn takes(headers: &HeaderMap, kind: &str) -> bool {
+    gate::takes(headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()), kind)
+}
+
+fn accepts(headers: &HeaderMap) -> Accepts {
+    Accepts { zip: takes(headers, "application/zip"), text: takes(headers, "text/plain") }
+}
+
+fn no_archive() -> Problem {
+    let what = "this is served as application/zip, which `Accept` leaves out";
+    Problem::new(StatusCode::NOT_ACCEPTABLE, "request.accept", what)
 }

@@ -96,6 +96,7 @@ fn body(last: &str, path: &str) -> Value {
         "vnf_instances" => json!({"vnfdId": "none"}),
         "vims" => json!({"name": "acme-cluster", "connection": {"vimType": "none"}}),
         "subscriptions" => json!({"callbackUri": "http://192.0.2.1/none"}),
+        "upload_from_uri" => json!({"addressInformation": "http://192.0.2.1/none"}),
         _ if path.starts_with("/vnflcm/v2/vnf_instances/") && path.split('/').count() == 5 => {
             json!({"vnfInstanceName": "mine now"})
         }

@@ -248,8 +248,8 @@ async fn api_versions_tell_what_is_served() {
         ("/vnflcm/api_versions", "/vnflcm", &["1.3.0", "2.0.0", "2.3.0"][..]),
         ("/vnflcm/v1/api_versions", "/vnflcm/v1", &["1.3.0"]),
         ("/vnflcm/v2/api_versions", "/vnflcm/v2", &["2.0.0", "2.3.0"]),
-        ("/vnfpkgm/api_versions", "/vnfpkgm", &["2.0.0", "2.3.0"]),
-        ("/vnfpkgm/v2/api_versions", "/vnfpkgm/v2", &["2.0.0", "2.3.0"]),
+        ("/vnfpkgm/api_versions", "/vnfpkgm", &["2.0.0", "2.3.0", "2.4.0"]),
+        ("/vnfpkgm/v2/api_versions", "/vnfpkgm/v2", &["2.0.0", "2.3.0", "2.4.0"]),
     ] {
         let answer = bench.send(bench.bare(Method::GET, path)).await;
         assert_eq!(answer.status, 200, "{path}: {answer:?}");

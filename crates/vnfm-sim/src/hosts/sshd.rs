@@ -253,7 +253,11 @@ async fn execute(mut shell: Shell, command: &str, mut input: Input) -> Option<Ou
             shell.script(command, &mut input).await;
             std::future::pending().await
         }
-        Some(Fault::Drop { drop: When::After } | Fault::ErrorAfterEffect { .. }) => {
+        Some(
+            Fault::Drop { drop: When::After }
+            | Fault::ErrorAfterEffect { .. }
+            | Fault::CutAfter { .. },
+        ) => {
             shell.script(command, &mut input).await;
             (None, "cut after")
         }

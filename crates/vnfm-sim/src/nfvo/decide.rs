@@ -105,7 +105,7 @@ pub(super) fn answer(policy: &Policy, request: &Value, (id, url): (&str, &str)) 
 }
 
 /// RFC 7396.
-fn merge(into: &mut Value, patch: &Value) {
+pub(super) fn merge(into: &mut Value, patch: &Value) {
     let Value::Object(members) = patch else { return };
     if !into.is_object() {
         *into = Value::Object(Map::new());

@@ -1,17 +1,23 @@
-//! The NFVO: grants (SOL003 9) by script, a sink for notifications, and a token endpoint.
+//! The NFVO: grants (SOL003 9) by script, a source of VNF packages (SOL003 10), a sink for notifications, and a token
+//! endpoint.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `POST /grant/v1/grants` | as [`Policy`] says: 201, 202 with `Location`, 403 |
 //! | `GET /grant/v1/grants/{id}` | 202 until it is decided, then 200 or 403 |
+//! | `GET /vnfpkgm/v2/vnf_packages`, `…/{id}`, `…/{id}/package_content` | what was offered ([`Nfvo::offer`]), by ranges |
+//! | `/vnfpkgm/v2/subscriptions`, `…/{id}` | whoever subscribes is told what is offered, changed and withdrawn |
 //! | `GET`, `POST /notifications` | 204; what comes is kept |
 //! | `POST /token` | OAuth 2.0 client credentials (RFC 6749 4.4) |
 //!
 //! It is served twice: in plain HTTP, and with TLS for whoever has a certificate of its authority. 503, silence and
-//! cuts are the script of faults' (`nfvo.grant`, `nfvo.grant_look`, `nfvo.token`, `nfvo.callback_test`, `nfvo.notify`).
+//! cuts are the script of faults' (`nfvo.grant`, `nfvo.grant_look`, `nfvo.token`, `nfvo.callback_test`, `nfvo.notify`,
+//! `nfvo.packages`, `nfvo.package`, `nfvo.package_content`, `nfvo.subscribe`, `nfvo.subscriptions`, `nfvo.subscription`,
+//! `nfvo.unsubscribe`).
 //! A request that breaks a rule of the standard is a violation.
 
 mod decide;
+mod packages;
 mod tls;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +54,8 @@ pub struct Policy {
     pub zone: Option<String>,
     /// Merged into every grant (RFC 7396).
     pub grant: Value,
+    /// Merged into what is said of every package (RFC 7396): another checksum, another shape.
+    pub package: Value,
     /// What a caller has to bring.
     pub login: Wanted,
     /// Seconds that a token lives; 3600 where 0.
@@ -85,6 +93,7 @@ struct State {
     notifications: Vec<Value>,
     tokens: BTreeMap<String, jiff::Timestamp>,
     tokens_given: usize,
+    shelf: packages::Shelf,
 }
 
 /// The NFVO.
@@ -161,6 +170,9 @@ impl Nfvo {
             "grants": state.order.iter().map(case).collect::<Vec<_>>(),
             "notifications": state.notifications,
             "tokensGiven": state.tokens_given,
+            "packages": state.shelf.page(&state.policy),
+            "subscriptions": state.shelf.subscriptions(),
+            "told": state.shelf.told(),
         })
     }
 
@@ -280,6 +292,9 @@ impl Neighbour for Desked {
         let path = request.segments();
         let segments: Vec<&str> = path.iter().map(String::as_str).collect();
         let nfvo = &self.0;
+        if let ["vnfpkgm", "v2", resource @ ..] = segments.as_slice() {
+            return nfvo.of_packages(request, resource);
+        }
         Some(match (&request.method, segments.as_slice()) {
             (&Method::POST, ["grant", "v1", "grants"]) => {
                 let subject = subject(&request.json());

@@ -59,6 +59,7 @@ impl Cloud {
             Some(
                 Fault::Status { .. }
                 | Fault::Drop { .. }
+                | Fault::CutAfter { .. }
                 | Fault::Exit { .. }
                 | Fault::Flood { .. },
             ) => Err(Failure::of(name, no_valid_host())),

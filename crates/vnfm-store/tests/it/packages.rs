@@ -22,8 +22,38 @@ fn upload(packages: &PackageDir, content: &[u8]) -> PathBuf {
 }
 
 fn names(folder: &tempfile::TempDir) -> Vec<String> {
+    all_names(folder).into_iter().filter(|name| !name.ends_with(".kept")).collect()
+}
+
+/// With the names that archives have by their hash.
+fn all_names(folder: &tempfile::TempDir) -> Vec<String> {
     let entries = folder.path().join("packages").read_dir().unwrap();
     entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+#[tokio::test]
+async fn an_archive_is_found_by_its_hash_as_long_as_it_is_some_packages() {
+    let folder = tempfile::tempdir().unwrap();
+    let packages = open(&folder);
+    let hash =
+        packages.store("p1", upload(&packages, &sample())).await.unwrap().sha256().to_owned();
+    let copy = packages.copy_of(&hash.to_uppercase()).await.unwrap();
+    packages.store("p2", copy).await.unwrap();
+    assert_eq!(all_names(&folder).len(), 3, "two packages, one hash: {:?}", all_names(&folder));
+    packages.remove("p1").await.unwrap();
+    let copy = packages.copy_of(&hash).await.unwrap();
+    assert_eq!(std::fs::read(&copy).unwrap(), sample());
+    std::fs::remove_file(copy).unwrap();
+    for none in ["", "../p2.csar", &"0".repeat(64)] {
+        assert_eq!(packages.copy_of(none).await, None, "{none}");
+    }
+    packages.remove("p2").await.unwrap();
+    assert_eq!(all_names(&folder), [""; 0]);
+    assert_eq!(packages.copy_of(&hash).await, None);
+    // What somebody changed on the disk is not taken for it.
+    packages.store("p3", upload(&packages, &sample())).await.unwrap();
+    std::fs::write(packages.path("p3").unwrap(), b"something else").unwrap();
+    assert_eq!(packages.copy_of(&hash).await, None);
 }
 
 #[tokio::test]

@@ -239,6 +239,9 @@ types! {
         [needed]: One Truth; nonManoArtifactSetId: One Text; artifactClassification: One Text; metadata: One
         Free
     }
+    NFVO_PACKAGE = NfvoPackage {
+        vnfPkgId [needed]: One Text; operationalState [needed]: One Text
+    }
     VNF_PKG_INFO = VnfPkgInfo {
         id [needed]: One Text; vnfdId: One Text; vnfProvider: One Text; vnfProductName: One Text;
         vnfSoftwareVersion: One Text; vnfdVersion: One Text; compatibleSpecificationVersions: List Text;
@@ -246,7 +249,7 @@ types! {
         List VNF_PACKAGE_SOFTWARE_IMAGE_INFO; additionalArtifacts: List VNF_PACKAGE_ARTIFACT_INFO;
         onboardingState [needed]: One Text; operationalState [needed]: One Text; usageState [needed]: One
         Text; vnfmInfo: List Text; userDefinedData: One Free; onboardingFailureDetails: One PROBLEM_DETAILS;
-        _links [needed]: One Links; warnings: List Text
+        _links [needed]: One Links; warnings: List Text; nfvo: One NFVO_PACKAGE
     }
     VERSIONS = Versions {
         vnfSoftwareVersion [needed]: One Text; vnfdVersions: List Text

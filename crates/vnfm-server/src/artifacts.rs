@@ -1,0 +1,304 @@
+//! Which files of a package are what, for those who fetch a part of it (SOL005 9.4.4, 9.4.4b, 9.4.5a; SOL004 4.3).
+//!
+//! ```text
+//! package ─┬ VNFD            the YAML files where its main file is, and TOSCA.meta
+//!          ├ manifest        and the certificate of its signature
+//!          ├ software images
+//!          ├ signatures      and certificates of single files, which the manifest names
+//!          └ artifacts       all the rest: non-MANO ones are in a set of the manifest, the others are MANO artifacts
+//! ```
+//! An external artifact is named here by its URI without the scheme.
+
+use crate::problem::{Answer, Problem};
+use std::collections::{BTreeMap, BTreeSet};
+use vnfm_descriptor::Package;
+
+/// Which artifacts are wanted (SOL005 9.4.5a.3.2).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    exclude_mano: bool,
+    exclude_non_mano: bool,
+    externals: bool,
+    /// With the signatures of single files.
+    signatures: bool,
+    /// Sets of non-MANO artifacts; all where absent.
+    sets: Option<BTreeSet<String>>,
+}
+
+/// The flag that asks for what is signed together with its signatures.
+pub const SIGNATURES: &str = "include_signatures";
+const NO_MANO: &str = "exclude_all_mano_artifacts";
+const NO_NON_MANO: &str = "exclude_all_non_mano_artifacts";
+const EXTERNALS: &str = "include_external_artifacts";
+const SETS: &str = "select_non_mano_artifact_sets";
+
+impl Selection {
+    /// What the parameters of a request select.
+    ///
+    /// # Errors
+    ///
+    /// 400 for a parameter that is not known, a flag with a value, and two that contradict each other.
+    pub fn of(query: &BTreeMap<String, String>) -> Answer<Self> {
+        crate::query::known(query, &[SIGNATURES, NO_MANO, NO_NON_MANO, EXTERNALS, SETS])?;
+        let sets = query.get(SETS).map(|sets| sets.split(',').map(|set| set.trim().to_owned()));
+        let selection = Self {
+            exclude_mano: flag(query, NO_MANO)?,
+            exclude_non_mano: flag(query, NO_NON_MANO)?,
+            externals: flag(query, EXTERNALS)?,
+            signatures: flag(query, SIGNATURES)?,
+            sets: sets.map(Iterator::collect),
+        };
+        if selection.exclude_non_mano && selection.sets.is_some() {
+            let what = format!("`{NO_NON_MANO}` and `{SETS}` contradict each other");
+            return Err(Problem::bad_request(what));
+        }
+        Ok(selection)
+    }
+}
+
+/// Whether a flag is there: a parameter without a value.
+///
+/// # Errors
+///
+/// 400 where it has one.
+pub fn flag(query: &BTreeMap<String, String>, name: &str) -> Answer<bool> {
+    match query.get(name).map(String::as_str) {
+        None => Ok(false),
+        Some("") => Ok(true),
+        Some(value) => {
+            let what =
+                format!("query parameter `{name}` is a flag and takes no value, not `{value}`");
+            Err(Problem::bad_request(what))
+        }
+    }
+}
+
+/// Files for an archive: by their name there, what the package has them by.
+pub type Files = BTreeMap<String, String>;
+
+/// The files of the VNFD; with `signatures` what vouches for them, too.
+pub fn of_vnfd(package: &Package, signatures: bool) -> Files {
+    let entry = package.entry();
+    let folder = entry.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let is_beside = |path: &str| match folder {
+        "" => !path.contains('/'),
+        folder => path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')),
+    };
+    let yaml = |path: &&str| is_yaml(path) && is_beside(path);
+    let mut paths: BTreeSet<&str> = package.paths().filter(yaml).collect();
+    paths.insert(entry);
+    paths.extend(package.paths().filter(|path| is_meta(path)));
+    if signatures {
+        let of_files: Vec<_> = paths.iter().flat_map(|path| signatures_of(package, path)).collect();
+        paths.extend(of_files);
+        paths.extend(vouching(package));
+    }
+    named(paths)
+}
+
+/// The manifest and the certificate of its signature.
+pub fn of_manifest(package: &Package) -> Files {
+    named(vouching(package))
+}
+
+/// One file and what vouches for it.
+pub fn of_file(package: &Package, path: &str) -> Files {
+    let mut files = named(signatures_of(package, path));
+    files.insert(name_of(path), path.to_owned());
+    files
+}
+
+/// The artifacts that are selected.
+///
+/// # Errors
+///
+/// The manifest cannot be read.
+pub fn selected(package: &Package, selection: &Selection) -> Result<Files, String> {
+    let sets = sets(package)?;
+    let is_wanted = |path: &str| match sets.get(path) {
+        None => !selection.exclude_mano,
+        Some(set) => {
+            let chosen = selection.sets.as_ref();
+            !selection.exclude_non_mano && chosen.is_none_or(|chosen| chosen.contains(set))
+        }
+    };
+    let mut files = Files::new();
+    for path in artifacts(package).filter(|path| is_wanted(path)) {
+        files.insert(name_of(path), path.to_owned());
+    }
+    if selection.externals {
+        let uris = package.externals().iter().map(|external| external.uri.as_str());
+        files.extend(uris.filter(|uri| is_wanted(uri)).map(|uri| (name_of(uri), uri.to_owned())));
+    }
+    if selection.signatures {
+        let of_files: Vec<_> =
+            files.values().flat_map(|path| signatures_of(package, path)).collect();
+        files.extend(named(of_files));
+    }
+    Ok(files)
+}
+
+/// What is neither VNFD nor manifest, image or signature.
+fn artifacts(package: &Package) -> impl Iterator<Item = &str> {
+    let mut others: BTreeSet<&str> = vouching(package).collect();
+    let sources = package.manifest().map(|manifest| manifest.sources.as_slice());
+    for source in sources.unwrap_or_default() {
+        others.extend(source.signature.as_deref());
+        others.extend(source.certificate.as_deref());
+    }
+    let flavours = package.vnfd().flavours.values();
+    let images = flavours.flat_map(|flavour| flavour.images());
+    others.extend(images.filter_map(|(_, image)| image.artifact.as_deref()));
+    let vnfd = of_vnfd(package, false);
+    package.paths().filter(move |path| !vnfd.contains_key(*path) && !others.contains(path))
+}
+
+/// What vouches for the package as a whole.
+fn vouching(package: &Package) -> impl Iterator<Item = &str> {
+    let manifest = package.manifest().map(|manifest| manifest.path.as_str());
+    manifest.into_iter().chain(package.certificate())
+}
+
+/// Signature and certificate of a single file.
+fn signatures_of<'a>(package: &'a Package, path: &str) -> Vec<&'a str> {
+    let sources = package.manifest().map(|manifest| manifest.sources.as_slice());
+    let of_path = sources.unwrap_or_default().iter().filter(|source| {
+        source.source == path
+            || vnfm_descriptor::normalise(&source.source).is_ok_and(|it| it == path)
+    });
+    let named = of_path.flat_map(|source| [&source.signature, &source.certificate]);
+    named.filter_map(|path| path.as_deref()).filter(|path| package.has(path)).collect()
+}
+
+/// The set of each non-MANO artifact (SOL004 4.3.7), by its path or URI: `non_mano_artifact_sets` of the manifest.
+///
+/// ```text
+/// non_mano_artifact_sets:
+///   acme_tests:
+///     Source: Tests/smoke.sh
+/// ```
+fn sets(package: &Package) -> Result<BTreeMap<String, String>, String> {
+    let Some(manifest) = package.manifest() else { return Ok(BTreeMap::new()) };
+    let text = package.read(&manifest.path).map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let mut sets = BTreeMap::new();
+    let (mut inside, mut set) = (false, String::new());
+    for line in text.lines().take_while(|line| !line.starts_with("-----BEGIN")) {
+        let is_top = !line.starts_with([' ', '\t']);
+        let Some((key, value)) = line.trim().split_once(':') else { continue };
+        let (key, value) = (key.trim(), value.trim());
+        if is_top {
+            inside = value.is_empty() && key.eq_ignore_ascii_case("non_mano_artifact_sets");
+            set.clear();
+        } else if inside && value.is_empty() {
+            set = key.to_owned();
+        } else if inside && key.eq_ignore_ascii_case("source") && !set.is_empty() {
+            let path = vnfm_descriptor::normalise(value).unwrap_or_else(|_| value.to_owned());
+            sets.insert(if value.contains("://") { value.to_owned() } else { path }, set.clone());
+        }
+    }
+    Ok(sets)
+}
+
+fn named<'a>(paths: impl IntoIterator<Item = &'a str>) -> Files {
+    paths.into_iter().map(|path| (path.to_owned(), path.to_owned())).collect()
+}
+
+/// The name of a file in an archive.
+fn name_of(path: &str) -> String {
+    path.split_once("://").map_or(path, |(_, rest)| rest).to_owned()
+}
+
+fn is_yaml(path: &str) -> bool {
+    let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    matches!(extension.as_deref(), Some("yaml" | "yml"))
+}
+
+fn is_meta(path: &str) -> bool {
+    path.to_ascii_lowercase().starts_with("tosca-metadata/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Selection, of_vnfd, selected};
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::io::Cursor;
+    use std::path::PathBuf;
+    use vnfm_descriptor::{Limits, Package, pack};
+
+    /// A sample, its manifest with these lines at its end and with these files more.
+    fn package(sample: &str, lines: &str, more: &[&str]) -> Package {
+        let samples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
+        let limits = Limits::default();
+        let package = Package::from_bytes(pack(&samples.join(sample), &limits).unwrap(), &limits);
+        let package = package.unwrap();
+        let manifest = package.manifest().unwrap().path.clone();
+        let text = String::from_utf8(package.read(&manifest).unwrap()).unwrap();
+        let mut files: BTreeMap<_, _> =
+            more.iter().map(|path| ((*path).to_owned(), b"x".to_vec())).collect();
+        files.insert(manifest, format!("{text}\n{lines}\n").into_bytes());
+        let mut bytes = Cursor::new(Vec::new());
+        vnfm_descriptor::repack(&package, &files, &mut bytes).unwrap();
+        Package::from_bytes(bytes.into_inner(), &limits).unwrap()
+    }
+
+    fn query(text: &str) -> BTreeMap<String, String> {
+        form_urlencoded::parse(text.as_bytes()).into_owned().collect()
+    }
+
+    fn names(package: &Package, text: &str) -> Vec<String> {
+        let selection = Selection::of(&query(text)).unwrap();
+        selected(package, &selection).unwrap().into_keys().collect()
+    }
+
+    const SETS: &str = "non_mano_artifact_sets:\n  acme_tests:\n    Source: Tests/smoke.sh\n  \
+                        acme_papers:\n    Source: Papers/manual.txt\n";
+
+    #[test]
+    fn what_is_no_vnfd_manifest_or_image_is_an_artifact_of_one_kind_or_the_other() {
+        let package = package("vnf-b-cnf", SETS, &["Tests/smoke.sh", "Papers/manual.txt"]);
+        let manifests =
+            ["order", "page", "service", "web"].map(|name| format!("Files/kubernetes/{name}.yaml"));
+        let without = |text: &str| -> BTreeSet<String> {
+            names(&package, text).into_iter().filter(|name| !manifests.contains(name)).collect()
+        };
+        let of =
+            |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let all = without("");
+        assert!(all.is_superset(&of(&["Tests/smoke.sh", "Papers/manual.txt"])), "{all:?}");
+        assert!(manifests.iter().all(|name| names(&package, "").contains(name)));
+        for vnfd in ["Definitions/vnf-b.yaml", "TOSCA-Metadata/TOSCA.meta", "vnf-b.mf"] {
+            assert!(!all.contains(vnfd), "{vnfd}");
+        }
+        let only = names(&package, "exclude_all_mano_artifacts");
+        assert_eq!(only, ["Papers/manual.txt", "Tests/smoke.sh"]);
+        let chosen = "exclude_all_mano_artifacts&select_non_mano_artifact_sets=acme_tests,none";
+        assert_eq!(names(&package, chosen), ["Tests/smoke.sh"]);
+        let mano = without("exclude_all_non_mano_artifacts");
+        assert!(mano.is_disjoint(&of(&["Tests/smoke.sh", "Papers/manual.txt"])), "{mano:?}");
+        let nothing = "exclude_all_mano_artifacts&exclude_all_non_mano_artifacts";
+        assert_eq!(names(&package, nothing), [""; 0]);
+    }
+
+    #[test]
+    fn parameters_that_make_no_sense_are_refused() {
+        for wrong in [
+            "include_signatures=true",
+            "everything",
+            "exclude_all_non_mano_artifacts&select_non_mano_artifact_sets=a",
+        ] {
+            assert!(Selection::of(&query(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_vnfd_is_all_the_files_where_its_main_file_is() {
+        let package = package("vnf-a-k8s-cluster", "", &[]);
+        let files: Vec<_> = of_vnfd(&package, false).into_keys().collect();
+        let vnfd =
+            ["Definitions/vnf-a-types.yaml", "Definitions/vnf-a.yaml", "TOSCA-Metadata/TOSCA.meta"];
+        assert_eq!(files, vnfd);
+        let signed: Vec<_> = of_vnfd(&package, true).into_keys().collect();
+        assert_eq!(signed, [&vnfd[..], &["vnf-a.mf"]].concat());
+    }
+}

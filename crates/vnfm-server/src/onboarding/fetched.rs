@@ -1,0 +1,125 @@
+//! Content that this server fetches itself: from a URI (SOL005 9.4.6.3.1), or from the NFVO.
+//!
+//! A login that came with a request stays in memory until the content is there or given up, and is never written: after a
+//! restart the package is ERROR and its URI is to be given again.
+
+use super::{Onboarding, Taking, not_onboarded, remove};
+use crate::problem::{Answer, Problem};
+use crate::state::AppState;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use vnfm_core::Refusal;
+use vnfm_core::ports::PackageRecord;
+use vnfm_nfvo::Origin;
+use vnfm_types::{
+    KeyValuePairs, NfvoPackage, PackageOnboardingState, UploadVnfPackageFromUriRequest,
+};
+
+/// What is to be fetched for a package.
+pub struct Fetch {
+    record: PackageRecord,
+    from: Origin,
+    /// In bytes.
+    most: u64,
+    /// Until it has ended.
+    _taking: Taking,
+}
+
+impl Onboarding {
+    /// Accepts that the content comes from a URI; the record is UPLOADING. `left` is what is left of a quota, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// 400 for a login that makes no sense, 404, 409 where there is content already, 422 for an address that is not
+    /// allowed.
+    pub async fn from_uri(
+        &self,
+        (tenant, id): (&str, &str),
+        request: UploadVnfPackageFromUriRequest,
+        left: Option<u64>,
+    ) -> Answer<Fetch> {
+        self.store.package_record(tenant, id).await?;
+        let from = self.externals.origin(request)?;
+        let (record, taking) = self.begin(tenant, id).await?;
+        Ok(Fetch { record, from, most: self.most(left), _taking: taking })
+    }
+
+    /// Fetches it and takes it in; the record says how it went.
+    pub async fn fetch_from_uri(&self, app: &AppState, fetch: Fetch) {
+        let Fetch { mut record, from, most, _taking } = fetch;
+        let id = record.info.id.clone();
+        let file = self.packages.incoming();
+        let fetched = match self.externals.archive(&from, most, &file).await {
+            // Others have come meanwhile.
+            Ok(size) => app.access.bytes_left(app, &record.tenant, size).await.map(drop),
+            Err(error) => Err(Refusal::unprocessable(error).into()),
+        };
+        let outcome = match fetched {
+            Ok(()) => self.take_in(&mut record, file).await,
+            Err(problem) => {
+                remove(&file).await;
+                self.refuse(&mut record, problem.details().clone()).await
+            }
+        };
+        match outcome {
+            Ok(()) => tracing::info!(id, state = ?record.info.onboarding_state, "from a URI"),
+            Err(problem) => {
+                let why = &problem.details().detail;
+                tracing::warn!(id, why, "what came from a URI is not noted");
+            }
+        }
+    }
+
+    /// How much may be fetched, in bytes.
+    pub(crate) fn most(&self, left: Option<u64>) -> u64 {
+        self.largest.load(Ordering::SeqCst).min(left.unwrap_or(u64::MAX))
+    }
+
+    /// A new record for a package of the NFVO, UPLOADING.
+    pub(crate) async fn begin_from_nfvo(
+        &self,
+        tenant: &str,
+        nfvo: NfvoPackage,
+    ) -> Answer<(PackageRecord, Taking)> {
+        let mut made = self.create(tenant, KeyValuePairs::new()).await?;
+        made.info.nfvo = Some(nfvo);
+        self.put(&mut made).await?;
+        self.begin(tenant, &made.info.id).await
+    }
+
+    /// Where what comes may be written.
+    pub(crate) fn incoming(&self) -> PathBuf {
+        self.packages.incoming()
+    }
+
+    /// An archive that some package here has already, by its SHA-256: under a new name, to be taken in.
+    pub(crate) async fn copy_of(&self, sha256: &str) -> Option<PathBuf> {
+        self.packages.copy_of(sha256).await
+    }
+
+    /// Takes in what the NFVO has sent.
+    ///
+    /// # Errors
+    ///
+    /// Why it is no package that may be used; then its record is gone, too.
+    pub(crate) async fn end_from_nfvo(
+        &self,
+        mut record: PackageRecord,
+        content: Result<PathBuf, Problem>,
+    ) -> Answer<()> {
+        let outcome = match content {
+            Ok(file) => self.take_in(&mut record, file).await,
+            Err(problem) => Err(problem),
+        };
+        if record.info.onboarding_state == PackageOnboardingState::Onboarded {
+            return outcome;
+        }
+        if let Err(problem) = self.delete(&record.tenant, &record.info.id).await {
+            let (id, why) = (&record.info.id, &problem.details().detail);
+            tracing::warn!(id, why, "the record of a package that was not fetched stays");
+        }
+        outcome?;
+        let why = record.info.onboarding_failure_details.map(|details| details.detail);
+        Err(not_onboarded(why.unwrap_or_default()))
+    }
+}
