@@ -9,6 +9,7 @@ mod heal;
 mod hosts;
 mod identity;
 mod judges;
+mod keys;
 mod neighbours;
 mod scripts;
 mod secrets;

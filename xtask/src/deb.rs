@@ -3,6 +3,8 @@
 //! ```text
 //! cargo build --release ─ a folder as it is installed ─ dpkg-deb ─ target/deb/vnfm_VERSION_ARCH.deb
 //! ```
+//! A test unpacks one into a scratch root and looks at what is there: files, rights, the unit (`systemd-analyze verify`),
+//! the scripts of dpkg, and that the Containerfile starts what the package has.
 
 use crate::places;
 use crate::terminal::note;
@@ -40,16 +42,29 @@ const FILES: &[(&str, &str, u32)] = &[
     ("crates/vnfm-server/packaging/debian/postrm", "DEBIAN/postrm", 0o755),
 ];
 
+/// Shells that `vnfmctl` completes its commands in, and where they look for that.
+const COMPLETIONS: &[(&str, &str)] = &[
+    ("bash", "usr/share/bash-completion/completions/vnfmctl"),
+    ("zsh", "usr/share/zsh/vendor-completions/_vnfmctl"),
+    ("fish", "usr/share/fish/vendor_completions.d/vnfmctl.fish"),
+];
+
 /// Builds the package and prints where it is.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let root = places::root();
     let built = match &arguments.built {
         Some(folder) => folder.clone(),
         None => build()?,
     };
+    let package = package(&built, &places::target()?.join("deb"))?;
+    println!("{}", package.display());
+    Ok(())
+}
+
+/// Makes the package in the folder `out`, of the programs in `built`.
+fn package(built: &Path, out: &Path) -> anyhow::Result<PathBuf> {
+    let root = places::root();
     let architecture = said(Command::new("dpkg").arg("--print-architecture"))
         .context("cannot ask dpkg: this needs a Debian machine")?;
-    let out = places::target()?.join("deb");
     let folder = out.join("root");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -62,6 +77,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         };
         size += install(&from, &folder.join(to), *mode)?;
     }
+    for (shell, to) in COMPLETIONS {
+        size += complete(&built.join("vnfmctl"), shell, &folder.join(to))?;
+    }
     let control = fs::read_to_string(root.join("crates/vnfm-server/packaging/debian/control"))?
         .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
         .replace("@ARCHITECTURE@", &architecture)
@@ -72,8 +90,18 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).arg(&folder).arg(&package),
     )?;
     note(&told);
-    println!("{}", package.display());
-    Ok(())
+    Ok(package)
+}
+
+/// Has the built client write how it is completed in a shell; how many bytes that has.
+fn complete(client: &Path, shell: &str, to: &Path) -> anyhow::Result<u64> {
+    let script = said(Command::new(client).args(["completion", shell]))?;
+    ensure!(!script.is_empty(), "`{} completion {shell}` says nothing", client.display());
+    let above = to.parent().context("a file has no folder")?;
+    fs::create_dir_all(above).with_context(|| format!("cannot make `{}`", above.display()))?;
+    fs::write(to, script + "\n").with_context(|| format!("cannot write `{}`", to.display()))?;
+    fs::set_permissions(to, fs::Permissions::from_mode(0o644))?;
+    Ok(fs::metadata(to)?.len())
 }
 
 fn build() -> anyhow::Result<PathBuf> {
@@ -103,4 +131,110 @@ fn said(command: &mut Command) -> anyhow::Result<String> {
         bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COMPLETIONS, FILES, package};
+    use crate::places;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+    use std::process::Command;
+
+    /// Stand-ins for the programs: what these do other tests look at.
+    fn programs(folder: &Path) {
+        for name in FILES.iter().filter_map(|(from, ..)| from.strip_prefix("built:")) {
+            let path = folder.join(name);
+            fs::write(&path, "#!/bin/sh\necho complete vnfmctl\n").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+
+    /// False where the machine lacks a program, which is said.
+    fn has(program: &str) -> bool {
+        let found = Command::new(program).arg("--version").output().is_ok();
+        let why = format!("no `{program}`: the package cannot be looked at");
+        assert!(found || std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"), "{why}");
+        if !found {
+            eprintln!("skipped: {why}");
+        }
+        found
+    }
+
+    fn said(command: &mut Command) -> String {
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(output.status.success(), "{command:?}: {}", text(&output.stderr));
+        text(&output.stdout) + &text(&output.stderr)
+    }
+
+    /// The unit, as its service manager reads it, with the program where it was unpacked.
+    fn the_unit_is_sound(scratch: &Path) {
+        if !has("systemd-analyze") {
+            return;
+        }
+        let program = scratch.join("usr/bin/vnfm-server");
+        let unit = fs::read_to_string(scratch.join("lib/systemd/system/vnfm.service")).unwrap();
+        let verify = |unit: &str| {
+            let path = scratch.join("vnfm.service");
+            fs::write(&path, unit.replace("/usr/bin/vnfm-server", &program.to_string_lossy()))
+                .unwrap();
+            said(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(path))
+        };
+        assert_eq!(verify(&unit), "", "systemd has something to say of the unit");
+        let odd = verify(&unit.replace("ProtectProc=", "ProtectPrco="));
+        assert!(odd.contains("ProtectPrco"), "it would say so: {odd}");
+    }
+
+    #[test]
+    fn the_package_brings_what_it_says_and_a_sound_unit() {
+        if !has("dpkg-deb") {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        programs(folder.path());
+        let made = package(folder.path(), &folder.path().join("out")).unwrap();
+        let scratch = folder.path().join("scratch");
+        said(Command::new("dpkg-deb").arg("-x").arg(&made).arg(&scratch));
+        said(Command::new("dpkg-deb").arg("-e").arg(&made).arg(scratch.join("DEBIAN")));
+        for (_, to, mode) in FILES {
+            let found = fs::metadata(scratch.join(to)).unwrap_or_else(|e| panic!("{to}: {e}"));
+            assert_eq!(found.permissions().mode() & 0o777, *mode, "{to}");
+        }
+        for (shell, to) in COMPLETIONS {
+            let script = fs::read_to_string(scratch.join(to)).unwrap();
+            assert!(script.contains("vnfmctl"), "{shell}: {script}");
+        }
+        let licence = fs::read_to_string(scratch.join("usr/share/doc/vnfm/copyright")).unwrap();
+        assert_eq!(licence, fs::read_to_string(places::root().join("LICENSE")).unwrap());
+        let conffiles = fs::read_to_string(scratch.join("DEBIAN/conffiles")).unwrap();
+        for kept in conffiles.lines() {
+            assert!(scratch.join(kept.trim_start_matches('/')).is_file(), "{kept}");
+        }
+        let listed = said(Command::new("dpkg-deb").arg("-c").arg(&made));
+        assert!(listed.lines().all(|line| line.contains(" root/root ")), "{listed}");
+        for script in ["postinst", "prerm", "postrm"] {
+            said(Command::new("sh").arg("-n").arg(scratch.join("DEBIAN").join(script)));
+        }
+        the_unit_is_sound(&scratch);
+    }
+
+    #[test]
+    fn the_container_starts_what_the_package_has() {
+        let file = places::root().join("crates/vnfm-server/packaging/container/Containerfile");
+        let text = fs::read_to_string(file).unwrap();
+        let line = |begin: &str| text.lines().find(|line| line.starts_with(begin)).unwrap();
+        let entry = line("ENTRYPOINT");
+        for word in entry.split('"').skip(1).step_by(2).filter(|word| word.starts_with('/')) {
+            let is_there = FILES.iter().any(|(_, to, _)| *to == word.trim_start_matches('/'));
+            assert!(is_there, "the package has no `{word}`");
+        }
+        assert!(line("COPY").starts_with("COPY vnfm_*.deb "), "{}", line("COPY"));
+        let postinst = places::root().join("crates/vnfm-server/packaging/debian/postinst");
+        let postinst = fs::read_to_string(postinst).unwrap();
+        let user = line("USER ").trim_start_matches("USER ");
+        assert!(postinst.contains(&format!("--no-create-home --quiet {user}")), "`{user}` is made");
+        assert!(postinst.contains(line("VOLUME ").trim_start_matches("VOLUME ")));
+    }
 }

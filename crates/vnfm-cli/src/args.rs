@@ -3,10 +3,12 @@
 mod packages;
 mod plugins;
 mod profiles;
+mod secrets;
 
 pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Sign};
 pub use plugins::{NewPlugin, Plugin, Run};
 pub use profiles::{NewProfile, ProfileCommand};
+pub use secrets::{KeyPlace, Secrets};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -481,11 +483,4 @@ pub enum Recovery {
         #[arg(long)]
         force: bool,
     },
-}
-
-/// Sealed secrets.
-#[derive(Debug, Subcommand)]
-pub enum Secrets {
-    /// Make a new key, seal everything anew, forget the old key
-    Rotate,
 }

@@ -46,7 +46,7 @@ async fn decided(stand: &Arc<dyn Stand>, request: &GrantRequest) -> Grant {
         answer = match answer {
             GrantAnswer::Granted(grant) => return *grant,
             GrantAnswer::Forgotten => panic!("what it promised is forgotten"),
-            GrantAnswer::Later(place) => {
+            GrantAnswer::Later(place, _) => {
                 stand.meanwhile().await;
                 stand.nfvo().look(&place).await.unwrap()
             }
@@ -103,7 +103,7 @@ mod tried {
         let Some(request) = stand.unwelcome() else { return };
         let mut answer = stand.nfvo().ask(&request).await;
         for _ in 0..100 {
-            let Ok(GrantAnswer::Later(place)) = &answer else { break };
+            let Ok(GrantAnswer::Later(place, _)) = &answer else { break };
             stand.meanwhile().await;
             answer = stand.nfvo().look(place).await;
         }

@@ -15,9 +15,7 @@ use serde_json::Value;
 use vnfm_types::LcmOperationState::{
     self, Failed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
-use vnfm_types::{
-    CancelMode, InstantiateVnfRequest, LeftVim, ProblemDetails, Tombstone, VnfInstance,
-};
+use vnfm_types::{CancelMode, InstantiateVnfRequest, LeftVim, ProblemDetails, Tombstone};
 
 impl Engine {
     /// Forgets an instance; see the top of the file. With `force` also where a process drives its operation, which is
@@ -44,7 +42,7 @@ impl Engine {
         if let Some(op) = &op {
             let op_id = op.op.id.clone();
             changes.push(Change::FenceOff { instance_id: id.to_owned(), op_id, force });
-            changes.extend(self.ended(op, &instance.vnf, &act));
+            changes.extend(self.ended(op, &instance, &act));
         }
         changes.push(Change::Abandon { tenant: tenant.to_owned(), id: id.to_owned(), force });
         changes.extend(self.without_its_vims(tenant, id).await?);
@@ -80,7 +78,7 @@ impl Engine {
     }
 
     /// The moves that end an operation from the state that it is in.
-    fn ended(&self, op: &OpRecord, vnf: &VnfInstance, act: &Act) -> Vec<Change> {
+    fn ended(&self, op: &OpRecord, instance: &InstanceRecord, act: &Act) -> Vec<Change> {
         let moves: &[LcmOperationState] = match op.op.operation_state {
             Starting => &[RolledBack],
             Processing | RollingBack => &[FailedTemp, Failed],
@@ -97,7 +95,7 @@ impl Engine {
             record.op.error = Some(abandoned(op, act));
             (record.op.cancel_mode, record.op.is_cancel_pending) = (None, false);
             changes.push(Change::PutOp { record: Box::new(record.clone()), from });
-            changes.push(Change::Outbox(Box::new(notification(&record, vnf, now))));
+            changes.push(Change::Outbox(Box::new(notification(&record, instance, now))));
         }
         changes
     }

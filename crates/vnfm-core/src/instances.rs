@@ -3,8 +3,8 @@
 use crate::acts::SkipHooks;
 use crate::engine::Engine;
 use crate::lcm;
-use crate::ports::{Change, InstanceRecord, OutboxRow};
-use crate::query::Query;
+use crate::ports::{About, Change, InstanceRecord, OutboxRow};
+use crate::query::{Query, Sight};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::{Value, json};
 use vnfm_types::{
@@ -24,7 +24,22 @@ impl Engine {
         tenant: &str,
         request: CreateVnfRequest,
     ) -> Result<InstanceRecord, Refusal> {
+        self.create_seen(tenant, &Sight::default(), request).await
+    }
+
+    /// The same for somebody who sees only some packages: the others are not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::create`].
+    pub async fn create_seen(
+        &self,
+        tenant: &str,
+        sight: &Sight,
+        request: CreateVnfRequest,
+    ) -> Result<InstanceRecord, Refusal> {
         let of_vnfd = Query::only("vnfdId", request.vnfd_id.as_str());
+        let of_vnfd = Query { sight: sight.clone(), ..of_vnfd };
         let packages = self.store().package_records(tenant, &of_vnfd).await?;
         let wanted = |info: &vnfm_types::VnfPkgInfo| {
             info.onboarding_state == PackageOnboardingState::Onboarded
@@ -216,7 +231,7 @@ pub(crate) fn identifier_row(
             "timeStamp": at,
             "vnfInstanceId": record.vnf.id,
         }),
-        about: (&record.vnf).into(),
+        about: About::of(record, None),
         at,
     }
 }

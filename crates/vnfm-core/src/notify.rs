@@ -167,7 +167,8 @@ impl Notifier {
         let Some(last) = rows.last().map(|row| row.seq) else { return Ok(Some(0)) };
         let (mut to_note, mut lost) = (rows.len() == HANDFUL, 0);
         for row in &rows {
-            if row.tenant != record.tenant || !wants(&record.subscription, row) {
+            let is_seen = row.tenant == record.tenant && record.sight.sees(&row.about);
+            if !is_seen || !wants(&record.subscription, row) {
                 continue;
             }
             if self.is_gone(&key(record)).await {
@@ -189,8 +190,20 @@ impl Notifier {
         Ok(Some(rows.len()))
     }
 
-    /// Offers one notification until it is taken.
+    /// Offers one notification until it is taken, and lets whoever measures know that it waits.
     async fn deliver(
+        &self,
+        record: &SubscriptionRecord,
+        row: &OutboxRow,
+        login: Option<&SubscriptionAuthentication>,
+    ) -> Outcome {
+        self.subscribers.waits(&record.subscription.id, Some(row.at));
+        let outcome = self.offer(record, row, login).await;
+        self.subscribers.waits(&record.subscription.id, None);
+        outcome
+    }
+
+    async fn offer(
         &self,
         record: &SubscriptionRecord,
         row: &OutboxRow,

@@ -14,8 +14,10 @@ mod grammar;
 mod holds;
 mod resolve;
 mod selector;
+mod sight;
 
 pub use selector::Selector;
+pub use sight::Sight;
 
 use vnfm_types::shape::Resource;
 
@@ -28,6 +30,8 @@ pub struct Query {
     pub after: Option<String>,
     /// At most so many; 0: all.
     pub limit: usize,
+    /// Only those that are seen so.
+    pub sight: Sight,
 }
 
 impl Query {

@@ -1,6 +1,8 @@
 //! Why a request is not accepted, in terms that HTTP does not know: the facade maps [`Why`] to a status.
 
-use crate::ports::{BROKEN, CONFLICT, Code, ErrorKind, PortError, StoreError, UNAVAILABLE};
+use crate::ports::{
+    BROKEN, CONFLICT, Code, ErrorKind, KEYS_AWAY, KEYS_REFUSED, PortError, StoreError, UNAVAILABLE,
+};
 use std::fmt;
 
 /// What is wrong with a request.
@@ -100,6 +102,8 @@ impl From<StoreError> for Refusal {
                 (Why::Unavailable, &UNAVAILABLE)
             }
             StoreError::Broken(_) => (Why::Broken, &BROKEN),
+            StoreError::Keys { kind: ErrorKind::Unavailable, .. } => (Why::Unavailable, &KEYS_AWAY),
+            StoreError::Keys { .. } => (Why::Conflict, &KEYS_REFUSED),
         };
         let refusal = Self::new(why, code, error.to_string());
         match error {
@@ -269,4 +273,6 @@ pub(crate) const CODES: &[&Code] = &[
     &UNAVAILABLE,
     &CONFLICT,
     &BROKEN,
+    &KEYS_AWAY,
+    &KEYS_REFUSED,
 ];

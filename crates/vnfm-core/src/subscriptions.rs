@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::ports::{
     About, Callback, Change, OutboxRow, SecretJson, Subscribers, SubscriptionRecord,
 };
-use crate::query::Query;
+use crate::query::{Query, Sight};
 use crate::refusal::{self, Refusal, Why};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -30,7 +30,8 @@ pub enum Subscribed {
 
 impl Engine {
     /// Subscribes a callback, once it was asked whether it takes notifications. `root` is where this server is for
-    /// the subscriber, with `/vnflcm/v1` behind it for one that wants to be told in the form of that version.
+    /// the subscriber, with `/vnflcm/v1` behind it for one that wants to be told in the form of that version; `sight`
+    /// is what of the tenant's whoever subscribes sees.
     ///
     /// # Errors
     ///
@@ -40,7 +41,7 @@ impl Engine {
         &self,
         tenant: &str,
         request: LccnSubscriptionRequest,
-        root: &str,
+        (root, sight): (&str, &Sight),
         subscribers: &dyn Subscribers,
     ) -> Result<Subscribed, Refusal> {
         if let Some(filter) = &request.filter {
@@ -63,6 +64,7 @@ impl Engine {
             root: root.to_owned(),
             sent: 0,
             lost: 0,
+            sight: sight.clone(),
         };
         if let Some(id) = self.known(&record).await? {
             return Ok(Subscribed::Known(id));
@@ -81,12 +83,14 @@ impl Engine {
     async fn known(&self, new: &SubscriptionRecord) -> Result<Option<String>, Refusal> {
         let wanted = &new.subscription;
         let same = Query::only("callbackUri", wanted.callback_uri.clone());
+        let same = Query { sight: new.sight.clone(), ..same };
         let known = self.store().subscriptions(&new.tenant, &same).await?;
         let says_the_same = |known: &SubscriptionRecord| {
             let (is, edition) = (&known.subscription, known.edition());
             is.filter == wanted.filter
                 && is.verbosity == wanted.verbosity
                 && edition == new.edition()
+                && known.sight == new.sight
         };
         Ok(known.into_iter().find(says_the_same).map(|known| known.subscription.id))
     }
@@ -209,6 +213,7 @@ mod tests {
                 vnf_product_name: "n".into(),
                 vnf_software_version: "1".into(),
                 vnfd_version: "2".into(),
+                lives: None,
             },
             at: "2026-03-04T05:06:07Z".parse().unwrap(),
         }

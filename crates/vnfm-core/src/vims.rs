@@ -216,6 +216,8 @@ impl Engine {
                 identity: report.identity,
                 shared: old.is_some_and(|old| old.vim.shared),
                 expires_at: report.expires_at,
+                key_type: None,
+                secret_uuid: None,
                 created_at: old.map_or(now, |old| old.vim.created_at),
                 updated_at: now,
             },
@@ -282,11 +284,15 @@ pub(crate) async fn of_request(
     Ok((AnyVim::registered(engine, &record, key), driver.clone()))
 }
 
-/// The request names `vim` by its id, whichever way it named it: a name can change.
+/// The request names `vim` by its id, whichever way it named it, and says what it is: a name can change, and whoever
+/// reads the instance need not know our registry.
 pub(crate) fn by_id(request: &mut InstantiateVnfRequest, vim: &AnyVim) {
     let Some(id) = vim.registered_id() else { return };
     for connection in request.vim_connection_info.values_mut() {
         connection.vim_id = Some(id.to_owned());
+        if connection.vim_type.is_empty() {
+            vim.vim_type().clone_into(&mut connection.vim_type);
+        }
     }
 }
 

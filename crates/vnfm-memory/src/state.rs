@@ -14,6 +14,8 @@ use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 pub(crate) type Owned = (String, String);
 /// Three names.
 pub(crate) type Three = (String, String, String);
+/// Whose instance lives somewhere, and in which namespace.
+pub(crate) type Whose = (String, Option<String>);
 
 /// An operation, and who drives it until when.
 #[derive(Clone)]
@@ -38,7 +40,7 @@ pub(crate) struct State {
     pub(crate) checkpoints: Table<Three, SecretJson>,
     pub(crate) vims: Table<Owned, VimRecord>,
     /// The tenant by instance, VIM and identity; an empty text where that is not known.
-    pub(crate) uses: Table<Three, String>,
+    pub(crate) uses: Table<Three, Whose>,
     /// The identity by operation, tenant and VIM.
     pub(crate) retiring: Table<Three, String>,
     pub(crate) outbox: Table<u64, OutboxRow>,

@@ -1,6 +1,6 @@
 //! The port: one lock over everything, held for no longer than a call.
 
-use crate::state::State;
+use crate::state::{OpRow, State};
 use crate::{instances, ops, others, vims};
 use async_trait::async_trait;
 use event_listener::Event;
@@ -12,7 +12,7 @@ use vnfm_core::ports::{
     Change, Claim, Clock, Fence, InstanceRecord, JournalRow, News, OpRecord, OutboxRow,
     PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
 };
-use vnfm_core::query::Query;
+use vnfm_core::query::{Query, Sight};
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
 /// Lines that an operation's log keeps, and bytes that a line does.
@@ -116,7 +116,9 @@ impl Store for MemoryStore {
         query: &Query,
     ) -> Result<Vec<InstanceRecord>, StoreError> {
         let state = self.state();
-        let own = state.instances.iter().filter(|(_, record)| record.tenant == tenant);
+        let is_seen = |id: &str| vims::is_seen(&state, &query.sight, id);
+        let own = state.instances.iter();
+        let own = own.filter(|(id, record)| record.tenant == tenant && is_seen(id));
         let unsealed = |record: &InstanceRecord| InstanceRecord {
             request: SecretJson::default(),
             ..record.clone()
@@ -130,7 +132,10 @@ impl Store for MemoryStore {
 
     async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
         let state = self.state();
-        let own = state.ops.iter().filter(|(_, row)| row.record.tenant == tenant);
+        let is_seen =
+            |row: &OpRow| vims::is_seen(&state, &query.sight, &row.record.op.vnf_instance_id);
+        let own = state.ops.iter();
+        let own = own.filter(|(_, row)| row.record.tenant == tenant && is_seen(row));
         let unsealed = own
             .map(|(id, row)| (id, OpRecord { request: SecretJson::default(), ..ops::shown(row) }));
         Ok(page(query, unsealed, |record| &record.op))
@@ -179,7 +184,12 @@ impl Store for MemoryStore {
         query: &Query,
     ) -> Result<Vec<PackageRecord>, StoreError> {
         let state = self.state();
-        let own = state.packages.iter().filter(|(_, record)| record.tenant == tenant);
+        let is_seen = |record: &PackageRecord| {
+            let vendor = record.info.vnf_provider.as_deref().unwrap_or_default();
+            query.sight.is_among_vendors(vendor)
+        };
+        let own = state.packages.iter();
+        let own = own.filter(|(_, record)| record.tenant == tenant && is_seen(record));
         let shown = own.map(|(id, record)| (id, others::shown_package(&state, record)));
         Ok(page(query, shown, |record| &record.info))
     }
@@ -225,7 +235,9 @@ impl Store for MemoryStore {
         query: &Query,
     ) -> Result<Vec<SubscriptionRecord>, StoreError> {
         let state = self.state();
-        let own = state.subscriptions.iter().filter(|((of, _), _)| of == tenant);
+        let is_seen = |sight: &Sight| query.sight.is_whole() || query.sight == *sight;
+        let own = state.subscriptions.iter();
+        let own = own.filter(|((of, _), record)| of == tenant && is_seen(&record.sight));
         let unsealed = own.map(|((_, id), record)| {
             (id, SubscriptionRecord { authentication: SecretJson::default(), ..record.clone() })
         });

@@ -3,7 +3,8 @@
 
 use crate::state::{State, absent, in_use};
 use std::collections::BTreeMap;
-use vnfm_core::ports::{StoreError, Use, VimRecord};
+use vnfm_core::ports::{About, Home, StoreError, Use, VimRecord};
+use vnfm_core::query::Sight;
 
 const WHAT: &str = "VIM";
 
@@ -97,7 +98,7 @@ pub(crate) fn named<'s>(
 /// That an instance lives on a VIM, unless the cluster behind it is being taken away. Where nobody says which cluster
 /// that is, the registry does.
 pub(crate) fn add_use(state: &mut State, lives_on: Use) -> Result<(), StoreError> {
-    let Use { tenant, instance_id, vim_id, identity } = lives_on;
+    let Use { tenant, instance_id, vim_id, identity, namespace } = lives_on;
     let vim_id = vim_id.unwrap_or_default();
     let known = visible(state, &tenant, &vim_id);
     if !vim_id.is_empty() && known.is_none() {
@@ -112,7 +113,7 @@ pub(crate) fn add_use(state: &mut State, lives_on: Use) -> Result<(), StoreError
     if !identity.is_empty() {
         state.uses.remove(&(instance_id.clone(), vim_id.clone(), String::new()));
     }
-    state.uses.put((instance_id, vim_id, identity), tenant);
+    state.uses.put((instance_id, vim_id, identity), (tenant, namespace));
     Ok(())
 }
 
@@ -194,15 +195,32 @@ struct Lives<'s> {
     instance_id: &'s str,
     vim_id: &'s str,
     identity: &'s str,
+    namespace: Option<&'s str>,
 }
 
 fn lives(state: &State) -> impl Iterator<Item = Lives<'_>> {
-    state.uses.iter().map(|((instance_id, vim_id, identity), tenant)| Lives {
+    state.uses.iter().map(|((instance_id, vim_id, identity), (tenant, namespace))| Lives {
         tenant,
         instance_id,
         vim_id,
         identity,
+        namespace: namespace.as_deref(),
     })
+}
+
+/// Whether an instance is seen, by its id.
+pub(crate) fn is_seen(state: &State, sight: &Sight, instance_id: &str) -> bool {
+    if sight.is_whole() {
+        return true;
+    }
+    let Some(record) = state.instances.get(&instance_id.to_owned()) else { return false };
+    let homes = lives(state).filter(|lives| lives.instance_id == instance_id);
+    let home = |lives: Lives<'_>| Home {
+        vim_id: lives.vim_id.to_owned(),
+        namespace: lives.namespace.map(ToOwned::to_owned),
+    };
+    let about = About { lives: Some(homes.map(home).collect()), ..About::from(&record.vnf) };
+    sight.sees(&about)
 }
 
 fn users(state: &State, is_so: impl Fn(&Lives<'_>) -> bool) -> Users {
@@ -228,6 +246,7 @@ pub(crate) fn uses(state: &State, tenant: &str, vim_id: &str) -> Vec<Use> {
             instance_id: use_.instance_id.to_owned(),
             vim_id: some(use_.vim_id),
             identity: some(use_.identity),
+            namespace: use_.namespace.map(ToOwned::to_owned),
         })
         .collect()
 }

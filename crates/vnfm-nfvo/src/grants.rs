@@ -9,13 +9,15 @@
 //! | 408, 425, 429, 5xx, no answer | tried again later |
 //! | anything else | not what the standard says; nothing is tried again |
 //!
+//! `Retry-After` of a 202, a 429 and a 5xx, in seconds or as a date, is handed on: nothing is asked before that.
+//!
 //! The NFVO's address comes from the configuration, so it may lie anywhere; but no redirect is followed, and no
 //! `Location` leads to another server.
 
 use crate::login::{Login, Logins};
 use crate::outside::{LARGEST, Outside, Tls, code, shown, whole, words};
 use async_trait::async_trait;
-use reqwest::header::LOCATION;
+use reqwest::header::{LOCATION, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -78,7 +80,7 @@ pub(crate) const CODES: &[&Code] =
     &[&CONFIGURATION, &UNREACHABLE, &FAILING, &REJECTED, &REFUSES, &MALFORMED];
 
 /// Where the NFVO is, and who we are there.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NfvoAddress {
     /// What stands before `/grant/v1` and `/vnfpkgm/v2`.
     pub endpoint: String,
@@ -101,6 +103,7 @@ pub struct Grants {
     login: Login,
     resource: Url,
     root: String,
+    clock: Arc<dyn Clock>,
 }
 
 impl Grants {
@@ -122,10 +125,11 @@ impl Grants {
         let proxy = address.proxy.as_deref();
         Ok(Self {
             client: Outside(None).client(address.time, &address.tls, proxy).map_err(wrong)?,
-            logins: Logins::new(clock, None),
+            logins: Logins::new(clock.clone(), None),
             login: address.login,
             resource: grants,
             root: address.root.trim_end_matches('/').to_owned(),
+            clock,
         })
     }
 
@@ -143,7 +147,18 @@ impl Grants {
             let what = format!("the answer is larger than {LARGEST} bytes");
             return Err(PortError::new(&MALFORMED, doing, what));
         };
-        Ok(Answer { doing, status: response.status(), place: place(&response), bytes })
+        let after = self.retry_after(&response);
+        Ok(Answer { doing, status: response.status(), place: place(&response), after, bytes })
+    }
+
+    /// `Retry-After` (RFC 9110 10.2.3): seconds, or a date.
+    fn retry_after(&self, response: &Response) -> Option<Duration> {
+        let said = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
+        if let Ok(seconds) = said.parse() {
+            return Some(Duration::from_secs(seconds));
+        }
+        let until = jiff::fmt::rfc2822::parse(said).ok()?.timestamp();
+        Some(Duration::try_from(until.duration_since(self.clock.now())).unwrap_or_default())
     }
 
     /// A place to look at, which has to be at the NFVO itself.
@@ -158,7 +173,7 @@ impl Grants {
             let what = format!("`Location` leads away from the NFVO, to `{}`", shown(url.as_str()));
             return Err(malformed(what));
         }
-        Ok(GrantAnswer::Later(url.to_string()))
+        Ok(GrantAnswer::Later(url.to_string(), answer.after))
     }
 }
 
@@ -188,7 +203,7 @@ impl Nfvo for Grants {
         let answer = self.call(&url, None).await?;
         match answer.status {
             StatusCode::OK => answer.grant(),
-            StatusCode::ACCEPTED => Ok(GrantAnswer::Later(place.to_owned())),
+            StatusCode::ACCEPTED => Ok(GrantAnswer::Later(place.to_owned(), answer.after)),
             StatusCode::NOT_FOUND => Ok(GrantAnswer::Forgotten),
             _ => Err(answer.refusal()),
         }
@@ -205,6 +220,7 @@ struct Answer {
     doing: &'static str,
     status: StatusCode,
     place: Option<String>,
+    after: Option<Duration>,
     bytes: Vec<u8>,
 }
 
@@ -233,6 +249,7 @@ impl Answer {
             problem.detail.clone()
         };
         let error = PortError::new(code, self.doing, format!("the NFVO answers {status}: {words}"));
+        let error = error.after(self.after);
         if status.is_client_error() { error.told(problem) } else { error }
     }
 

@@ -27,7 +27,7 @@ pub(crate) const fn code(
 }
 
 /// How TLS is spoken.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Tls {
     /// Certificates of authorities, PEM; those of the machine where there are none.
     pub authorities: Vec<u8>,

@@ -47,6 +47,8 @@ pub(crate) struct Call {
     /// What it is for: "create stack `x`".
     pub(crate) doing: String,
     microversion: Option<&'static str>,
+    /// The type of the answer.
+    wants: &'static str,
     /// Statuses that are no success but an answer.
     accepted: &'static [u16],
     repeatable: bool,
@@ -67,7 +69,8 @@ pub(crate) struct Reply {
 impl Call {
     fn new(method: Method, path: String, body: Body, doing: String) -> Self {
         let repeatable = method != Method::POST;
-        Self { method, path, body, doing, microversion: None, accepted: &[], repeatable }
+        let wants = "application/json";
+        Self { method, path, body, doing, microversion: None, wants, accepted: &[], repeatable }
     }
 
     pub(crate) fn get(path: impl Into<String>, doing: impl Into<String>) -> Self {
@@ -105,6 +108,12 @@ impl Call {
     /// Nova's API version.
     pub(crate) fn microversion(mut self, version: &'static str) -> Self {
         self.microversion = Some(version);
+        self
+    }
+
+    /// The answer is text and no JSON.
+    pub(crate) fn wanting_text(mut self) -> Self {
+        self.wants = "text/plain";
         self
     }
 
@@ -183,7 +192,7 @@ async fn once(
             .header("Content-Length", image.size)
             .body(image.body()),
     };
-    let response = request.header("Accept", "application/json").send().await?;
+    let response = request.header("Accept", call.wants).send().await?;
     let status = response.status().as_u16();
     let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
     let request_id = header("x-openstack-request-id").or_else(|| header("x-compute-request-id"));

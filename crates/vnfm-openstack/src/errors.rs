@@ -187,6 +187,14 @@ pub(crate) const APPLICATION_CREDENTIAL: Code = code(
     "register the VIM with user name and password (`vnfmctl vim update`)",
 );
 
+/// Barbican has not the key that is asked for.
+pub(crate) const NO_KEY: Code = code(
+    "barbican.no-key",
+    Refused,
+    "Barbican does not have the key that seals the secrets of this database, or does not show it to this user",
+    "log in as the user and to the project that it was kept with, or bring back a database that was sealed with another key",
+);
+
 /// Every code of this crate, for `docs/errors.md`.
 pub const CODES: &[&Code] = &[
     &UNREACHABLE,
@@ -213,6 +221,7 @@ pub const CODES: &[&Code] = &[
     &STACK_SLOW,
     &STACK_STAYS,
     &APPLICATION_CREDENTIAL,
+    &NO_KEY,
 ];
 
 /// What an answer that is no success means.
@@ -264,6 +273,7 @@ pub(crate) fn words(reply: &Reply) -> String {
         .or_else(|| body.pointer("/NeutronError/message").and_then(text))
         .or_else(|| body.get("message").and_then(text))
         .or_else(|| body.get("explanation").and_then(text))
+        .or_else(|| body.get("description").and_then(text))
         .or_else(|| {
             body.as_object()?.values().find_map(|inner| inner.get("message").and_then(text))
         });

@@ -1,4 +1,5 @@
-//! `InfraDriver` for OpenStack: Keystone, Heat, Nova, Neutron, Glance.
+//! `InfraDriver` for OpenStack: Keystone, Heat, Nova, Neutron, Glance; and Barbican, where the keys that seal secrets are
+//! to be kept.
 //!
 //! ```text
 //! driver ─┬─ plan ──────── what the request asks for, read against the VNFD
@@ -8,12 +9,14 @@
 //!         ├─ repair ────── the servers of a stack that are replaced
 //!         ├─ inventory ─── what the stack holds, as SOL003 shows it
 //!         └─ patience ──── waiting, through lost answers and changed passwords
+//! barbican ─ SecretSealer: keeps keys
 //! heat, nova, neutron, glance (image_body: streamed) ─ session (token, catalog) ─ call (one HTTP call) ─ errors
 //! ```
 //! There is no OpenStack crate here: none knows Heat, and the calls that we need are few. The connection's
 //! members are listed in `access.rs`.
 
 mod access;
+mod barbican;
 mod base_hot;
 mod call;
 mod driver;
@@ -35,5 +38,6 @@ mod stacks;
 #[cfg(test)]
 mod testing;
 
+pub use barbican::{Barbican, BarbicanLogin};
 pub use driver::OpenStack;
 pub use errors::CODES;

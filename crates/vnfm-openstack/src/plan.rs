@@ -276,15 +276,16 @@ fn check_topology(what: &Allocation, flavour: &Flavour) -> Result<(), PortError>
             )));
         }
     }
-    let outside = flavour
-        .virtual_links
-        .values()
-        .find(|link| link.externally_managed == ConnectivityKind::Required);
+    let granted = &what.granted;
+    let outside = flavour.virtual_links.values().find(|link| {
+        let has_a_network = granted.expected || granted.managed_links.contains_key(&link.name);
+        link.externally_managed == ConnectivityKind::Required && !has_a_network
+    });
     match outside {
         None => Ok(()),
-        Some(link) => Err(package(format!(
-            "virtual link `{}` in `{}` must be managed from outside (`externally_managed: required`), which is not possible here",
-            link.name, flavour.file
+        Some(link) => Err(request(format!(
+            "virtual link `{}` in `{}` is managed from outside (`externally_managed: required`), and nothing names its network; name it: `extManagedVirtualLinks: [{{\"id\": \"…\", \"vnfVirtualLinkDescId\": \"{}\", \"resourceId\": \"<network>\"}}]`, or let the NFVO's grant do so",
+            link.name, flavour.file, link.name
         ))),
     }
 }
@@ -366,6 +367,26 @@ mod tests {
             assert!(error.to_string().contains(says), "{error}");
             assert_eq!(error.name(), "openstack.request-incomplete");
         }
+    }
+
+    #[test]
+    fn a_link_that_others_have_to_manage_needs_a_network_from_them() {
+        const LAN: &str = "    lan:
+      type: tosca.nodes.nfv.VnfVirtualLink
+      properties: {connectivity_type: {layer_protocols: [ipv4]}, externally_managed: required, vl_profile: {max_bitrate_requirements: {root: 1}, min_bitrate_requirements: {root: 1}}}
+";
+        let text = vnfd(1, "1 GiB", "1 GiB") + LAN;
+        let mut what = allocation(package(&text), json!({"flavourId": "simple"}));
+        let error = check(&what).unwrap_err();
+        assert_eq!(error.name(), "openstack.request-incomplete", "{error}");
+        for part in ["`lan` in `vnfd.yaml`", "extManagedVirtualLinks", "grant"] {
+            assert!(error.to_string().contains(part), "{error}");
+        }
+        what.granted.expected = true;
+        check(&what).unwrap(); // the NFVO may bring it
+        what.granted.expected = false;
+        what.granted.managed_links.insert("lan".into(), "their-network".into());
+        check(&what).unwrap();
     }
 
     #[test]

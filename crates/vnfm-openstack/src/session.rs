@@ -30,6 +30,7 @@ pub(crate) enum Service {
     Compute,
     Network,
     Image,
+    KeyManager,
 }
 
 impl Service {
@@ -40,6 +41,7 @@ impl Service {
             Self::Compute => (&["compute"], ""),
             Self::Network => (&["network"], "/v2.0"),
             Self::Image => (&["image"], "/v2"),
+            Self::KeyManager => (&["key-manager"], "/v1"),
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::forwarded::Proxies;
 use crate::nfvo::{self, Nfvo};
 use crate::onboarding::Onboarding;
 use crate::routes;
+use crate::secrets;
 use crate::signatures::Signatures;
 use crate::state::{App, AppState, Operating, Rotate};
 use crate::supply::Supply;
@@ -29,6 +30,7 @@ use anyhow::Context as _;
 use axum::Router;
 use axum_server::Handle;
 use axum_server::tls_rustls::RustlsAcceptor;
+use serde_json::Value;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
@@ -43,7 +45,7 @@ use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks};
 use vnfm_openstack::OpenStack;
 use vnfm_plugin_host::PluginHost;
-use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
+use vnfm_store::{KeyPlace, PackageDir, SqliteStore};
 
 /// A running server.
 pub struct Server {
@@ -88,13 +90,8 @@ impl Server {
         make_private(data)?;
         let listener = TcpListener::bind(config.listen)
             .with_context(|| format!("cannot listen at {}", config.listen))?;
-        let keys =
-            SecretKeys::open(&data.join("secrets.key")).context("cannot use the key file")?;
-        let database = data.join("vnfm.db");
-        let opened = SqliteStore::open(&database, keys).await;
-        let store =
-            Arc::new(opened.with_context(|| format!("cannot use `{}`", database.display()))?);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let store = Arc::new(secrets::open(data, &config.secrets, &clock).await?);
         let descriptor_limits = vnfm_descriptor::Limits::default();
         let packages = Arc::new(PackageDir::open(&data.join("packages"), descriptor_limits)?);
         let plugins = Arc::new(plugins(&config, &clock)?);
@@ -414,5 +411,11 @@ struct Rotation(Arc<SqliteStore>);
 impl Rotate for Rotation {
     async fn rotate(&self) -> Result<u64, StoreError> {
         self.0.rotate().await
+    }
+    async fn migrate(&self, to: KeyPlace) -> Result<u64, StoreError> {
+        self.0.migrate(to).await
+    }
+    async fn shown(&self) -> Result<Value, StoreError> {
+        secrets::shown(&self.0).await
     }
 }

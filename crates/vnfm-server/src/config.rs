@@ -21,6 +21,7 @@ pub use source::{Mistake, Variables, environment};
 
 use crate::access;
 use crate::nfvo::Nfvo;
+use crate::secrets::Secrets;
 use crate::signatures::Packages;
 use anyhow::{Context as _, bail};
 use clap::{Parser, Subcommand};
@@ -132,6 +133,8 @@ struct Written {
     nfvo: Option<Nfvo>,
     /// Who may do what; where absent, whoever has the token, or anybody on loopback.
     access: Option<access::Settings>,
+    /// Where the key lies that seals secrets.
+    secrets: Secrets,
 }
 
 /// What is logged, and how.
@@ -266,6 +269,8 @@ pub struct Config {
     pub nfvo: Option<Nfvo>,
     /// Who may do what; whoever has the token, or anybody on loopback, where absent.
     pub access: Option<access::Settings>,
+    /// Where the key lies that seals secrets.
+    pub secrets: Secrets,
     /// What is logged, and how.
     pub log: Log,
     /// Health and metrics at an address of their own.
@@ -333,6 +338,7 @@ impl Config {
             packages: file.packages,
             nfvo: file.nfvo,
             access: file.access,
+            secrets: file.secrets,
             log: Log { json: flags.log_json || file.log.json, ..file.log },
             monitoring: file.monitoring,
             trusted_proxies: file.trusted_proxies,
@@ -343,7 +349,7 @@ impl Config {
     /// The certificates that are configured, by the name of their member.
     pub fn certificates(&self) -> Vec<(String, PathBuf)> {
         let (told, nfvo) = (&self.notifications, self.nfvo.as_ref());
-        let clients = self.access.as_ref().and_then(|access| access.certificates.as_ref());
+        let barbican = self.secrets.barbican.as_ref();
         let pairs = [
             ("tls.cert", self.tls.as_ref()),
             ("notifications.certificate.cert", told.certificate.as_ref()),
@@ -352,14 +358,15 @@ impl Config {
         let files = [
             ("notifications.authorities_file", told.authorities_file.clone()),
             ("nfvo.authorities_file", nfvo.and_then(|nfvo| nfvo.authorities_file.clone())),
+            ("packages.trust", self.packages.trust.clone()),
             (
-                "access.certificates.authorities_file",
-                clients.map(|clients| clients.authorities_file.clone()),
+                "secrets.barbican.authorities_file",
+                barbican.and_then(|b| b.authorities_file.clone()),
             ),
         ];
         let pairs = pairs.into_iter().map(|(name, pair)| (name, pair.map(|it| it.cert.clone())));
         let all = pairs.chain(files).filter_map(|(name, file)| Some((name.to_owned(), file?)));
-        all.collect()
+        all.chain(self.access.iter().flat_map(access::Settings::authorities)).collect()
     }
 
     /// From now on what changes while the server runs is as in `new`.

@@ -45,6 +45,7 @@ pub mod probes;
 pub mod problem;
 pub mod query;
 pub mod routes;
+pub mod secrets;
 pub mod signatures;
 pub mod state;
 pub mod supply;

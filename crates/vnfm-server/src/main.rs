@@ -5,10 +5,11 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use vnfm::SystemClock;
-use vnfm_core::ports::Clock as _;
+use vnfm_core::ports::Clock;
 use vnfm_server::access::users;
 use vnfm_server::compose::Server;
 use vnfm_server::config::{self, Command, Config, Differences, Flags, RUNNER_MODE};
@@ -105,7 +106,9 @@ fn hash_password() -> anyhow::Result<()> {
 
 /// `vnfm-server restore FILE`.
 async fn bring_back(config: &Config, file: &Path) -> anyhow::Result<()> {
-    let restored = vnfm_store::restore(file, &config.data, SystemClock.now()).await?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let sealer = config.secrets.sealer(&clock)?;
+    let restored = vnfm_store::restore_with(file, &config.data, clock.now(), sealer).await?;
     let before = restored.before.map_or_else(String::new, |before| {
         format!("\nthe database that was there is kept as `{}`", before.display())
     });

@@ -11,12 +11,13 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
 use prometheus::core::Collector;
 use prometheus::{
-    Encoder as _, GaugeVec, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder, histogram_opts,
+    Encoder as _, Gauge, GaugeVec, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder, histogram_opts,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vnfm_core::ports::{CallEnd, Observer, StepStatus};
@@ -37,6 +38,8 @@ pub struct Metrics {
     calls: HistogramVec,
     waits: HistogramVec,
     notified: HistogramVec,
+    lag: Gauge,
+    waiting: IntGauge,
     given_up: IntGauge,
     open: IntGaugeVec,
     instances: IntGaugeVec,
@@ -44,6 +47,8 @@ pub struct Metrics {
     expiries: GaugeVec,
     /// VIMs that a figure has a label for.
     vims: Mutex<BTreeSet<String>>,
+    /// Since when a notification waits, by its subscription.
+    outbox: Mutex<BTreeMap<String, Timestamp>>,
 }
 
 /// Name, help and labels of a figure.
@@ -70,6 +75,13 @@ const NOTIFIED: Figure = (
     "How old notifications were when a subscriber took them, or refused them",
     &["end"],
 );
+const LAG: Figure = (
+    "vnfm_outbox_lag_seconds",
+    "How old the oldest notification is that a subscriber has still to take; 0 where none waits",
+    &[],
+);
+const WAITING: Figure =
+    ("vnfm_outbox_waiting", "Subscriptions with a notification that waits to be taken", &[]);
 const GIVEN_UP: Figure = (
     "vnfm_notifications_given_up",
     "Notifications that were not taken in time, of the subscriptions that there are",
@@ -86,6 +98,24 @@ const EXPIRIES: Figure = (
 );
 const BUILD: Figure = ("vnfm_build_info", "Always 1; which version this is", &["version"]);
 
+/// The names of all figures, as the rules and the dashboard may use them.
+pub const NAMES: &[&str] = &[
+    REQUESTS.0,
+    STATES.0,
+    STEPS.0,
+    CALLS.0,
+    WAITS.0,
+    NOTIFIED.0,
+    LAG.0,
+    WAITING.0,
+    GIVEN_UP.0,
+    OPEN.0,
+    INSTANCES.0,
+    DRIVEN.0,
+    EXPIRIES.0,
+    BUILD.0,
+];
+
 impl Metrics {
     /// With every figure at nought.
     ///
@@ -98,6 +128,7 @@ impl Metrics {
         levels(all, BUILD)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let seconds = Opts::new(EXPIRIES.0, EXPIRIES.1);
         let (given_up, driven) = (levels(all, GIVEN_UP)?, levels(all, DRIVEN)?);
+        let waiting = levels(all, WAITING)?;
         Ok(Self {
             requests: times(all, REQUESTS, QUICK)?,
             states: kept(all, IntCounterVec::new(Opts::new(STATES.0, STATES.1), STATES.2)?)?,
@@ -105,12 +136,15 @@ impl Metrics {
             calls: times(all, CALLS, QUICK)?,
             waits: times(all, WAITS, QUICK)?,
             notified: times(all, NOTIFIED, LONG)?,
+            lag: kept(all, Gauge::with_opts(Opts::new(LAG.0, LAG.1))?)?,
+            waiting: waiting.with_label_values::<&str>(&[]),
             given_up: given_up.with_label_values::<&str>(&[]),
             open: levels(all, OPEN)?,
             instances: levels(all, INSTANCES)?,
             driven: driven.with_label_values::<&str>(&[]),
             expiries: kept(all, GaugeVec::new(seconds, EXPIRIES.2)?)?,
             vims: Mutex::default(),
+            outbox: Mutex::default(),
             registry,
         })
     }
@@ -119,6 +153,23 @@ impl Metrics {
     pub(crate) fn notified(&self, taken: bool, age: Duration) {
         let end = if taken { "taken" } else { "refused" };
         self.notified.with_label_values(&[end]).observe(age.as_secs_f64());
+    }
+
+    /// That a subscription waits for a notification to be taken; no more where `since` is absent.
+    pub(crate) fn waits(&self, subscription_id: &str, since: Option<Timestamp>) {
+        let mut outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        match since {
+            Some(since) => drop(outbox.insert(subscription_id.to_owned(), since)),
+            None => drop(outbox.remove(subscription_id)),
+        }
+    }
+
+    /// What waits in the outbox now.
+    fn look_at_outbox(&self, now: Timestamp) {
+        let outbox = self.outbox.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.set(i64::try_from(outbox.len()).unwrap_or(i64::MAX));
+        let oldest = outbox.values().min().map(|since| now.duration_since(*since).as_secs_f64());
+        self.lag.set(oldest.unwrap_or_default().max(0.0));
     }
 
     /// What the database says now.
@@ -246,6 +297,7 @@ pub async fn count(State(app): State<App>, request: Request, next: Next) -> Resp
 /// 503 where the database does not answer.
 pub async fn show(State(app): State<App>) -> Answer {
     let metrics = &app.operating.metrics;
+    metrics.look_at_outbox(app.engine.now());
     metrics.driven.set(i64::try_from(app.engine.driven()).unwrap_or(i64::MAX));
     if let Some(upkeep) = &app.upkeep {
         metrics.take(&upkeep.figures().await?);

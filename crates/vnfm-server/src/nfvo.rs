@@ -1,16 +1,20 @@
-//! The NFVO that grants operations and may be a source of packages: where it is, who we are there, how long it may take. Secrets come from files.
+//! The NFVO that grants operations and may be a source of packages: where it is, who we are there, how long it may take.
+//! Secrets come from files, which are read again at each request for a grant: a renewed certificate, authority or password
+//! counts from the next one on. Where one of them cannot be used, the connection stays as it was, and the log says so.
 
 use crate::access::secret;
 use crate::config::Tls as Pair;
 use crate::supply::{NfvoPackages, Supply};
 use anyhow::{Context as _, bail};
+use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use vnfm_core::ports::Clock;
+use vnfm_core::ports::{self, Clock, GrantAnswer, PortError};
 use vnfm_nfvo::{ClientCredentials, Grants, Login, NfvoAddress, PackageSource, Tls};
+use vnfm_types::GrantRequest;
 
 /// How long the NFVO may take to answer a request where nothing else is configured.
 const ANSWER: u64 = 30;
@@ -83,9 +87,11 @@ impl Nfvo {
     /// # Errors
     ///
     /// Where a file cannot be read, or what is configured contradicts itself.
-    pub fn connect(&self, root: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Grants> {
-        Grants::new(self.address(root)?, clock)
-            .map_err(|error| anyhow::anyhow!("{error}; {}", error.next()))
+    pub fn connect(&self, root: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Connection> {
+        let address = self.address(root)?;
+        let grants = made(&address, &clock)?;
+        let now = Mutex::new((address, Arc::new(grants)));
+        Ok(Connection { settings: self.clone(), root: root.to_owned(), clock, now })
     }
 
     /// The same NFVO as a source of packages, where it is one; nothing is called yet.
@@ -100,6 +106,7 @@ impl Nfvo {
         Ok(Some(Supply::new(source, packages, root, clock)))
     }
 
+    /// Where it is and who we are there, as the files say now.
     fn address(&self, root: &str) -> anyhow::Result<NfvoAddress> {
         let login = match (&self.basic, &self.oauth2) {
             (Some(_), Some(_)) => bail!("nfvo.basic and nfvo.oauth2 exclude each other"),
@@ -121,6 +128,57 @@ impl Nfvo {
             root: root.to_owned(),
             time: self.answer(),
         })
+    }
+}
+
+fn made(address: &NfvoAddress, clock: &Arc<dyn Clock>) -> anyhow::Result<Grants> {
+    let grants = Grants::new(address.clone(), clock.clone());
+    grants.map_err(|error| anyhow::anyhow!("{error}; {}", error.next()))
+}
+
+/// The NFVO as it is configured, with what its files hold.
+pub struct Connection {
+    settings: Nfvo,
+    root: String,
+    clock: Arc<dyn Clock>,
+    now: Mutex<(NfvoAddress, Arc<Grants>)>,
+}
+
+impl Connection {
+    /// The connection, made anew where a file has changed.
+    fn current(&self) -> Arc<Grants> {
+        let read = self.settings.address(&self.root);
+        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let renewed = match read {
+            Ok(address) if address == now.0 => return now.1.clone(),
+            Ok(address) => made(&address, &self.clock).map(|grants| (address, Arc::new(grants))),
+            Err(error) => Err(error),
+        };
+        match renewed {
+            Ok(renewed) => {
+                tracing::info!("the NFVO is called with a renewed certificate or login");
+                *now = renewed;
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::warn!(
+                    error,
+                    "a file of the NFVO's connection cannot be used; it stays as it was"
+                );
+            }
+        }
+        now.1.clone()
+    }
+}
+
+#[async_trait]
+impl ports::Nfvo for Connection {
+    async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
+        self.current().ask(request).await
+    }
+
+    async fn look(&self, place: &str) -> Result<GrantAnswer, PortError> {
+        self.current().look(place).await
     }
 }
 
@@ -155,6 +213,37 @@ mod tests {
         let nfvo: Nfvo = serde_yaml::from_str(yaml).map_err(|error| error.to_string())?;
         let made = nfvo.connect("http://vnfm.example.com", Arc::new(SystemClock));
         made.map(drop).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn what_its_files_hold_counts_from_the_next_request_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name);
+        let renew = || {
+            let pair = rcgen::generate_simple_self_signed(vec!["vnfm.example.com".into()]).unwrap();
+            std::fs::write(file("cert"), pair.cert.pem()).unwrap();
+            std::fs::write(file("key"), pair.signing_key.serialize_pem()).unwrap();
+        };
+        renew();
+        let at = folder.path().display();
+        let yaml = format!(
+            "endpoint: https://nfvo.example.com\ncertificate: {{cert: {at}/cert, key: {at}/key}}"
+        );
+        let nfvo: Nfvo = serde_yaml::from_str(&yaml).unwrap();
+        let connection = nfvo.connect("http://vnfm.example.com", Arc::new(SystemClock)).unwrap();
+        let first = connection.current();
+        assert!(Arc::ptr_eq(&first, &connection.current()), "nothing has changed");
+        renew();
+        let second = connection.current();
+        assert!(!Arc::ptr_eq(&first, &second));
+        for broken in ["no PEM at all", ""] {
+            std::fs::write(file("cert"), broken).unwrap();
+            assert!(Arc::ptr_eq(&second, &connection.current()), "it stays as it was");
+        }
+        std::fs::remove_file(file("key")).unwrap();
+        assert!(Arc::ptr_eq(&second, &connection.current()));
+        renew();
+        assert!(!Arc::ptr_eq(&second, &connection.current()));
     }
 
     #[test]

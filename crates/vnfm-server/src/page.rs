@@ -1,6 +1,6 @@
 //! The operator's page at `/`: a tenant's instances, operations and why they wait. It only shows.
 
-use crate::access::Tenant;
+use crate::access::Principal;
 use crate::problem::Answer;
 use crate::state::App;
 use axum::extract::State;
@@ -12,8 +12,9 @@ use vnfm_core::query::Query;
 /// How many rows of each table are shown.
 const ROWS: usize = 200;
 
-pub(crate) async fn show(State(app): State<App>, Tenant(tenant): Tenant) -> Answer<Html<String>> {
-    let filter = Query { limit: ROWS, ..Query::default() };
+pub(crate) async fn show(State(app): State<App>, who: Principal) -> Answer<Html<String>> {
+    let Principal { tenant, only: sight, .. } = who;
+    let filter = Query { limit: ROWS, sight, ..Query::default() };
     let store = app.engine.store();
     let instances = store.instances(&tenant, &filter).await?;
     let mut ops = store.ops(&tenant, &filter).await?;

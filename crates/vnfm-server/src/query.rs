@@ -12,7 +12,7 @@ use crate::problem::{Answer, Problem};
 use form_urlencoded::Serializer;
 use std::collections::BTreeMap;
 use uuid::Uuid;
-use vnfm_core::query::{Filter, IllFormed, Query, Selector};
+use vnfm_core::query::{Filter, IllFormed, Query, Selector, Sight};
 use vnfm_types::shape::Resource;
 
 /// The parameters of a request, checked against those that the resource knows.
@@ -101,8 +101,9 @@ impl Asked {
     }
 
     /// The same for the store, at most `limit` entries.
-    pub fn query(&self, limit: usize) -> Query {
-        Query { filter: self.filter.clone(), after: self.after.clone(), limit }
+    pub fn query(&self, limit: usize, sight: &Sight) -> Query {
+        let (filter, after) = (self.filter.clone(), self.after.clone());
+        Query { filter, after, limit, sight: sight.clone() }
     }
 
     /// Where the next page is, after the entry `last`.

@@ -11,14 +11,16 @@ use crate::upkeep::Upkeep;
 use crate::view::Root;
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
+use serde_json::Value;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use vnfm_core::Engine;
-use vnfm_core::ports::Subscribers;
+use vnfm_core::ports::{StoreError, Subscribers};
 use vnfm_plugin_host::PluginHost;
+use vnfm_store::KeyPlace;
 use vnfm_types::v1::Edition;
 
 /// What the server is made of, as far as handlers see it.
@@ -45,7 +47,7 @@ pub struct AppState {
     pub access: Access,
     /// Plugins that are libraries; none where all drivers are linked in.
     pub plugins: Option<Arc<PluginHost>>,
-    /// Replaces the key that seals secrets; see `secrets rotate`.
+    /// Replaces the key that seals secrets; see `secrets rotate` and `secrets migrate`.
     pub rotation: Arc<dyn Rotate>,
     /// Backup, pruning and recovery; none where an embedder brings a database of its own.
     pub upkeep: Option<Arc<Upkeep>>,
@@ -90,10 +92,20 @@ struct NotHere;
 
 #[async_trait::async_trait]
 impl Rotate for NotHere {
-    async fn rotate(&self) -> Result<u64, vnfm_core::ports::StoreError> {
-        let what = "this server is part of another application, which seals its secrets itself";
-        Err(vnfm_core::ports::StoreError::Unavailable(what.to_owned()))
+    async fn rotate(&self) -> Result<u64, StoreError> {
+        Err(not_here())
     }
+    async fn migrate(&self, _: KeyPlace) -> Result<u64, StoreError> {
+        Err(not_here())
+    }
+    async fn shown(&self) -> Result<Value, StoreError> {
+        Err(not_here())
+    }
+}
+
+fn not_here() -> StoreError {
+    let what = "this server is part of another application, which seals its secrets itself";
+    StoreError::Unavailable(what.to_owned())
 }
 
 /// What those need who operate the server.
@@ -131,8 +143,22 @@ pub trait Rotate: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Where database or key file cannot be written.
-    async fn rotate(&self) -> Result<u64, vnfm_core::ports::StoreError>;
+    /// Where the database, or the place of the key, cannot be written.
+    async fn rotate(&self) -> Result<u64, StoreError>;
+
+    /// Seals everything with a key in another place; goes on where an earlier one was cut short.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::rotate`].
+    async fn migrate(&self, to: KeyPlace) -> Result<u64, StoreError>;
+
+    /// Where keys lie, and what each sealed.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn shown(&self) -> Result<Value, StoreError>;
 }
 
 /// Shared by all handlers.

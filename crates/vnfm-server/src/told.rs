@@ -36,4 +36,9 @@ impl Subscribers for Measured {
         }
         outcome
     }
+
+    fn waits(&self, subscription_id: &str, since: Option<Timestamp>) {
+        self.inner.waits(subscription_id, since);
+        self.metrics.waits(subscription_id, since);
+    }
 }

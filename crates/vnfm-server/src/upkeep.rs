@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use vnfm_core::ports::{Clock, StoreError};
-use vnfm_store::{Figures, PackageDir, Pruned, Recovery, Retention, SqliteStore};
+use vnfm_store::{Figures, KeyPlace, PackageDir, Pruned, Recovery, Retention, SqliteStore};
 
 /// Where [`guard`] lets changes through in recovery.
 pub const CONFIRM: &str = "/vnfm/v1/recovery/confirm";
@@ -151,8 +151,12 @@ impl Upkeep {
     pub async fn parts(&self) -> Vec<Part> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let database = self.store.probe().await.map_err(|error| text(&error));
-        let keys = tokio::fs::read(self.data.join("secrets.key")).await;
-        let keys = keys.map(drop).map_err(|error| text(&error));
+        let keys = match self.store.key_place() {
+            KeyPlace::File => tokio::fs::read(self.data.join("secrets.key")).await.map(drop),
+            // They are in memory: who keeps them may be away.
+            KeyPlace::Sealer => Ok(()),
+        };
+        let keys = keys.map_err(|error| text(&error));
         let disk = self.room().map_err(|problem| problem.details().detail.clone());
         let recovery = match self.recovery() {
             Some(_) => Err("in recovery, until somebody confirms it".to_owned()),

@@ -12,7 +12,7 @@ use crate::fault::Done;
 use crate::keys::{SecretKeys, sync_folder_of};
 use crate::packages::PackageDir;
 use crate::sqlite::{self, SqliteStore};
-use crate::{schema, wal, write};
+use crate::{keeper, schema, wal, write};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -23,8 +23,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio::task::spawn_blocking;
-use vnfm_core::ports::StoreError;
+use vnfm_core::ports::{SecretSealer, StoreError};
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
 
@@ -220,23 +221,29 @@ fn copy(from: &mut impl io::Read, to: &mut impl io::Write) -> io::Result<String>
 /// `Unavailable` where a server has the folder or the disk does not take it; `Broken` where it is no backup, is
 /// damaged, is newer than this binary, or was sealed with other keys. Then nothing was changed.
 pub async fn restore(file: &Path, data: &Path, at: Timestamp) -> Result<Restored, StoreError> {
+    restore_with(file, data, at, None).await
+}
+
+/// The same, where `sealer` may keep the keys that belong to the backup; the key file may be absent then.
+///
+/// # Errors
+///
+/// As [`restore`], and `Keys` where a key cannot be had from `sealer`.
+pub async fn restore_with(
+    file: &Path,
+    data: &Path,
+    at: Timestamp,
+    sealer: Option<Arc<dyn SecretSealer>>,
+) -> Result<Restored, StoreError> {
     let database = data.join(DATABASE);
     let _lock = sqlite::lock(&database)?;
-    let keys = data.join(KEYS);
-    if !keys.exists() {
-        return Err(StoreError::Broken(format!(
-            "cannot restore `{}`: there is no `{}`; hint: bring the key file that belongs to the backup there first",
-            file.display(),
-            keys.display()
-        )));
-    }
-    let keys = SecretKeys::open(&keys)?;
+    let keys = keys_for(file, data, sealer)?;
     let new = data.join("vnfm.db.restoring");
     let doing = format!("restore `{}`", file.display());
     let (from, to, folder) = (file.to_owned(), new.clone(), data.join("packages"));
     let unpacked = joined(spawn_blocking(move || unpack(&from, &to, &folder)).await, &doing);
     let restored = match unpacked {
-        Ok(manifest) => exchange(&new, &database, (&keys, at), &manifest).await,
+        Ok(manifest) => exchange(&new, &database, (keys, at), &manifest).await,
         Err(error) => Err(error),
     };
     let _ = fs::remove_file(&new); // after a rename it is not there
@@ -248,10 +255,30 @@ pub async fn restore(file: &Path, data: &Path, at: Timestamp) -> Result<Restored
     })
 }
 
+/// The keys that the backup is tried with.
+fn keys_for(
+    file: &Path,
+    data: &Path,
+    sealer: Option<Arc<dyn SecretSealer>>,
+) -> Result<SecretKeys, StoreError> {
+    let keys = data.join(KEYS);
+    if let Some(sealer) = sealer {
+        return SecretKeys::with(&keys, sealer);
+    }
+    if !keys.exists() {
+        return Err(StoreError::Broken(format!(
+            "cannot restore `{}`: there is no `{}`; hint: bring the key file that belongs to the backup there first",
+            file.display(),
+            keys.display()
+        )));
+    }
+    SecretKeys::open(&keys)
+}
+
 async fn exchange(
     new: &Path,
     database: &Path,
-    (keys, at): (&SecretKeys, Timestamp),
+    (keys, at): (SecretKeys, Timestamp),
     manifest: &Value,
 ) -> Result<Restored, StoreError> {
     let made = manifest["madeAt"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
@@ -268,10 +295,11 @@ async fn exchange(
 }
 
 /// Brings a restored database to this binary's schema, sees that the keys fit, and marks it.
-async fn prepared(new: &Path, keys: &SecretKeys, mark: &str) -> Done<String> {
+async fn prepared(new: &Path, keys: SecretKeys, mark: &str) -> Done<String> {
     let mut connection = SqliteConnection::connect_with(&sqlite::options().filename(new)).await?;
     schema::migrate(&mut connection, schema::MIGRATIONS).await?;
-    let installation_id = write::prepare(&mut connection, keys).await?;
+    let keys = keeper::complete(&mut connection, keys).await?;
+    let installation_id = write::prepare(&mut connection, &keys).await?;
     query("DELETE FROM meta WHERE key = $1").bind(MARK).execute(&mut connection).await?;
     query("INSERT INTO meta (key, value) VALUES ($1, $2)")
         .bind(MARK)

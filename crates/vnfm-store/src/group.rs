@@ -406,8 +406,13 @@ mod tests {
     /// What an operation writes at its beginning, at its steps and at its end.
     fn changes() -> Vec<Change> {
         let (tenant, id) = ("t".to_owned(), "i".to_owned());
-        let lives_on =
-            Use { tenant: tenant.clone(), instance_id: id.clone(), vim_id: None, identity: None };
+        let lives_on = Use {
+            tenant: tenant.clone(),
+            instance_id: id.clone(),
+            vim_id: None,
+            identity: None,
+            namespace: None,
+        };
         let step = JournalRow {
             op_id: "o".into(),
             step: "allocate".into(),

@@ -1,4 +1,4 @@
-//! The keys that seal secrets, and the file that they are kept in.
+//! The keys that seal secrets, and the file that they are kept in, unless somebody else keeps them (`keeper`).
 //!
 //! The file holds one Fernet key per line, `#` begins a comment. The first key seals, all unseal. A sealed text is
 //! `<fingerprint of the key>:<Fernet token>`, so a missing key can be named and rotation finds what is left.
@@ -12,7 +12,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use vnfm_core::ports::{SecretJson, StoreError};
+use std::sync::Arc;
+use vnfm_core::ports::{SecretJson, SecretSealer, StoreError};
 use zeroize::Zeroizing;
 
 /// The keys that seal secrets. Prints nothing of them.
@@ -20,13 +21,33 @@ use zeroize::Zeroizing;
 pub struct SecretKeys {
     keys: Vec<Key>,
     path: Option<PathBuf>,
+    sealer: Option<Arc<dyn SecretSealer>>,
 }
 
 #[derive(Clone)]
-struct Key {
+pub(crate) struct Key {
     fingerprint: String,
     text: Zeroizing<String>,
     fernet: Fernet,
+    kept: Option<Kept>,
+}
+
+/// Where a key lies that is not in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// Who keeps it, such as `barbican_key`.
+    pub(crate) key_type: String,
+    /// Its id there.
+    pub(crate) secret_uuid: String,
+}
+
+/// Where keys may lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyPlace {
+    /// In the key file.
+    File,
+    /// With the [`SecretSealer`].
+    Sealer,
 }
 
 impl std::fmt::Debug for SecretKeys {
@@ -46,45 +67,83 @@ impl SecretKeys {
         if !path.exists() {
             create(path).map_err(|e| io_error("make the key file", path, &e))?;
         }
-        let mode = fs::metadata(path)
-            .map_err(|e| io_error("look at the key file", path, &e))?
-            .permissions()
-            .mode();
-        if mode & 0o077 != 0 {
-            let (path, mode) = (path.display(), mode & 0o777);
-            return Err(StoreError::Broken(format!(
-                "the key file `{path}` has mode {mode:04o}, so others can read it; hint: `chmod 600 {path}`, and \
-                 rotate the keys if somebody may have read it"
-            )));
-        }
-        let text = Zeroizing::new(
-            fs::read_to_string(path).map_err(|e| io_error("read the key file", path, &e))?,
-        );
-        Ok(Self { keys: parse(&text, path)?, path: Some(path.to_owned()) })
+        Ok(Self { keys: read(path)?, path: Some(path.to_owned()), sealer: None })
+    }
+
+    /// The keys of the file at `path`, if it is there, and those that `sealer` keeps: which these are the database says.
+    /// A new database gets its key from `sealer`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn with(path: &Path, sealer: Arc<dyn SecretSealer>) -> Result<Self, StoreError> {
+        let keys = if path.exists() { read(path)? } else { Vec::new() };
+        Ok(Self { keys, path: Some(path.to_owned()), sealer: Some(sealer) })
     }
 
     /// A new key that is kept in memory only: what it seals is lost with the process.
     pub fn ephemeral() -> Self {
-        Self { keys: vec![Key::generate()], path: None }
+        Self { keys: vec![Key::generate()], path: None, sealer: None }
     }
 
-    /// The same keys with a new one in front, in the file too.
-    pub(crate) fn with_new_key(&self) -> Result<Self, StoreError> {
-        let mut keys = vec![Key::generate()];
+    /// Whoever keeps keys that are not in the file.
+    pub(crate) fn sealer(&self) -> Option<&Arc<dyn SecretSealer>> {
+        self.sealer.as_ref()
+    }
+
+    /// The same keys with `first` in front.
+    pub(crate) fn with_first(&self, first: Key) -> Self {
+        let mut keys = vec![first];
         keys.extend(self.keys.iter().cloned());
-        let grown = Self { keys, path: self.path.clone() };
-        grown.save(grown.keys.len())?;
-        Ok(grown)
+        Self { keys, ..self.clone() }
     }
 
-    /// Writes the first `count` keys into the file.
+    /// The same keys with `last` behind them.
+    pub(crate) fn with_last(mut self, last: Key) -> Self {
+        self.keys.push(last);
+        self
+    }
+
+    /// Writes those of the first `count` keys into the file that belong there; with none the file goes.
     pub(crate) fn save(&self, count: usize) -> Result<(), StoreError> {
         let Some(path) = &self.path else { return Ok(()) };
+        let mut of_file = self.keys.iter().take(count).filter(|key| key.kept.is_none()).peekable();
+        if of_file.peek().is_none() {
+            let removed = match fs::remove_file(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                Err(error) => Err(error),
+                Ok(()) => sync_folder_of(path),
+            };
+            return removed.map_err(|e| io_error("remove the key file", path, &e));
+        }
         let new = beside(path);
-        write_keys(&new, self.keys.iter().take(count))
+        write_keys(&new, of_file)
             .and_then(|()| fs::rename(&new, path))
             .and_then(|()| sync_folder_of(path))
             .map_err(|e| io_error("write the key file", path, &e))
+    }
+
+    /// Where the key lies that seals; none where there is no key at all.
+    pub(crate) fn place(&self) -> Option<KeyPlace> {
+        let first = self.keys.first()?;
+        Some(if first.kept.is_some() { KeyPlace::Sealer } else { KeyPlace::File })
+    }
+
+    /// Where the key lies that sealed a text, if not in the file.
+    pub(crate) fn kept(&self, stored: Option<&str>) -> Option<&Kept> {
+        let (fingerprint, _) = stored?.split_once(':')?;
+        self.keys.iter().find(|key| key.fingerprint == fingerprint)?.kept.as_ref()
+    }
+
+    /// Where the key of a fingerprint lies, in a word, and its id where somebody keeps it.
+    pub(crate) fn where_is(&self, fingerprint: &str) -> (String, Option<String>) {
+        match self.keys.iter().find(|key| key.fingerprint == fingerprint) {
+            None => ("missing".to_owned(), None),
+            Some(Key { kept: None, .. }) => ("fernet_key".to_owned(), None),
+            Some(Key { kept: Some(kept), .. }) => {
+                (kept.key_type.clone(), Some(kept.secret_uuid.clone()))
+            }
+        }
     }
 
     /// The fingerprint of the key that seals.
@@ -127,7 +186,7 @@ impl SecretKeys {
             return Err(StoreError::Broken(format!(
                 "a secret was sealed with the key `{fingerprint}`, which {} does not hold; hint: bring back the key \
                  file that belongs to this database",
-                self.place()
+                self.holder()
             ))
             .into());
         };
@@ -136,22 +195,24 @@ impl SecretKeys {
             Err(_) => Err(StoreError::Broken(format!(
                 "a secret that was sealed with the key `{fingerprint}` of {} was changed since; hint: restore the \
                  database from a backup",
-                self.place()
+                self.holder()
             ))
             .into()),
         }
     }
 
-    fn place(&self) -> String {
+    fn holder(&self) -> String {
         match &self.path {
-            Some(path) => format!("the key file `{}`", path.display()),
+            Some(path) if self.sealer.is_none() => format!("the key file `{}`", path.display()),
+            Some(path) => format!("the key file `{}`, like Barbican,", path.display()),
             None => "this process".into(),
         }
     }
 }
 
 impl Key {
-    fn generate() -> Self {
+    /// A new one; it is nowhere yet.
+    pub(crate) fn generate() -> Self {
         let text = Zeroizing::new(Fernet::generate_key());
         match Self::parse(&text) {
             Some(key) => key,
@@ -160,14 +221,54 @@ impl Key {
         }
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// The key that `text` is.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let fernet = Fernet::new(text)?;
         let mut fingerprint = String::new();
         for byte in Sha256::digest(text.as_bytes()).iter().take(4) {
             let _ = write!(fingerprint, "{byte:02x}");
         }
-        Some(Self { fingerprint, text: Zeroizing::new(text.to_owned()), fernet })
+        Some(Self { fingerprint, text: Zeroizing::new(text.to_owned()), fernet, kept: None })
     }
+
+    /// Where it lies, if not in the file.
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
+    }
+
+    /// That somebody keeps it.
+    pub(crate) fn kept_by(self, kept: Kept) -> Self {
+        Self { kept: Some(kept), ..self }
+    }
+
+    /// What names it without giving it away.
+    pub(crate) fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// The key itself, for whoever keeps it.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The keys of a file that its owner alone reads.
+fn read(path: &Path) -> Result<Vec<Key>, StoreError> {
+    let mode = fs::metadata(path)
+        .map_err(|e| io_error("look at the key file", path, &e))?
+        .permissions()
+        .mode();
+    if mode & 0o077 != 0 {
+        let (path, mode) = (path.display(), mode & 0o777);
+        return Err(StoreError::Broken(format!(
+            "the key file `{path}` has mode {mode:04o}, so others can read it; hint: `chmod 600 {path}`, and \
+             rotate the keys if somebody may have read it"
+        )));
+    }
+    let text = Zeroizing::new(
+        fs::read_to_string(path).map_err(|e| io_error("read the key file", path, &e))?,
+    );
+    parse(&text, path)
 }
 
 fn parse(text: &str, path: &Path) -> Result<Vec<Key>, StoreError> {

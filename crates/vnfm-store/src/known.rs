@@ -44,10 +44,15 @@ impl KnownVims {
     /// Forgets them all where one of these changes may have touched a VIM.
     pub(crate) fn heed<'a>(&self, mut changes: impl Iterator<Item = &'a Change>) {
         if changes.any(may_touch_a_vim) {
-            let mut state = self.state();
-            state.changes += 1;
-            state.records.clear();
+            self.forget();
         }
+    }
+
+    /// Forgets them all.
+    pub(crate) fn forget(&self) {
+        let mut state = self.state();
+        state.changes += 1;
+        state.records.clear();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

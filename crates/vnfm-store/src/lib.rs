@@ -18,9 +18,10 @@
 //! | `read` | rows back into records |
 //! | `tally` | what tenants have, counted |
 //! | `filter`, `dialect` | what a list is asked for, as SQL; how this database spells JSON |
+//! | `sight` | what somebody sees of a list, as SQL |
 //! | `lease` | who drives an operation |
 //! | `known` | VIMs as they were last read |
-//! | `keys`, `rotate` | what seals secrets; sealing happens here and nowhere else |
+//! | `keys`, `keeper`, `rotate` | what seals secrets, and where it lies; sealing happens here and nowhere else |
 //! | `backup` | a backup, and its way back |
 //! | `figures` | what there is, and whether it can be written, for those who watch |
 //! | `retention` | how long what is over is kept |
@@ -35,6 +36,7 @@ mod fault;
 mod figures;
 mod filter;
 mod group;
+mod keeper;
 mod keys;
 mod known;
 mod lease;
@@ -43,14 +45,16 @@ mod read;
 mod retention;
 mod rotate;
 mod schema;
+mod sight;
 mod sqlite;
 mod tally;
 mod wal;
 mod write;
 
-pub use backup::{Recovery, Restored, restore};
+pub use backup::{Recovery, Restored, restore, restore_with};
 pub use figures::{Figures, VimEnd};
-pub use keys::SecretKeys;
+pub use keeper::SealedBy;
+pub use keys::{KeyPlace, SecretKeys};
 pub use packages::{CODES as PACKAGE_CODES, PackageDir, PackageFailure};
 pub use retention::{Pruned, Retention};
 pub use sqlite::SqliteStore;

@@ -2,9 +2,10 @@
 //! package is in use, whether a cancel is pending) is computed here, from rows that cannot disagree.
 
 use crate::fault::{Done, Fault};
-use crate::filter::{Bound, INSTANCES, OPS, PACKAGES, SUBSCRIPTIONS, condition};
+use crate::filter::{Bound, INSTANCES, OPS, PACKAGES, Table, condition};
 use crate::keys::SecretKeys;
 use crate::lease::cancel_mode;
+use crate::sight::{self, List};
 use crate::write::{absent, count, number, status_text};
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{
@@ -12,11 +13,11 @@ use sqlx::{
     query_with,
 };
 use vnfm_core::ports::{
-    InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, StepStatus, StoreError,
-    SubscriptionRecord, Use, VimRecord,
+    InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, StepStatus, StoreError, Use,
+    VimRecord,
 };
 use vnfm_core::query::Query;
-use vnfm_types::{AuditEntry, LogLine, PackageUsageState, Tombstone, VnfLcmOpOcc, VnfPkgInfo};
+use vnfm_types::{AuditEntry, LogLine, PackageUsageState, Tombstone, Vim, VnfLcmOpOcc, VnfPkgInfo};
 
 /// Each field from the column of its name.
 macro_rules! from_columns {
@@ -29,10 +30,12 @@ macro_rules! from_columns {
     };
 }
 
+mod subscriptions;
+pub(crate) use subscriptions::{subscribers, subscription, subscriptions};
+
 from_columns!(InstanceRow: tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at, changed_ms);
 from_columns!(OpRow: tenant, op, request, point_of_no_return, cancel, epoch);
 from_columns!(StepRow: op_id, step, status, attempt, output, started_at, ended_at);
-from_columns!(SubscriptionRow: tenant, subscription, authentication, root, sent, lost);
 from_columns!(VimRow: tenant, version, vim, access_info);
 
 /// A row of `instances`.
@@ -84,7 +87,7 @@ pub(crate) async fn instances(
     tenant: &str,
     query: &Query,
 ) -> Done<Vec<InstanceRow>> {
-    let (condition, bound) = condition(&INSTANCES, &query.filter, FIRST);
+    let (condition, bound) = conditions((&INSTANCES, List::Instances), query)?;
     let sql = format!(
         "SELECT tenant, version, vnf_pkg_id, active_op, vnf, NULL AS request, handle, created_at, changed_ms
         FROM instances WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
@@ -134,7 +137,7 @@ pub(crate) async fn ops(
     tenant: &str,
     query: &Query,
 ) -> Done<Vec<OpRow>> {
-    let (condition, bound) = condition(&OPS, &query.filter, FIRST);
+    let (condition, bound) = conditions((&OPS, List::Ops), query)?;
     let sql = format!(
         "SELECT tenant, op, NULL AS request, point_of_no_return, cancel, epoch
         FROM ops WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
@@ -200,10 +203,14 @@ pub(crate) struct VimRow {
 impl VimRow {
     /// As the port shows it.
     pub(crate) fn record(self, keys: &SecretKeys) -> Done<VimRecord> {
+        let mut vim: Vim = serde_json::from_str(&self.vim)?;
+        let kept = keys.kept(self.access_info.as_deref());
+        vim.key_type = kept.map(|kept| kept.key_type.clone());
+        vim.secret_uuid = kept.map(|kept| kept.secret_uuid.clone());
         Ok(VimRecord {
             tenant: self.tenant,
             version: count(self.version),
-            vim: serde_json::from_str(&self.vim)?,
+            vim,
             access_info: keys.unseal(self.access_info.as_deref())?,
         })
     }
@@ -239,7 +246,7 @@ pub(crate) async fn uses(
     vim_id: &str,
 ) -> Done<Vec<Use>> {
     const USES: &str = "
-        SELECT tenant, instance_id, vim_id, identity FROM uses
+        SELECT tenant, instance_id, vim_id, identity, namespace FROM uses
         WHERE (tenant = $1 OR EXISTS (SELECT 1 FROM vims WHERE tenant = $1 AND id = $2 AND shared = 1))
             AND (vim_id = $2 OR identity = (SELECT identity FROM vims WHERE tenant = $1 AND id = $2))
         ORDER BY instance_id, vim_id, identity";
@@ -251,6 +258,7 @@ pub(crate) async fn uses(
                 instance_id: row.try_get("instance_id")?,
                 vim_id: some(row.try_get("vim_id")?),
                 identity: some(row.try_get("identity")?),
+                namespace: row.try_get("namespace")?,
             })
         })
         .collect()
@@ -275,13 +283,22 @@ pub(crate) async fn packages(
     tenant: &str,
     query: &Query,
 ) -> Done<Vec<PackageRecord>> {
-    let (condition, bound) = condition(&PACKAGES, &query.filter, FIRST);
+    let (condition, bound) = conditions((&PACKAGES, List::Packages), query)?;
     let sql = format!(
         "SELECT tenant, info, EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) AS used
         FROM packages WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
     );
     let list = query_with(AssertSqlSafe(sql), arguments(tenant, query, bound)?);
     list.fetch_all(connection).await?.iter().map(package_of).collect()
+}
+
+/// What a list's rows have to be beside their tenant's: what its filter says, and seen.
+fn conditions((table, list): (&Table, List), query: &Query) -> Done<(String, Vec<Bound>)> {
+    let (mut sql, mut bound) = condition(table, &query.filter, FIRST);
+    let (seen, more) = sight::condition(list, &query.sight, FIRST + bound.len())?;
+    sql += &seen;
+    bound.extend(more);
+    Ok((sql, bound))
 }
 
 /// The number of the first value of a list's filter, after those of [`arguments`] that every list has.
@@ -355,65 +372,6 @@ pub(crate) async fn outbox(
             })
         })
         .collect()
-}
-
-/// A row of `subscriptions`.
-pub(crate) struct SubscriptionRow {
-    tenant: String,
-    subscription: String,
-    authentication: Option<String>,
-    root: String,
-    sent: i64,
-    lost: i64,
-}
-
-impl SubscriptionRow {
-    /// As the port shows it.
-    pub(crate) fn record(self, keys: &SecretKeys) -> Done<SubscriptionRecord> {
-        Ok(SubscriptionRecord {
-            tenant: self.tenant,
-            subscription: serde_json::from_str(&self.subscription)?,
-            authentication: keys.unseal(self.authentication.as_deref())?,
-            root: self.root,
-            sent: count(self.sent),
-            lost: count(self.lost),
-        })
-    }
-}
-
-/// One subscription.
-pub(crate) async fn subscription(
-    connection: &mut SqliteConnection,
-    tenant: &str,
-    id: &str,
-) -> Done<SubscriptionRow> {
-    const ONE: &str = "
-        SELECT tenant, subscription, authentication, root, sent, lost
-        FROM subscriptions WHERE tenant = $1 AND id = $2";
-    let found = query_as(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
-    found.ok_or_else(|| absent("subscription", id).into())
-}
-
-/// Subscriptions in order of id; what is sealed of them stays where it is.
-pub(crate) async fn subscriptions(
-    connection: &mut SqliteConnection,
-    tenant: &str,
-    query: &Query,
-) -> Done<Vec<SubscriptionRow>> {
-    let (condition, bound) = condition(&SUBSCRIPTIONS, &query.filter, FIRST);
-    let sql = format!(
-        "SELECT tenant, subscription, NULL AS authentication, root, sent, lost
-        FROM subscriptions WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
-    );
-    let list = query_as_with(AssertSqlSafe(sql), arguments(tenant, query, bound)?);
-    Ok(list.fetch_all(connection).await?)
-}
-
-/// Everybody's subscriptions.
-pub(crate) async fn subscribers(connection: &mut SqliteConnection) -> Done<Vec<SubscriptionRow>> {
-    const ALL: &str = "
-        SELECT tenant, subscription, authentication, root, sent, lost FROM subscriptions ORDER BY tenant, id";
-    Ok(query_as(ALL).fetch_all(connection).await?)
 }
 
 /// Entries of the audit after number `after`, in order.

@@ -1,16 +1,17 @@
-//! Rotation of the keys that seal: new key first, then every row anew, then the old keys out of the file.
+//! Rotation of the keys that seal: new key first, then every row anew, then the old keys out of where they lie.
+//! A migration is a rotation to a key in another place.
 //!
 //! ```text
-//!  file [new, old] ─ memory [new, old] ─ rows in batches, each one transaction ─ file [new]
+//!  place [new, old] ─ memory [new, old] ─ rows in batches, each one transaction ─ place [new]
 //! ```
-//! A crash in between leaves a file that unseals everything; the next rotation goes on from there. Operations go on
-//! meanwhile: they wait for one batch at most.
+//! A crash in between leaves keys that unseal everything; the next rotation or migration goes on from there.
+//! Operations go on meanwhile: they wait for one batch at most.
 
 use crate::fault::{Done, Fault};
-use crate::keys::SecretKeys;
+use crate::keys::{KeyPlace, SecretKeys};
 use crate::sqlite::SqliteStore;
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{Connection as _, query, query_as, raw_sql};
+use sqlx::{AssertSqlSafe, Connection as _, query, query_as, raw_sql};
 use vnfm_core::ports::StoreError;
 
 /// Where sealed texts lie: how to find those that another key than `$1` sealed, and how to replace one.
@@ -55,20 +56,57 @@ const SEALED: [Sealed; 7] = [
     },
 ];
 
+/// Every sealed text, whichever key sealed it.
+const TEXTS: [&str; 7] = [
+    "SELECT value AS sealed FROM meta WHERE key = 'key_check'",
+    "SELECT request FROM instances",
+    "SELECT request FROM ops",
+    "SELECT output FROM journal",
+    "SELECT value FROM checkpoints",
+    "SELECT access_info FROM vims",
+    "SELECT authentication FROM subscriptions",
+];
+
+/// How many texts each key sealed, by its fingerprint.
+pub(crate) async fn counted(connection: &mut SqliteConnection) -> Done<Vec<(String, i64)>> {
+    let sql = format!(
+        "SELECT substr(sealed, 1, 8), COUNT(*) FROM ({}) AS texts
+        WHERE sealed IS NOT NULL GROUP BY substr(sealed, 1, 8) ORDER BY 1",
+        TEXTS.join(" UNION ALL ")
+    );
+    Ok(query_as(AssertSqlSafe(sql)).fetch_all(connection).await?)
+}
+
 impl SqliteStore {
-    /// Seals everything with a new key and takes the old keys out of the key file. Says how many texts were sealed
+    /// Seals everything with a new key and takes the old keys out of where they lie. Says how many texts were sealed
     /// anew. The store unseals with the old keys as well until it is opened again.
     ///
     /// # Errors
     ///
-    /// `Unavailable` where the disk does not take it, `Broken` where a row cannot be unsealed; the old keys stay in
-    /// the file then, and a further rotation goes on.
+    /// `Unavailable` where the disk does not take it, `Keys` where whoever keeps them does not; `Broken` where a row
+    /// cannot be unsealed. The old keys stay where they are then, and a further rotation goes on.
     pub async fn rotate(&self) -> Result<u64, StoreError> {
-        {
-            let _alone = self.writer().await;
-            let keys = self.keys().with_new_key()?;
-            self.set_keys(keys);
+        let _one = self.turning_keys().await;
+        self.seal_with_new(self.key_place()).await?;
+        self.all_anew().await
+    }
+
+    /// Seals everything with a key in another place, and takes the keys that lie elsewhere out of there. Says how many
+    /// texts were sealed anew. One that was cut short goes on; where everything is in that place, nothing is done.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::rotate`].
+    pub async fn migrate(&self, to: KeyPlace) -> Result<u64, StoreError> {
+        let _one = self.turning_keys().await;
+        if self.key_place() != to {
+            self.seal_with_new(to).await?;
         }
+        self.all_anew().await
+    }
+
+    /// Every text with the first key, and the other keys out of where they lie.
+    async fn all_anew(&self) -> Result<u64, StoreError> {
         let keys = self.keys();
         let mut resealed = 0;
         for sealed in &SEALED {
@@ -83,8 +121,8 @@ impl SqliteStore {
             }
         }
         self.forget_old_pages().await.map_err(|e| e.told("fold the write-ahead log"))?;
-        keys.save(1)?;
-        tracing::info!(resealed, "secrets are sealed with a new key");
+        self.drop_other_keys().await?;
+        tracing::info!(resealed, place = ?self.key_place(), "secrets are sealed with a new key");
         Ok(resealed)
     }
 

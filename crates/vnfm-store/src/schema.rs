@@ -20,6 +20,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 4, sql: include_str!("../migrations/0004_changed.sql") },
     Migration { number: 5, sql: include_str!("../migrations/0005_subscriptions.sql") },
     Migration { number: 6, sql: include_str!("../migrations/0006_shared.sql") },
+    Migration { number: 7, sql: include_str!("../migrations/0007_keys.sql") },
+    Migration { number: 8, sql: include_str!("../migrations/0008_sight.sql") },
 ];
 
 /// The newest schema that this binary knows.

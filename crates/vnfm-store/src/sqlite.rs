@@ -10,7 +10,7 @@ use crate::group::{Answer, Group, Work, Writer};
 use crate::keys::SecretKeys;
 use crate::known::KnownVims;
 use crate::wal::Acknowledged;
-use crate::{read, schema, tally, wal, write};
+use crate::{keeper, read, schema, tally, wal, write};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
@@ -40,6 +40,8 @@ pub struct SqliteStore {
     readers: Vec<Mutex<SqliteConnection>>,
     next_reader: AtomicUsize,
     installation_id: String,
+    /// Held while keys are changed: one change at a time.
+    turning: Mutex<()>,
     lock: Option<File>,
 }
 
@@ -57,7 +59,8 @@ impl SqliteStore {
     /// # Errors
     ///
     /// `Unavailable` where another process has it or the file cannot be opened; `Broken` where a newer binary wrote
-    /// it, or where its secrets were sealed with other keys than `keys`.
+    /// it, or where its secrets were sealed with other keys than `keys`; `Keys` where a key cannot be had from whoever
+    /// keeps it, `Unavailable` in kind where that may pass.
     pub async fn open(path: &Path, keys: SecretKeys) -> Result<Self, StoreError> {
         let lock = lock(path)?;
         create(path)?;
@@ -103,6 +106,7 @@ impl SqliteStore {
         keys: SecretKeys,
         file: Option<(&Path, File)>,
     ) -> Done<Self> {
+        let keys = keeper::complete(&mut writer, keys).await?;
         let installation_id = write::prepare(&mut writer, &keys).await?;
         let acknowledged = file.as_ref().map(|(path, _)| Acknowledged::open(path)).transpose()?;
         let writer = Arc::new(Writer {
@@ -118,6 +122,7 @@ impl SqliteStore {
             readers,
             next_reader: AtomicUsize::new(0),
             installation_id,
+            turning: Mutex::new(()),
             lock: file.map(|(_, lock)| lock),
         })
     }
@@ -177,6 +182,16 @@ impl SqliteStore {
     /// Seals with other keys from now on; only under the writer's lock.
     pub(crate) fn set_keys(&self, keys: SecretKeys) {
         *self.writer.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+    }
+
+    /// One change of keys at a time: a second one waits.
+    pub(crate) async fn turning_keys(&self) -> MutexGuard<'_, ()> {
+        self.turning.lock().await
+    }
+
+    /// Nothing of what was read of VIMs counts any more.
+    pub(crate) fn forget_vims(&self) {
+        self.writer.vims.forget();
     }
 
     /// What became of something that was done with the writing connection, as the port says it.

@@ -276,7 +276,8 @@ pub struct VimSoftwareImage {
 pub struct ExtManagedVirtualLinkData {
     /// Identifier, given by the NFVO.
     pub id: String,
-    /// The `VnfVirtualLink` node.
+    /// The `VnfVirtualLink` node; `virtualLinkDescId` in V2.6.1.
+    #[serde(alias = "virtualLinkDescId")]
     pub vnf_virtual_link_desc_id: String,
     /// Key of the VIM.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,6 +1,8 @@
 //! Request bodies of the tasks that exist (SOL003 5.5.2).
 
-use crate::{CancelMode, ExtVirtualLinkData, KeyValuePairs, VimConnectionInfo};
+use crate::{
+    CancelMode, ExtManagedVirtualLinkData, ExtVirtualLinkData, KeyValuePairs, VimConnectionInfo,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -33,6 +35,9 @@ pub struct InstantiateVnfRequest {
     /// External virtual links and the CPs to connect to them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ext_virtual_links: Vec<ExtVirtualLinkData>,
+    /// Internal virtual links that others have made, and manage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ext_managed_virtual_links: Vec<ExtManagedVirtualLinkData>,
     /// VIMs by a key that the rest of the request refers to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vim_connection_info: BTreeMap<String, VimConnectionInfo>,

@@ -66,6 +66,12 @@ pub struct Vim {
     /// When the credential or the certificate that ends first ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
+    /// Where the key lies that seals its login, if not in the key file: `barbican_key`.
+    #[serde(rename = "key_type", default, skip_serializing_if = "Option::is_none")]
+    pub key_type: Option<String>,
+    /// Under which id that key is kept there.
+    #[serde(rename = "secret_uuid", default, skip_serializing_if = "Option::is_none")]
+    pub secret_uuid: Option<String>,
     /// When it was registered.
     pub created_at: Timestamp,
     /// When it was last changed.

@@ -38,7 +38,7 @@ impl Clock for Quick {
 
 #[expect(clippy::unnecessary_wraps, reason = "an answer among others")]
 fn later() -> Result<GrantAnswer, PortError> {
-    Ok(GrantAnswer::Later("place".into()))
+    Ok(GrantAnswer::Later("place".into(), None))
 }
 
 fn busy() -> Result<GrantAnswer, PortError> {
@@ -119,6 +119,57 @@ async fn each_operation_asks_for_what_it_really_needs() {
     assert!(asked[1].remove_resources.iter().all(|one| one.resource.is_some()));
     assert_eq!(ids(&asked[2].remove_resources), ["compute/c1+", "compute/c2+"]);
     assert!(asked[2].add_resources.is_empty());
+}
+
+#[tokio::test]
+async fn a_link_that_the_request_says_others_manage_is_not_asked_for_and_used() {
+    let world = World::with_nfvo();
+    let engine = engine(store().await, &world);
+    let id = instance(&engine).await;
+    let link = |name: &str| ExtManagedVirtualLinkData {
+        id: "theirs".into(),
+        vnf_virtual_link_desc_id: name.into(),
+        vim_connection_id: None,
+        resource_id: "their-network".into(),
+    };
+    let request = |names: &[&str]| {
+        let ext_managed_virtual_links = names.iter().map(|name| link(name)).collect();
+        InstantiateVnfRequest { ext_managed_virtual_links, ..on("cloud") }
+    };
+    for (names, says) in [
+        (&["nothing"][..], "`nothing` is no internal link"),
+        (&["internalVL"; 2], "is there twice"),
+    ] {
+        let refused = engine.instantiate(TENANT, &id, request(names)).await.unwrap_err();
+        assert!(refused.detail.contains(says), "{refused:?}");
+    }
+    let op = engine.instantiate(TENANT, &id, request(&["internalVL"])).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+    let asked = world.asked.lock().unwrap()[0].clone();
+    assert!(asked.add_resources.iter().all(|one| one.id != "vl/internalVL"), "{asked:?}");
+    let (_, used) = world.allocated.lock().unwrap().clone().unwrap();
+    assert_eq!(used.managed_links["internalVL"], "their-network");
+}
+
+#[tokio::test]
+async fn an_nfvo_that_wants_to_be_left_alone_is_left_alone() {
+    let world = World::with_nfvo();
+    let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
+    let limits = Limits { lease: Duration::from_hours(1), ..Limits::default() };
+    let engine = engine_at(store().await, &world, limits, clock.clone());
+    let id = instance(&engine).await;
+    world.calls.lock().unwrap().clear();
+    let alone = |seconds| Some(Duration::from_secs(seconds));
+    let busy = busy().map_err(|error| error.after(alone(40)));
+    answers(&world, [busy, Ok(GrantAnswer::Later("place".into(), alone(50)))]);
+    let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+    let before = clock.now();
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+    assert_eq!(grant_calls(&world), ["grant", "grant", "look"], "and not asked in between");
+    let took = clock.now().duration_since(before).as_secs();
+    assert!((90..120).contains(&took), "{took} s");
 }
 
 #[tokio::test]

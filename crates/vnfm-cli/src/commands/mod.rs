@@ -11,6 +11,7 @@ mod package;
 mod plugin;
 mod plugin_run;
 mod profile;
+mod secrets;
 mod subscription;
 mod upkeep;
 mod vendor;
@@ -19,7 +20,7 @@ mod vnf;
 
 pub use lint::{Linted, place};
 
-use crate::args::{Cli, Command, Format, Secrets};
+use crate::args::{Cli, Command, Format};
 use crate::client::{Client, Outcome, local, segment};
 use crate::output::{Output, cell, print, tell};
 use clap::CommandFactory as _;
@@ -53,7 +54,7 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Subscription(command) => subscription::run(&client, output, command).await,
         Command::Plugin(command) => plugin::run(&client, output, command).await,
         Command::Profile(command) => profile::run(output, command),
-        Command::Secrets(Secrets::Rotate) => rotate(&client, output).await,
+        Command::Secrets(command) => secrets::run(&client, output, &command).await,
         Command::Orphans { forget: Some(id), reason } => {
             forget(&client, output, &id, reason.as_deref()).await
         }
@@ -77,12 +78,6 @@ fn secret() -> Outcome<String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(local)?;
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
-}
-
-async fn rotate(client: &Client, output: Output) -> Outcome<()> {
-    let request = client.request(Method::POST, "/vnfm/v1/secrets/rotate");
-    let done: Value = client.json(request).await?;
-    output.done(&format!("sealed {} values anew with a new key", done["sealedAnew"]), &done)
 }
 
 /// All entries, oldest first.

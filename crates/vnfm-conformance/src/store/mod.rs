@@ -5,6 +5,7 @@ mod leases;
 mod lists;
 mod ops;
 pub mod records;
+mod sight;
 mod told;
 mod vims;
 
@@ -102,4 +103,8 @@ crate::rules! { Arc<dyn Store>:
     lists::what_is_filtered_comes_in_pages_that_changes_do_not_shift;
     /// What is found is what `Filter::holds` says, for thousands of filters.
     lists::what_is_found_is_what_the_filter_says;
+    /// Who is narrowed sees instances and operations of their vendors, VIMs and namespaces alone, in every list.
+    sight::instances_and_their_operations_are_seen_by_vendor_vim_and_namespace;
+    /// Who is narrowed sees packages of their vendors, and subscriptions that were made so.
+    sight::packages_and_subscriptions_are_seen_by_those_who_may;
 }

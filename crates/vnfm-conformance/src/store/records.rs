@@ -121,6 +121,8 @@ pub fn vim(id: &str, name: &str) -> Box<VimRecord> {
         identity: None,
         shared: false,
         expires_at: None,
+        key_type: None,
+        secret_uuid: None,
         created_at: at(),
         updated_at: at(),
     };
@@ -143,6 +145,7 @@ pub fn lives(instance_id: &str, vim_id: Option<&str>, identity: Option<&str>) ->
         instance_id: instance_id.into(),
         vim_id: vim_id.map(Into::into),
         identity: identity.map(Into::into),
+        namespace: None,
     })
 }
 

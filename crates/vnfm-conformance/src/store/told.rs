@@ -7,7 +7,7 @@ use std::sync::Arc;
 use vnfm_core::ports::{
     Change, Fence, News, SecretJson, Store, StoreError, SubscriptionRecord, Usage,
 };
-use vnfm_core::query::Query;
+use vnfm_core::query::{Query, Sight};
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp};
 use vnfm_types::{AuditEntry, Tombstone};
 
@@ -67,6 +67,7 @@ fn subscription(id: &str) -> Box<SubscriptionRecord> {
         root: "http://root".into(),
         sent: 0,
         lost: 0,
+        sight: Sight::default(),
     })
 }
 

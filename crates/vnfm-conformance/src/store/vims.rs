@@ -74,6 +74,7 @@ pub(super) async fn a_user_of_another_tenant_counts_and_is_not_named(store: Shar
         instance_id: "x".into(),
         vim_id: None,
         identity: Some("uid".into()),
+        namespace: None,
     });
     store.write(None, vec![theirs]).await.unwrap();
     let retired = store.write(None, vec![retire("a", "o1")]).await;
@@ -123,6 +124,7 @@ pub(super) async fn an_identity_that_is_learned_later_is_kept(store: Shared) {
         instance_id: "b".into(),
         vim_id: Some("cluster".into()),
         identity: Some("uid".into()),
+        namespace: None,
     };
     assert_eq!(store.uses(TENANT, "cluster").await, Ok(vec![expected]));
     store.write(None, vec![lives("c", None, Some("uid"))]).await.unwrap();
@@ -186,6 +188,7 @@ pub(super) async fn a_shared_vim_is_seen_by_all(store: Shared) {
         instance_id: "x".into(),
         vim_id: Some("v1".into()),
         identity: None,
+        namespace: Some("web".into()),
     };
     store.write(None, vec![Change::AddUse(theirs.clone())]).await.unwrap();
     assert_eq!(store.uses(TENANT, "v1").await, Ok(vec![theirs]), "its owner sees who is on it");

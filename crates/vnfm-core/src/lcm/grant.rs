@@ -107,10 +107,12 @@ fn over(mut old: Vec<ExtVirtualLinkData>, new: Vec<ExtVirtualLinkData>) -> Vec<E
 pub(crate) async fn ask(op: &Op) -> Output<Approved> {
     let Some(nfvo) = op.engine.parts.nfvo.clone() else { return Ok(Approved::default()) };
     let request = needs::request(op)?;
-    let asking = Asking { op, nfvo: &*nfvo, request: &request, place: Mutex::new(kept(op).await?) };
     let limits = op.engine.limits();
     let until = op.deadline - limits.grant_call - limits.grant_call;
     let clock = Cut { clock: op.engine.parts.clock.clone(), live: op.live.clone() };
+    let (place, rest) = (Mutex::new(kept(op).await?), Mutex::new(clock.now()));
+    let times = (&clock, until);
+    let asking = Asking { op, nfvo: &*nfvo, request: &request, place, times, rest };
     let last = Mutex::new(String::new());
     let seen = |reason: &str| {
         reason.clone_into(&mut last.lock().unwrap_or_else(PoisonError::into_inner));
@@ -160,18 +162,38 @@ struct Asking<'a> {
     nfvo: &'a dyn Nfvo,
     request: &'a GrantRequest,
     place: Mutex<Option<String>>,
+    /// Time, and when it is over.
+    times: (&'a Cut, Timestamp),
+    /// Until when the NFVO wants to be left alone.
+    rest: Mutex<Timestamp>,
 }
 
 impl Asking<'_> {
-    /// One call.
+    /// Leaves the NFVO alone for as long as it wants, at most until the time is over.
+    fn rest(&self, pause: Option<Duration>) {
+        let (clock, over) = self.times;
+        let until = pause.map(|pause| clock.now().saturating_add(pause).unwrap_or(over).min(over));
+        if let Some(until) = until {
+            *self.rest.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        }
+    }
+
+    /// One call, once the NFVO may be asked.
     async fn once(&self) -> Result<Waited<Grant>, PortError> {
+        let (clock, _) = self.times;
+        let until = *self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let pause = until.duration_since(clock.now());
+        if pause.is_positive() {
+            clock.sleep(pause.unsigned_abs()).await;
+        }
         if self.op.live.cancel_mode().is_some() {
             return Err(cancelled(self.op));
         }
         match self.answer().await {
             Ok(GrantAnswer::Granted(grant)) => Ok(Waited::Done(*grant)),
-            Ok(GrantAnswer::Later(place)) => {
+            Ok(GrantAnswer::Later(place, after)) => {
                 self.keep(Some(place)).await?;
+                self.rest(after);
                 Ok(Waited::NotYet("the NFVO to decide about the grant".to_owned()))
             }
             Ok(GrantAnswer::Forgotten) => {
@@ -179,6 +201,7 @@ impl Asking<'_> {
                 Ok(Waited::NotYet("the NFVO, which forgot the request: asking again".to_owned()))
             }
             Err(error) if error.is_unavailable() => {
+                self.rest(error.retry_after());
                 self.op.watcher().log("warn", "grant", &error.to_string());
                 Ok(Waited::NotYet(format!("the NFVO: {error}")))
             }

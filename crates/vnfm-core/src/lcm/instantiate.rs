@@ -37,8 +37,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vnfm_types::LcmOperationState::{Completed, Failed, Processing, Starting};
 use vnfm_types::{
-    InstantiateVnfRequest, InstantiatedVnfInfo, InstantiationState, LcmOperationState,
-    LcmOperationType, PackageOperationalState, VimConnectionInfo,
+    CpProtocolInfo, InstantiateVnfRequest, InstantiatedVnfInfo, InstantiationState,
+    LcmOperationState, LcmOperationType, PackageOperationalState, VimConnectionInfo, VnfExtCpInfo,
 };
 
 /// The operation, as the runner reads it.
@@ -92,14 +92,11 @@ pub async fn accept(
         .await
         .map_err(Refusal::unprocessable)?;
     known_flavour(&package, &request)?;
+    known_links(&package, &request)?;
     let name = instance.vnf.vnf_instance_name.clone();
-    let mut lives_on = Use {
-        tenant: tenant.to_owned(),
-        instance_id: instance_id.to_owned(),
-        vim_id: None,
-        identity: None,
-    };
-    let granted = Granted::default();
+    let mut lives_on = Use::of(tenant, instance_id, &request);
+    let expected = engine.parts.nfvo.is_some();
+    let granted = Granted { expected, ..Granted::default() }.with_links_of(&request);
     let mut allocation = Allocation { package, request, instance_name: name, granted };
     if !is_placed_by_grant(engine, &allocation.request) {
         let (vim, driver) = vims::of_request(engine, tenant, &allocation.request).await?;
@@ -147,6 +144,28 @@ fn is_placed_by_grant(engine: &Engine, request: &InstantiateVnfRequest) -> bool 
     engine.parts.nfvo.is_some() && request.vim_connection_info.is_empty()
 }
 
+/// The internal links that others manage are links of the flavour, each once.
+fn known_links(
+    package: &vnfm_descriptor::Package,
+    request: &InstantiateVnfRequest,
+) -> Result<(), Refusal> {
+    let links = package.vnfd().flavours.get(&request.flavour_id).map(|one| &one.virtual_links);
+    let mut seen = std::collections::BTreeSet::new();
+    for link in &request.ext_managed_virtual_links {
+        let id = &link.vnf_virtual_link_desc_id;
+        let why = if links.is_none_or(|links| !links.contains_key(id)) {
+            "is no internal link of the flavour"
+        } else if !seen.insert(id) {
+            "is there twice"
+        } else {
+            continue;
+        };
+        let what = format!("extManagedVirtualLinks: vnfVirtualLinkDescId `{id}` {why}");
+        return Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what));
+    }
+    Ok(())
+}
+
 fn known_flavour(
     package: &vnfm_descriptor::Package,
     request: &InstantiateVnfRequest,
@@ -191,10 +210,9 @@ async fn check_vim(op: &Op) -> Output<VimReport> {
     if is_news || elsewhere {
         let instance_id = op.instance.vnf.id.clone();
         let lives_on = Use {
-            tenant: op.tenant().to_owned(),
-            instance_id: instance_id.clone(),
             vim_id: vim.registered_id().map(ToOwned::to_owned),
             identity: report.identity.clone(),
+            ..Use::of(op.tenant(), &instance_id, &op.instantiation()?)
         };
         let moved = elsewhere.then_some(Change::RemoveUses { instance_id });
         let changes = moved.into_iter().chain([Change::AddUse(lives_on)]).collect();
@@ -312,11 +330,17 @@ fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
             resource_changes: changes,
             ..Settled::default()
         }),
-        Failed if op.has_begun("allocate") => Ok(Settled {
-            instance: Some(instantiated(op, made.unwrap_or_default())?),
-            resource_changes: changes,
-            ..Settled::default()
-        }),
+        Failed if op.has_begun("allocate") => {
+            let mut made = made.unwrap_or_default();
+            if made.inventory.ext_cp_info.is_empty() {
+                made.inventory.ext_cp_info = promised_cps(op);
+            }
+            Ok(Settled {
+                instance: Some(instantiated(op, made)?),
+                resource_changes: changes,
+                ..Settled::default()
+            })
+        }
         LcmOperationState::FailedTemp => {
             Ok(Settled { resource_changes: changes, ..Settled::default() })
         }
@@ -326,6 +350,32 @@ fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
         }),
     }
 }
+
+/// The external CPs that the VNFD declares, of an instance that was given up before any was made: SOL003 5.5.2.2 wants at
+/// least one of a VNF that is INSTANTIATED. Their metadata say that they are not there.
+fn promised_cps(op: &Op) -> Vec<VnfExtCpInfo> {
+    let (Ok(flavour), Ok(request)) = (op.flavour(), op.instantiation()) else { return Vec::new() };
+    let promised = |cpd: &str| {
+        let asked = request.ext_virtual_links.iter().flat_map(|link| &link.ext_cps);
+        let config = asked.filter(|data| data.cpd_id == cpd).flat_map(|data| data.cp_config.keys());
+        VnfExtCpInfo {
+            id: cpd.to_owned(),
+            cpd_id: cpd.to_owned(),
+            cp_config_id: config.cloned().next().unwrap_or_else(|| cpd.to_owned()),
+            cp_protocol_info: vec![CpProtocolInfo {
+                layer_protocol: "IP_OVER_ETHERNET".to_owned(),
+                ip_over_ethernet: None,
+            }],
+            metadata: [(NOT_MADE.to_owned(), Value::Bool(true))].into_iter().collect(),
+            associated_vnfc_cp_id: Some(cpd.to_owned()),
+            ..VnfExtCpInfo::default()
+        }
+    };
+    flavour.external_cps.iter().map(|cp| promised(&cp.cpd_id)).collect()
+}
+
+/// In the metadata of an external CP that the VNFD declares and nobody has made.
+const NOT_MADE: &str = "vnfm/not-made";
 
 /// The instance with what `made` holds, and with everything that a later terminate needs.
 fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {

@@ -44,6 +44,10 @@ pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
             let flavour = op.flavour()?;
             let level = first.instantiation_level_id.or_else(|| flavour.default_level.clone());
             request.add_resources = of_flavour(flavour, level.as_deref())?;
+            let managed = op.granted().managed_links;
+            request.add_resources.retain(|one| {
+                one.type_ != ResourceType::Vl || !managed.contains_key(&one.resource_template_id)
+            });
             request.instantiation_level_id = level;
             let refs = references(&request.add_resources);
             request.placement_constraints = constraints(flavour, &refs);

@@ -1,12 +1,15 @@
 //! What subscribers are told of an operation.
 
-use crate::ports::{OpRecord, OutboxRow};
+use crate::ports::{About, InstanceRecord, OpRecord, OutboxRow};
 use serde_json::{Value, json};
 use vnfm_types::LcmOperationState::{Failed, FailedTemp, RolledBack, Starting};
-use vnfm_types::VnfInstance;
 
 /// `VnfLcmOperationOccurrenceNotification` (SOL003 5.5.2.17), as far as no subscription decides.
-pub(crate) fn notification(record: &OpRecord, vnf: &VnfInstance, at: jiff::Timestamp) -> OutboxRow {
+pub(crate) fn notification(
+    record: &OpRecord,
+    instance: &InstanceRecord,
+    at: jiff::Timestamp,
+) -> OutboxRow {
     let op = &record.op;
     let status = if op.operation_state == Starting { "START" } else { "RESULT" };
     let mut body = json!({
@@ -38,7 +41,7 @@ pub(crate) fn notification(record: &OpRecord, vnf: &VnfInstance, at: jiff::Times
         instance_id: op.vnf_instance_id.clone(),
         kind: "VnfLcmOperationOccurrenceNotification".to_owned(),
         body,
-        about: vnf.into(),
+        about: About::of(instance, Some(record)),
         at,
     }
 }

@@ -205,7 +205,11 @@ impl Op {
             request => request,
         };
         let granted = request.get(GRANTED).cloned().unwrap_or_default();
-        serde_json::from_value(granted).unwrap_or_default()
+        let granted: Granted = serde_json::from_value(granted).unwrap_or_default();
+        match self.instantiation() {
+            Ok(request) => granted.with_links_of(&request),
+            Err(_) => granted,
+        }
     }
 
     /// The VIM of the instance, and its driver.

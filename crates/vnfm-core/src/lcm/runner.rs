@@ -426,11 +426,7 @@ pub(crate) fn transition(
         changes.extend(settled.changes);
     }
     changes.push(Change::PutOp { record: Box::new(record.clone()), from });
-    changes.push(Change::Outbox(Box::new(notification(
-        &record,
-        &op.instance.vnf,
-        op.clock().now(),
-    ))));
+    changes.push(Change::Outbox(Box::new(notification(&record, &op.instance, op.clock().now()))));
     Ok((record, changes))
 }
 

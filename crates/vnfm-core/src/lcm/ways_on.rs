@@ -65,7 +65,7 @@ pub(crate) async fn begin(
         point_of_no_return: None,
         epoch: 0,
     };
-    let first = notification(&record, &instance.vnf, now);
+    let first = notification(&record, &instance, now);
     if let Some(SkipHooks { hooks, act }) = skip {
         let kind = beginning.kind.as_str().to_lowercase();
         let what = format!("vnf {kind} --skip-hook {}", hooks.join(" --skip-hook "));

@@ -1,6 +1,7 @@
 //! Errors of ports, split by what the caller can do about them.
 
 use std::fmt;
+use std::time::Duration;
 use vnfm_types::ProblemDetails;
 
 /// What a caller can do about an error.
@@ -45,6 +46,7 @@ struct Told {
     hint: Option<String>,
     own_code: Option<String>,
     problem: Option<ProblemDetails>,
+    after: Option<Duration>,
 }
 
 impl PortError {
@@ -59,6 +61,7 @@ impl PortError {
             hint: None,
             own_code: None,
             problem: None,
+            after: None,
         }))
     }
 
@@ -102,6 +105,18 @@ impl PortError {
     pub fn told(mut self, problem: ProblemDetails) -> Self {
         self.0.problem = Some(problem);
         self
+    }
+
+    /// Keeps how long the neighbour wants to be left alone (`Retry-After`).
+    #[must_use]
+    pub fn after(mut self, pause: Option<Duration>) -> Self {
+        self.0.after = pause;
+        self
+    }
+
+    /// How long the neighbour wants to be left alone, where it says so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.after
     }
 
     /// What the neighbour itself answered.

@@ -7,6 +7,7 @@
 //! | [`HostServices`] | what a hook may ask for: SSH, HTTP | `vnfm-ssh` and an HTTP client, at the composition root |
 //! | [`Store`] | the database | `vnfm-store` |
 //! | [`Packages`] | onboarded VNF packages | `vnfm-store` |
+//! | [`SecretSealer`] | who keeps the keys that seal secrets | `vnfm-openstack`: Barbican |
 //! | [`Nfvo`] | whoever grants operations | `vnfm-nfvo` |
 //! | [`Subscribers`] | who is told of lifecycle changes | `vnfm-nfvo` |
 //! | [`Schemas`] | JSON Schema | `vnfm-schema` |
@@ -25,13 +26,14 @@ mod observer;
 mod packages;
 mod records;
 mod schemas;
+mod sealer;
 mod service;
 mod store;
 mod subscribers;
 mod turn;
 pub(crate) use records::merge;
 pub(crate) use service::SERVICE;
-pub(crate) use store::{BROKEN, CONFLICT, UNAVAILABLE};
+pub(crate) use store::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
 
 pub use change::Change;
 pub use clock::{Clock, Waited, wait};
@@ -53,10 +55,11 @@ pub(crate) use observer::Nobody;
 pub use observer::{CallEnd, Observer};
 pub use packages::Packages;
 pub use records::{
-    About, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus,
-    SubscriptionRecord, Use, VimRecord,
+    About, Home, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson,
+    StepStatus, SubscriptionRecord, Use, VimRecord,
 };
 pub use schemas::{NoSchemas, Schemas};
+pub use sealer::SecretSealer;
 pub use service::{HookCall, HookFile, files_of, wrong_call};
 pub use store::{Claim, Fence, News, Store, StoreError, Usage};
 pub use subscribers::{Callback, Subscribers};

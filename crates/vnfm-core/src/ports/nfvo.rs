@@ -10,15 +10,16 @@ use super::PortError;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use vnfm_types::{Grant, GrantRequest};
+use std::time::Duration;
+use vnfm_types::{Grant, GrantRequest, InstantiateVnfRequest};
 
 /// What an NFVO answers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GrantAnswer {
     /// Approved.
     Granted(Box<Grant>),
-    /// Not decided yet; this is what to look at for the answer.
-    Later(String),
+    /// Not decided yet; this is what to look at for the answer, and how long it is not to be looked at, where that is said.
+    Later(String, Option<Duration>),
     /// There is nothing where it was to be looked at: the request is to be made anew.
     Forgotten,
 }
@@ -53,16 +54,28 @@ pub struct Granted {
     pub flavours: BTreeMap<String, String>,
     /// Image on the VIM by VDU or storage.
     pub images: BTreeMap<String, String>,
-    /// Network on the VIM by internal link: made by others, and theirs.
+    /// Network on the VIM by internal link: made by others, and theirs; those of the request, too.
     pub managed_links: BTreeMap<String, String>,
     /// Projects on the VIM.
     pub resource_groups: BTreeSet<String>,
+    /// True where an NFVO has still to decide: what is not here yet it may bring.
+    #[serde(skip)]
+    pub expected: bool,
 }
 
 impl Granted {
     /// True where nothing is prescribed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// With the internal links that the request says others manage, where nothing else was decided about them.
+    pub(crate) fn with_links_of(mut self, request: &InstantiateVnfRequest) -> Self {
+        for link in &request.ext_managed_virtual_links {
+            let known = self.managed_links.entry(link.vnf_virtual_link_desc_id.clone());
+            known.or_insert_with(|| link.resource_id.clone());
+        }
+        self
     }
 
     /// The zone of a VDU's `index`-th VNFC.

@@ -2,13 +2,15 @@
 //!
 //! What is a [`SecretJson`] is sealed by the adapter before it is written, and nowhere else.
 
+use crate::query::Sight;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vnfm_types::v1::Edition;
 use vnfm_types::{
-    KeyValuePairs, LccnSubscription, PackageOnboardingState, PackageOperationalState,
-    PackageUsageState, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
+    InstantiateVnfRequest, KeyValuePairs, LccnSubscription, LcmOperationType,
+    PackageOnboardingState, PackageOperationalState, PackageUsageState, Vim, VnfInstance,
+    VnfLcmOpOcc, VnfPkgInfo,
 };
 
 /// JSON that holds secrets: hidden from `Debug`, sealed by the store.
@@ -153,7 +155,26 @@ pub struct Use {
     pub vim_id: Option<String>,
     /// [`super::VimReport::identity`] of the VIM.
     pub identity: Option<String>,
+    /// The namespace that the request names, where it names one.
+    pub namespace: Option<String>,
 }
+
+impl Use {
+    /// That an instance lives where its instantiation says, as far as that is known: on no VIM and on no cluster yet.
+    pub fn of(tenant: &str, instance_id: &str, request: &InstantiateVnfRequest) -> Self {
+        let namespace = request.additional_params.get(NAMESPACE).and_then(Value::as_str);
+        Self {
+            tenant: tenant.to_owned(),
+            instance_id: instance_id.to_owned(),
+            vim_id: None,
+            identity: None,
+            namespace: namespace.map(ToOwned::to_owned),
+        }
+    }
+}
+
+/// Where an instantiation names its namespace, in `additionalParams`.
+const NAMESPACE: &str = "namespace";
 
 /// A subscription to lifecycle changes.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,6 +192,8 @@ pub struct SubscriptionRecord {
     pub sent: u64,
     /// How many were given up.
     pub lost: u64,
+    /// What of the tenant's whoever made it sees: of nothing else it is told.
+    pub sight: Sight,
 }
 
 impl SubscriptionRecord {
@@ -204,11 +227,55 @@ pub struct About {
     pub vnf_software_version: String,
     /// The version of the VNFD.
     pub vnfd_version: String,
+    /// Where it lives; nowhere where that is empty. Absent in rows of older binaries.
+    pub lives: Option<Vec<Home>>,
+}
+
+/// Where an instance lives, as far as somebody may be narrowed to that.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Home {
+    /// Id of the registered VIM; empty where the connection came with a login of its own, or is not known yet.
+    pub vim_id: String,
+    /// The namespace that the request names, where it names one.
+    pub namespace: Option<String>,
+}
+
+impl Home {
+    /// Every home that the instantiation `request` names.
+    fn all_of(request: &Value) -> Vec<Self> {
+        let namespace = request["additionalParams"][NAMESPACE].as_str().map(ToOwned::to_owned);
+        let connections = request["vimConnectionInfo"].as_object();
+        let mut vims: Vec<_> = connections
+            .into_iter()
+            .flatten()
+            .map(|(_, connection)| connection["vimId"].as_str().unwrap_or_default())
+            .collect();
+        if vims.is_empty() {
+            vims.push("");
+        }
+        let home = |vim: &str| Self { vim_id: vim.to_owned(), namespace: namespace.clone() };
+        vims.into_iter().map(home).collect()
+    }
+}
+
+impl About {
+    /// An instance as it is, or as the operation that is under way is making it.
+    pub(crate) fn of(instance: &InstanceRecord, op: Option<&OpRecord>) -> Self {
+        let making = op.filter(|op| op.op.operation == LcmOperationType::Instantiate);
+        let request = match (&instance.request.0, making) {
+            (Value::Null, Some(op)) => &op.request.0,
+            (request, _) => request,
+        };
+        let lives = if request.is_null() { Vec::new() } else { Home::all_of(request) };
+        Self { lives: Some(lives), ..Self::from(&instance.vnf) }
+    }
 }
 
 impl From<&VnfInstance> for About {
     fn from(vnf: &VnfInstance) -> Self {
         Self {
+            lives: None,
             vnfd_id: vnf.vnfd_id.clone(),
             vnf_instance_name: vnf.vnf_instance_name.clone(),
             vnf_provider: vnf.vnf_provider.clone(),

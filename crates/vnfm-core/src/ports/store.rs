@@ -123,6 +123,21 @@ pub enum StoreError {
     /// What it holds makes no sense, or cannot be unsealed.
     #[error("the database is not as it should be: {0}")]
     Broken(String),
+    /// The keys that seal secrets cannot be had, or not be changed.
+    #[error("{detail}")]
+    Keys {
+        /// What the caller can do about it.
+        kind: ErrorKind,
+        /// What whoever keeps them says, and what to do next.
+        detail: String,
+    },
+}
+
+impl StoreError {
+    /// What whoever keeps the keys says.
+    pub fn keys(error: &PortError) -> Self {
+        Self::Keys { kind: error.kind(), detail: format!("{error}; hint: {}", error.next()) }
+    }
 }
 
 /// The database.
@@ -370,11 +385,28 @@ pub(crate) const BROKEN: Code = Code {
     next: "check that `secrets.key` belongs to this database, and report it otherwise",
 };
 
+/// Whoever keeps the keys does not answer.
+pub(crate) const KEYS_AWAY: Code = Code {
+    name: "store.keys-away",
+    kind: ErrorKind::Unavailable,
+    means: "whoever keeps the keys that seal secrets does not answer",
+    next: "see to it that Barbican answers, then ask again; what is sealed goes on to be read meanwhile",
+};
+/// Whoever keeps the keys says no.
+pub(crate) const KEYS_REFUSED: Code = Code {
+    name: "store.keys-refused",
+    kind: ErrorKind::Refused,
+    means: "the keys that seal secrets cannot be had from where they are to be, or not be brought there",
+    next: "correct `secrets.barbican` of the configuration, then ask again",
+};
+
 impl From<StoreError> for PortError {
     fn from(error: StoreError) -> Self {
         let code = match &error {
             StoreError::Unavailable(_) => &UNAVAILABLE,
             StoreError::Broken(_) => &BROKEN,
+            StoreError::Keys { kind: ErrorKind::Unavailable, .. } => &KEYS_AWAY,
+            StoreError::Keys { .. } => &KEYS_REFUSED,
             _ => &CONFLICT,
         };
         PortError::new(code, "use the database", error.to_string())

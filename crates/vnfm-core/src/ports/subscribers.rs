@@ -2,6 +2,7 @@
 
 use super::PortError;
 use async_trait::async_trait;
+use jiff::Timestamp;
 use serde_json::Value;
 use vnfm_types::SubscriptionAuthentication;
 use vnfm_types::v1::Edition;
@@ -39,4 +40,9 @@ pub trait Subscribers: Send + Sync {
     ///
     /// As [`Self::test`].
     async fn tell(&self, callback: &Callback<'_>, notification: &Value) -> Result<(), PortError>;
+
+    /// That a subscription waits for a notification to be taken that was written at `since`; no more where that is absent.
+    fn waits(&self, subscription_id: &str, since: Option<Timestamp>) {
+        let _ = (subscription_id, since);
+    }
 }

@@ -12,6 +12,7 @@ pub struct AnyVim {
     engine: Engine,
     name: String,
     key: String,
+    vim_type: String,
     identity: Option<String>,
     /// Where it is, as far as that is known: those with the same share their turns.
     address: String,
@@ -29,6 +30,7 @@ impl AnyVim {
             engine: engine.clone(),
             name: record.vim.name.clone(),
             key: key.to_owned(),
+            vim_type: record.vim.vim_type.clone(),
             identity: record.vim.identity.clone(),
             address: address(&record.vim.interface_info, &record.vim.id),
             from: From::Registry { tenant: record.tenant.clone(), id: record.vim.id.clone() },
@@ -40,6 +42,7 @@ impl AnyVim {
             engine: engine.clone(),
             name: key.to_owned(),
             key: key.to_owned(),
+            vim_type: connection.vim_type.clone(),
             identity: None,
             address: address(&connection.interface_info, key),
             from: From::Request(Box::new(SecretConnection(connection))),
@@ -52,6 +55,11 @@ impl AnyVim {
             From::Registry { id, .. } => Some(id),
             From::Request(_) => None,
         }
+    }
+
+    /// Which kind of VIM it is, in the registered spelling.
+    pub fn vim_type(&self) -> &str {
+        &self.vim_type
     }
 
     /// What identifies it behind all its addresses, as far as the registry knows.

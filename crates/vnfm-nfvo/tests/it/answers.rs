@@ -2,10 +2,11 @@
 
 use crate::{Still, grants, request};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use vnfm_core::ports::{GrantAnswer, Nfvo as _, PortError};
+use vnfm_core::ports::{Clock as _, GrantAnswer, Nfvo as _, PortError};
 use vnfm_nfvo::{Login, Tls};
 
 /// Somebody who answers everything alike.
@@ -108,10 +109,10 @@ async fn a_request_says_who_asks_and_where_to_find_what_it_is_about() {
 #[tokio::test]
 async fn what_was_promised_is_looked_at_where_it_is_and_nowhere_else() {
     let canned = Canned::new("202 Accepted", "location: /elsewhere/g\r\n", "").await;
-    let GrantAnswer::Later(place) = canned.asked().await.unwrap() else { panic!("decided") };
+    let GrantAnswer::Later(place, None) = canned.asked().await.unwrap() else { panic!("decided") };
     assert_eq!(place, format!("{}/elsewhere/g", canned.url));
     for (status, body, wanted) in [
-        ("202 Accepted", "", Some(GrantAnswer::Later(String::new()))),
+        ("202 Accepted", "", Some(GrantAnswer::Later(String::new(), None))),
         ("404 Not Found", "", Some(GrantAnswer::Forgotten)),
         ("200 OK", GRANT, None),
     ] {
@@ -120,13 +121,38 @@ async fn what_was_promised_is_looked_at_where_it_is_and_nowhere_else() {
         let place = format!("{}/grant/v1/grants/g", canned.url);
         let found = nfvo.look(&place).await.unwrap();
         match wanted {
-            Some(GrantAnswer::Later(_)) => assert_eq!(found, GrantAnswer::Later(place)),
+            Some(GrantAnswer::Later(..)) => assert_eq!(found, GrantAnswer::Later(place, None)),
             Some(other) => assert_eq!(found, other),
             None => assert!(matches!(found, GrantAnswer::Granted(_)), "{found:?}"),
         }
         let moved = nfvo.look("http://192.0.2.1/grant/v1/grants/g").await.unwrap();
         assert_eq!(moved, GrantAnswer::Forgotten, "the NFVO is another one by now");
         assert_eq!(canned.heard.lock().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn how_long_it_wants_to_be_left_alone_is_heard_in_seconds_and_as_a_date() {
+    let now = Still::new().now();
+    let date = now.saturating_add(Duration::from_secs(90)).unwrap();
+    let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    for (said, heard) in [
+        ("7".to_owned(), Some(7)),
+        (date, Some(90)),
+        ("Thu, 01 Jan 1970 00:00:00 GMT".to_owned(), Some(0)),
+        ("soon".to_owned(), None),
+        ("-1".to_owned(), None),
+    ] {
+        let wanted = heard.map(Duration::from_secs);
+        let retry = format!("retry-after: {said}\r\n");
+        for status in ["503 Service Unavailable", "429 Too Many Requests"] {
+            let canned = Canned::new(status, &retry, "").await;
+            assert_eq!(canned.asked().await.unwrap_err().retry_after(), wanted, "{status} {said}");
+        }
+        let place = format!("location: /grant/v1/grants/g\r\n{retry}");
+        let canned = Canned::new("202 Accepted", &place, "").await;
+        let Ok(GrantAnswer::Later(_, after)) = canned.asked().await else { panic!("decided") };
+        assert_eq!(after, wanted, "{said}");
     }
 }
 

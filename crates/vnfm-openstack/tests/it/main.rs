@@ -1,6 +1,8 @@
 //! The driver against whole clouds: the stories on a simulated one; `tests/live` plays them on a real one.
 
 #[cfg(test)]
+mod barbican;
+#[cfg(test)]
 #[expect(dead_code, reason = "the rest of it is for the real cloud")]
 mod credential;
 #[cfg(test)]
@@ -9,6 +11,8 @@ mod hands;
 mod healing;
 #[cfg(test)]
 mod heals;
+#[cfg(test)]
+mod keys;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]

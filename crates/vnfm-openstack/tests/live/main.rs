@@ -2,6 +2,9 @@
 //! `VNFM_LIVE_OPENSTACK`, the path of a clouds.yaml.
 
 #[cfg(test)]
+#[path = "../it/barbican.rs"]
+mod barbican;
+#[cfg(test)]
 #[path = "../it/credential.rs"]
 mod credential;
 #[cfg(test)]
@@ -14,6 +17,8 @@ mod healing;
 #[cfg(test)]
 #[path = "../it/heals.rs"]
 mod heals;
+#[cfg(test)]
+mod keys;
 #[cfg(test)]
 #[path = "../it/proxy.rs"]
 mod proxy;

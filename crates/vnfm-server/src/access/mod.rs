@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! who is it? ── too many? ── which role does the route need? ── narrowed? ── quota left? ── handler ── audit
-//!    401,503        429                403                          403          403
+//!    401,503        429                403                        404, 403       403
 //! ```
 //!
 //! | file | what |
 //! |---|---|
-//! | [`principal`] | name, tenant, role, and what changes are narrowed to |
+//! | [`principal`] | name, tenant, role, and what that is narrowed to |
 //! | [`users`], [`oauth2`], [`keystone`], [`certificates`] | the ways to log in, beside the server's own token |
 //! | [`roles`] | which role each route needs; what is not in its table is shut |
-//! | [`narrow`] | changes of those who are narrowed to VIMs, namespaces, vendors |
+//! | [`narrow`] | requests of those who are narrowed to VIMs, namespaces, vendors |
 //! | [`rate`], [`quota`] | how much is too much |
 //! | [`trail`] | each change in the audit |
 //!
@@ -45,7 +45,7 @@ use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vnfm_core::ports::Clock;
 use vnfm_types::Secret;
@@ -78,6 +78,20 @@ impl Settings {
             || !self.oauth2.is_empty()
             || self.keystone.is_some()
             || self.certificates.is_some()
+    }
+
+    /// The files of authorities, by the name of their member.
+    pub(crate) fn authorities(&self) -> Vec<(String, PathBuf)> {
+        let clients = self.certificates.as_ref().map(|one| one.authorities_file.clone());
+        let keystone = self.keystone.as_ref().and_then(|one| one.authorities_file.clone());
+        let issuers = self.oauth2.iter().enumerate().map(|(number, issuer)| {
+            (format!("access.oauth2[{number}].authorities_file"), issuer.authorities_file.clone())
+        });
+        let all = [
+            ("access.certificates.authorities_file".to_owned(), clients),
+            ("access.keystone.authorities_file".to_owned(), keystone),
+        ];
+        all.into_iter().chain(issuers).filter_map(|(name, file)| Some((name, file?))).collect()
     }
 }
 
@@ -320,6 +334,7 @@ async fn handled(
     let response = match allowed(&app, &principal, request).await {
         Ok((request, place)) => {
             let response = next.run(request).await;
+            let response = narrow::without_names(&app, &principal, response).await;
             let exceeded = place.exceeded(&principal.tenant);
             exceeded.map_or(response, |problem| gate::with_version(&path, problem.into_response()))
         }

@@ -1,6 +1,12 @@
-//! Changes of somebody who is narrowed to VIMs, namespaces or vendors. They may work on instances and what belongs to them;
-//! every other change, such as onboarding, is for those who are not narrowed. Looked at are the instance as it is recorded
-//! and the VIMs and the namespace that the request names.
+//! Requests of somebody who is narrowed to VIMs, namespaces or vendors.
+//!
+//! ```text
+//!  the path names something ── not seen: 404, as if it were not there ── a change? ── onboarding, VIMs and the like: 403
+//!                                                                        └─ the body names a VIM or a namespace
+//!                                                                           outside: 403
+//!  a 409 ── what stands in the way and is not seen has no name in it
+//! ```
+//! Lists, events and notifications are narrowed where they are read, by the same [`Only`].
 
 use super::principal::{Only, Principal};
 use crate::body;
@@ -8,21 +14,27 @@ use crate::problem::{Answer, Problem};
 use crate::state::AppState;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, header};
+use axum::response::Response;
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
-use vnfm_core::ports::{InstanceRecord, StoreError};
+use vnfm_core::ports::StoreError;
 use vnfm_core::query::Query;
+use vnfm_types::ProblemDetails;
 
-/// What a change is about.
+/// What a request is about.
+#[derive(Debug, PartialEq, Eq)]
 enum About {
     /// An instance to be made.
     NewInstance,
-    /// An instance, by its id.
+    /// One of these, by its id; VIMs by their names, too.
     Instance(String),
-    /// An operation, by its id.
     Operation(String),
-    /// Only what its owner sees.
-    Nothing,
+    Subscription(String),
+    Package(String),
+    Vim(String),
+    /// Something that is there for everybody of a tenant.
+    NewSubscription,
     /// Anything else.
     Other,
 }
@@ -31,22 +43,33 @@ enum About {
 ///
 /// # Errors
 ///
-/// 403 with what stands in the way.
+/// 404 for what is not seen, 403 with what stands in the way of a change.
 pub(super) async fn check(
     app: &AppState,
     principal: &Principal,
     request: Request,
 ) -> Answer<Request> {
-    let is_change = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if principal.only.is_anything() || !is_change {
+    if principal.only.is_whole() {
         return Ok(request);
     }
     let about = about(request.uri().path());
-    let (parts, content) = request.into_parts();
-    if let About::Other = about {
-        let what = "your role is narrowed, and this change is for those who are not";
-        return Err(refused(principal, what));
+    is_seen(app, principal, &about).await?;
+    if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(request);
     }
+    match about {
+        About::Package(_) | About::Vim(_) | About::Other => {
+            let what = "your role is narrowed, and this change is for those who are not";
+            Err(refused(principal, what))
+        }
+        About::NewInstance | About::NewSubscription | About::Subscription(_) => Ok(request),
+        About::Instance(_) | About::Operation(_) => as_wanted(principal, request).await,
+    }
+}
+
+/// The request, where it wants nothing outside of what its principal is narrowed to.
+async fn as_wanted(principal: &Principal, request: Request) -> Answer<Request> {
+    let (parts, content) = request.into_parts();
     let bytes = to_bytes(content, body::LARGEST).await.map_err(|_| {
         let what =
             format!("the body is larger than {} bytes, or did not arrive whole", body::LARGEST);
@@ -54,19 +77,7 @@ pub(super) async fn check(
     })?;
     // What is no JSON the handler refuses.
     let asked: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    let outcome = match about {
-        About::Nothing | About::Other => Ok(()),
-        About::NewInstance => new_instance(app, principal, &asked).await?,
-        About::Instance(id) => instance(app, principal, (&id, &asked)).await?,
-        About::Operation(id) => match app.engine.store().op(&principal.tenant, &id).await {
-            // Until it is instantiated, only the operation knows where.
-            Ok(op) => instance(app, principal, (&op.op.vnf_instance_id, &op.request.0)).await?,
-            // The handler says that there is none.
-            Err(StoreError::NotFound { .. }) => Ok(()),
-            Err(error) => return Err(error.into()),
-        },
-    };
-    outcome.map_err(|what| refused(principal, &what))?;
+    as_asked(&principal.only, &asked).map_err(|what| refused(principal, &what))?;
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
@@ -79,67 +90,98 @@ fn refused(principal: &Principal, what: &str) -> Problem {
 }
 
 fn about(path: &str) -> About {
+    let decoded = |segment: &str| percent_decode_str(segment).decode_utf8_lossy().into_owned();
     let segments: Vec<_> = path.split('/').skip(1).collect();
     match segments.as_slice() {
         ["vnflcm", _, "vnf_instances"] => About::NewInstance,
-        ["vnflcm", _, "vnf_instances", id, ..] | ["vnfm", "v1", "vnf_instances", id, ..] => {
-            About::Instance((*id).to_owned())
+        ["vnflcm", _, "vnf_instances", id, ..]
+        | ["vnfm", "v1", "vnf_instances" | "orphans", id, ..] => About::Instance(decoded(id)),
+        ["vnflcm", _, "vnf_lcm_op_occs", id, ..] | ["vnfm", "v1", "op_occs", id, ..] => {
+            About::Operation(decoded(id))
         }
-        ["vnflcm", _, "vnf_lcm_op_occs", id, _] => About::Operation((*id).to_owned()),
-        ["vnflcm", _, "subscriptions", ..] => About::Nothing,
+        ["vnflcm", _, "subscriptions"] => About::NewSubscription,
+        ["vnflcm", _, "subscriptions", id, ..] => About::Subscription(decoded(id)),
+        ["vnfpkgm", _, "vnf_packages", id, ..] => About::Package(decoded(id)),
+        ["vnfm", "v1", "vims", id, ..] => About::Vim(decoded(id)),
         _ => About::Other,
     }
+}
+
+/// Whether something is seen that a path names, in words that do not tell it from what is not there.
+async fn is_seen(app: &AppState, principal: &Principal, about: &About) -> Answer<()> {
+    let (store, tenant, only) = (app.engine.store(), &principal.tenant, &principal.only);
+    let one = |id: &str| Query { limit: 1, sight: only.clone(), ..Query::only("id", id) };
+    let (what, id, is_there) = match about {
+        About::Instance(id) => {
+            ("VNF instance", id, !store.instances(tenant, &one(id)).await?.is_empty())
+        }
+        About::Operation(id) => ("operation", id, !store.ops(tenant, &one(id)).await?.is_empty()),
+        About::Subscription(id) => {
+            ("subscription", id, !store.subscriptions(tenant, &one(id)).await?.is_empty())
+        }
+        About::Package(id) => {
+            ("VNF package", id, !store.package_records(tenant, &one(id)).await?.is_empty())
+        }
+        About::Vim(id) => ("VIM", id, only.is_among_vims(&store.vim(tenant, id).await?.vim.id)),
+        About::NewInstance | About::NewSubscription | About::Other => return Ok(()),
+    };
+    if is_there { Ok(()) } else { Err(StoreError::NotFound { what, id: id.clone() }.into()) }
+}
+
+/// What stands for something that is not seen.
+const UNSEEN: &str = "something that your role does not show";
+
+/// A 409 without the names of what its principal does not see.
+pub(super) async fn without_names(
+    app: &AppState,
+    principal: &Principal,
+    response: Response,
+) -> Response {
+    if principal.only.is_whole() || response.status() != StatusCode::CONFLICT {
+        return response;
+    }
+    let (mut parts, content) = response.into_parts();
+    let bytes = to_bytes(content, body::LARGEST).await.unwrap_or_default();
+    let Ok(mut told) = serde_json::from_slice::<ProblemDetails>(&bytes) else {
+        return Response::from_parts(parts, Body::from(bytes));
+    };
+    for name in &mut told.blocked_by {
+        if !is_known(app, principal, name).await {
+            told.detail = told.detail.replace(name.as_str(), UNSEEN);
+            UNSEEN.clone_into(name);
+        }
+    }
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let text = serde_json::to_vec(&told).unwrap_or_default();
+    Response::from_parts(parts, Body::from(text))
+}
+
+/// Whether an instance or an operation is seen that is named as `name (id)` or by its id. What is neither tells nothing.
+async fn is_known(app: &AppState, principal: &Principal, name: &str) -> bool {
+    let id = name.strip_suffix(')').and_then(|name| name.rsplit_once('(')).map(|(_, id)| id);
+    let id = id.unwrap_or(name).to_owned();
+    if uuid::Uuid::parse_str(&id).is_err() {
+        return true;
+    }
+    let instance = is_seen(app, principal, &About::Instance(id.clone())).await;
+    instance.is_ok() || is_seen(app, principal, &About::Operation(id)).await.is_ok()
 }
 
 /// Whether it is allowed, and else why not.
 type Allowed = Result<(), String>;
 
-async fn new_instance(app: &AppState, principal: &Principal, asked: &Value) -> Answer<Allowed> {
-    let only = &principal.only;
-    let Some(vnfd) = asked["vnfdId"].as_str().filter(|_| !only.vendors.is_empty()) else {
-        return Ok(Ok(()));
-    };
-    let packages =
-        app.engine.store().package_records(&principal.tenant, &Query::only("vnfdId", vnfd)).await?;
-    let mut vendors = packages.iter().filter_map(|package| package.info.vnf_provider.as_deref());
-    Ok(vendors.try_for_each(|vendor| of_vendor(only, vendor)))
-}
-
-async fn instance(
-    app: &AppState,
-    principal: &Principal,
-    (id, asked): (&str, &Value),
-) -> Answer<Allowed> {
-    let record = match app.engine.store().instance(&principal.tenant, id).await {
-        Ok(record) => record,
-        Err(StoreError::NotFound { .. }) => return Ok(Ok(())),
-        Err(error) => return Err(error.into()),
-    };
-    Ok(as_recorded(&principal.only, &record).and_then(|()| as_asked(&principal.only, asked)))
-}
-
-/// The instance as it is.
-fn as_recorded(only: &Only, record: &InstanceRecord) -> Allowed {
-    of_vendor(only, &record.vnf.vnf_provider)?;
-    if record.request.0.is_null() {
-        return Ok(());
-    }
-    on_vims(only, &record.request.0)?;
-    in_namespace(only, &record.request.0)
-}
-
-/// What a request wants of it.
+/// What a request wants of an instance.
 fn as_asked(only: &Only, asked: &Value) -> Allowed {
-    on_vims(only, asked)?;
     let instantiates = asked.get("flavourId").is_some();
+    let names_no_vim = asked["vimConnectionInfo"].as_object().is_none_or(serde_json::Map::is_empty)
+        && asked["vimConnectionInfo"].as_array().is_none_or(Vec::is_empty);
+    if instantiates && names_no_vim && !only.vims.is_empty() {
+        // Whoever grants it would say where.
+        let what = "your role is narrowed to VIMs, and `vimConnectionInfo` names none";
+        return Err(what.to_owned());
+    }
+    on_vims(only, asked)?;
     if instantiates { in_namespace(only, asked) } else { Ok(()) }
-}
-
-fn of_vendor(only: &Only, vendor: &str) -> Allowed {
-    let is_ours = only.vendors.is_empty() || only.vendors.iter().any(|one| one == vendor);
-    is_ours
-        .then_some(())
-        .ok_or_else(|| format!("your role is narrowed to other vendors than `{vendor}`"))
 }
 
 /// Each connection names a VIM that is allowed, by its id; one with a login of its own leads who knows where.
@@ -190,7 +232,7 @@ fn is_empty(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Only, as_asked};
+    use super::{About, Only, about, as_asked};
     use serde_json::json;
 
     #[test]
@@ -215,5 +257,16 @@ mod tests {
         }
         assert_eq!(as_asked(&only, &json!({"terminationType": "FORCEFUL"})), Ok(()));
         assert_eq!(as_asked(&only, &json!({"vimConnectionInfo": {"gone": null}})), Ok(()));
+    }
+
+    #[test]
+    fn a_path_that_is_spelt_otherwise_is_about_the_same() {
+        let instance = |id: &str| About::Instance(id.to_owned());
+        for path in ["/vnflcm/v2/vnf_instances/a-b", "/vnflcm/v1/vnf_instances/%61-b/heal"] {
+            assert_eq!(about(path), instance("a-b"), "{path}");
+        }
+        assert_eq!(about("/vnfm/v1/vims/my%20cloud"), About::Vim("my cloud".to_owned()));
+        assert_eq!(about("/vnfm/v1/op_occs/o/log"), About::Operation("o".to_owned()));
+        assert_eq!(about("/vnfm/v1/audit"), About::Other);
     }
 }

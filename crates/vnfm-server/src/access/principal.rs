@@ -11,7 +11,7 @@ pub const DEFAULT_TENANT: &str = "default";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// See everything of the tenant.
+    /// See what the tenant has.
     Read,
     /// And change it: VNFs, packages, subscriptions.
     Operate,
@@ -29,23 +29,8 @@ impl fmt::Display for Role {
     }
 }
 
-/// What changes are narrowed to; an empty list does not narrow. Seeing is not narrowed: it is the tenant's.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Only {
-    /// Ids of VIMs.
-    pub vims: Vec<String>,
-    /// Namespaces of Kubernetes.
-    pub namespaces: Vec<String>,
-    /// Vendors, as `vnfProvider` spells them.
-    pub vendors: Vec<String>,
-}
-
-impl Only {
-    /// True where nothing is narrowed.
-    pub fn is_anything(&self) -> bool {
-        self.vims.is_empty() && self.namespaces.is_empty() && self.vendors.is_empty()
-    }
-}
+/// What somebody sees and may change; an empty list does not narrow.
+pub use vnfm_core::query::Sight as Only;
 
 /// Somebody who logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +43,7 @@ pub struct Principal {
     pub tenant: String,
     /// What they may do with them.
     pub role: Role,
-    /// What their changes are narrowed to.
+    /// What they see of it, and may change.
     pub only: Only,
 }
 
@@ -85,7 +70,7 @@ impl Principal {
 
     /// True for whoever looks after the server itself and not after one tenant: the admins of the tenant `default`.
     pub fn is_operator(&self) -> bool {
-        self.role == Role::Admin && self.tenant == DEFAULT_TENANT && self.only.is_anything()
+        self.role == Role::Admin && self.tenant == DEFAULT_TENANT && self.only.is_whole()
     }
 }
 
@@ -104,13 +89,13 @@ pub struct Gets {
     pub tenant: Option<String>,
     /// What may be done.
     pub role: Role,
-    /// Ids of the VIMs that changes are narrowed to.
+    /// Ids of the VIMs that it is narrowed to.
     #[serde(default)]
     pub vims: Vec<String>,
-    /// Namespaces of Kubernetes that changes are narrowed to.
+    /// Namespaces of Kubernetes that it is narrowed to.
     #[serde(default)]
     pub namespaces: Vec<String>,
-    /// Vendors that changes are narrowed to.
+    /// Vendors that it is narrowed to.
     #[serde(default)]
     pub vendors: Vec<String>,
 }

@@ -73,6 +73,8 @@ fn look_into(config: &Config, source: &mut Source) {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         note("/access", Access::new(settings, config.token.clone(), &clock).map(drop));
     }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    note("/secrets/barbican", config.secrets.sealer(&clock).map(drop));
     note("/notifications", callbacks(config));
 }
 

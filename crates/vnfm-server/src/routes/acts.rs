@@ -1,6 +1,6 @@
 //! What somebody does on their own authority: abandon, and the audit of all such acts. Our own API.
 
-use crate::access::Tenant;
+use crate::access::{Principal, Tenant};
 use crate::acts::Acting;
 use crate::problem::{Answer, Problem};
 use crate::query;
@@ -37,12 +37,16 @@ pub(super) async fn forget(
 
 pub(super) async fn audit(
     State(app): State<App>,
-    Tenant(tenant): Tenant,
+    who: Principal,
     Query(asked): Query<BTreeMap<String, String>>,
 ) -> Answer<axum::Json<Vec<AuditEntry>>> {
+    if !who.only.is_whole() {
+        let what = "your role is narrowed, and the audit tells of all that the tenant has";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "access.narrowed", what));
+    }
     query::known(&asked, &["after"])?;
     let after = asked.get("after").map_or(Ok(0), |after| after.parse()).map_err(|_| {
         Problem::bad_request("query parameter `after` has to be the number of an entry")
     })?;
-    Ok(axum::Json(app.engine.audit(&tenant, after, ENTRIES).await?))
+    Ok(axum::Json(app.engine.audit(&who.tenant, after, ENTRIES).await?))
 }

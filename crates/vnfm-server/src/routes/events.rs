@@ -2,7 +2,7 @@
 //! without a callback. A request may wait for something new, so that a client that asks again and again misses nothing
 //! and asks rarely.
 
-use crate::access::Tenant;
+use crate::access::Principal;
 use crate::problem::{Answer, Problem};
 use crate::query;
 use crate::state::App;
@@ -23,21 +23,21 @@ const LONGEST: u64 = 60;
 /// Events with a higher number than `after`; where there is none, what comes within `wait_seconds`.
 pub(super) async fn list(
     State(app): State<App>,
-    Tenant(tenant): Tenant,
+    who: Principal,
     Query(asked): Query<BTreeMap<String, String>>,
 ) -> Answer<Json<Value>> {
     query::known(&asked, &["after", "wait_seconds"])?;
     let mut next = number(&asked, "after", u64::MAX)?;
     let wait = Duration::from_secs(number(&asked, "wait_seconds", LONGEST)?);
     let mut events = Vec::new();
-    read(&app, &tenant, &mut next, &mut events).await?;
+    read(&app, &who, &mut next, &mut events).await?;
     if events.is_empty() {
         let looking = async {
             let mut seen = News::default();
             loop {
                 // What came since the look above is news as well.
                 seen = app.engine.store().news(seen).await;
-                read(&app, &tenant, &mut next, &mut events).await?;
+                read(&app, &who, &mut next, &mut events).await?;
                 if !events.is_empty() {
                     return Ok::<_, StoreError>(());
                 }
@@ -53,7 +53,7 @@ pub(super) async fn list(
 /// What there is behind `next`, which is then the last that was looked at.
 async fn read(
     app: &App,
-    tenant: &str,
+    who: &Principal,
     next: &mut u64,
     events: &mut Vec<Value>,
 ) -> Result<(), StoreError> {
@@ -65,7 +65,8 @@ async fn read(
                 return Ok(());
             }
             *next = row.seq;
-            events.extend((row.tenant == tenant).then(|| event(&row)));
+            let is_seen = row.tenant == who.tenant && who.only.sees(&row.about);
+            events.extend(is_seen.then(|| event(&row)));
         }
         if is_last {
             break;

@@ -1,7 +1,7 @@
 //! Lists of the standard's resources: filtered, cut to the attributes that are wanted, in pages; or, where the server
 //! is configured so, whole in one answer, which is read and sent piece by piece.
 
-use crate::access::Tenant;
+use crate::access::Principal;
 use crate::problem::Answer;
 use crate::query::Asked;
 use crate::state::App;
@@ -163,25 +163,26 @@ impl Listed for Subscriptions {
 /// Answers with a page, or with the whole.
 pub(super) async fn list<L: Listed>(
     State(app): State<App>,
-    Tenant(tenant): Tenant,
+    principal: Principal,
     root: Root,
     RawQuery(raw): RawQuery,
 ) -> Answer {
     let asked = Asked::read(L::resource(root.edition), raw.as_deref())?;
     match app.page.load(Ordering::Relaxed) {
-        0 => whole::<L>((app, tenant), root, asked).await,
-        most => page::<L>((&app, &tenant), &root, &asked, most).await,
+        0 => whole::<L>((app, principal), root, asked).await,
+        most => page::<L>((&app, &principal), &root, &asked, most).await,
     }
 }
 
 /// One entry more than is shown is read, so that we know of a next page.
 async fn page<L: Listed>(
-    (app, tenant): (&App, &str),
+    (app, principal): (&App, &Principal),
     root: &Root,
     asked: &Asked,
     most: usize,
 ) -> Answer {
-    let mut records = L::read(app, tenant, &asked.query(most + 1)).await?;
+    let query = asked.query(most + 1, &principal.only);
+    let mut records = L::read(app, &principal.tenant, &query).await?;
     let more = records.len() > most;
     records.truncate(most);
     let last = records.last().map(|record| L::id(record).to_owned()).filter(|_| more);
@@ -211,8 +212,8 @@ struct Rest {
 
 /// The first piece is read before anything is answered, so that what refuses it has its status; where a later one
 /// cannot be read, the connection ends in the middle of the list.
-async fn whole<L: Listed>((app, tenant): (App, String), root: Root, asked: Asked) -> Answer {
-    let next = Some(asked.query(PIECE));
+async fn whole<L: Listed>((app, who): (App, Principal), root: Root, asked: Asked) -> Answer {
+    let (next, tenant) = (Some(asked.query(PIECE, &who.only)), who.tenant);
     let mut rest = Rest { app, tenant, root, selector: asked.selector, next, opened: false };
     let first = piece::<L>(&mut rest).await?;
     let others = stream::unfold(rest, |mut rest| async {

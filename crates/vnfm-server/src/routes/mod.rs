@@ -76,7 +76,9 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnfm/v1/orphans", &["get"]),
     ("/vnfm/v1/orphans/{vnfInstanceId}", &["delete"]),
     ("/vnfm/v1/plugins", &["get"]),
+    ("/vnfm/v1/secrets", &["get"]),
     ("/vnfm/v1/secrets/rotate", &["post"]),
+    ("/vnfm/v1/secrets/migrate", &["post"]),
     ("/vnfm/v1/backup", &["post"]),
     ("/vnfm/v1/prune", &["post"]),
     ("/vnfm/v1/recovery", &["get"]),
@@ -220,7 +222,9 @@ fn own() -> Router<App> {
         .route("/vnfm/v1/orphans", get(orphans::list))
         .route("/vnfm/v1/orphans/{id}", axum::routing::delete(acts::forget))
         .route("/vnfm/v1/plugins", get(plugins::list))
+        .route("/vnfm/v1/secrets", get(secrets::show))
         .route("/vnfm/v1/secrets/rotate", post(secrets::rotate))
+        .route("/vnfm/v1/secrets/migrate", post(secrets::migrate))
         .route("/vnfm/v1/backup", post(upkeep::backup))
         .route("/vnfm/v1/prune", post(upkeep::prune))
         .route("/vnfm/v1/recovery", get(upkeep::recovery))

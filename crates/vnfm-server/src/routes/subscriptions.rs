@@ -1,6 +1,6 @@
 //! Subscriptions to lifecycle changes (SOL003 5.4.18, 5.4.19).
 
-use crate::access::Tenant;
+use crate::access::{Principal, Tenant};
 use crate::body::Json;
 use crate::problem::Answer;
 use crate::state::App;
@@ -14,12 +14,12 @@ use vnfm_types::LccnSubscriptionRequest;
 /// 201, or 303 to the one that says the same.
 pub(super) async fn create(
     State(app): State<App>,
-    Tenant(tenant): Tenant,
+    Principal { tenant, only, .. }: Principal,
     root: Root,
     Json(request): Json<LccnSubscriptionRequest>,
 ) -> Answer {
     let told_at = root.of_subscriber();
-    match app.engine.subscribe(&tenant, request, &told_at, &*app.subscribers).await? {
+    match app.engine.subscribe(&tenant, request, (&told_at, &only), &*app.subscribers).await? {
         Subscribed::New(record) => {
             let location = root.subscription(&record.subscription.id);
             let body = axum::Json(view::subscription(*record, &root));

@@ -74,11 +74,10 @@ fn may_share(principal: &Principal, shared: Option<bool>) -> Answer<()> {
     Err(Problem::new(StatusCode::FORBIDDEN, "access.forbidden", what))
 }
 
-pub(super) async fn list(
-    State(app): State<App>,
-    Tenant(tenant): Tenant,
-) -> Answer<axum::Json<Vec<Vim>>> {
-    Ok(axum::Json(app.engine.vims(&tenant).await?))
+pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<axum::Json<Vec<Vim>>> {
+    let mut vims = app.engine.vims(&who.tenant).await?;
+    vims.retain(|vim| who.only.is_among_vims(&vim.id));
+    Ok(axum::Json(vims))
 }
 
 pub(super) async fn show(

@@ -17,16 +17,15 @@ use vnfm_types::{
 
 pub(super) async fn create(
     State(app): State<App>,
-    principal: Principal,
+    Principal { tenant, only, .. }: Principal,
     root: Root,
     Json(request): Json<CreateVnfRequest>,
 ) -> Answer {
-    let tenant = &principal.tenant;
     // Who is narrowed to vendors makes instances of what is here: whose a package is shows only when it is.
-    if let Some(supply) = app.supply.as_ref().filter(|_| principal.only.vendors.is_empty()) {
-        supply.provide(&app, tenant, &request.vnfd_id).await?;
+    if let Some(supply) = app.supply.as_ref().filter(|_| only.vendors.is_empty()) {
+        supply.provide(&app, &tenant, &request.vnfd_id).await?;
     }
-    let record = app.engine.create(tenant, request).await?;
+    let record = app.engine.create_seen(&tenant, &only, request).await?;
     let location = root.instance(&record.vnf.id);
     let body = axum::Json(view::instance(record, &root));
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], body).into_response())

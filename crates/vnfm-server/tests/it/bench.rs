@@ -27,6 +27,7 @@ use vnfm_server::routes;
 use vnfm_server::signatures::{Packages, Signatures};
 use vnfm_server::state::{App, AppState, Operating, Rotate};
 use vnfm_server::supply::Supply;
+use vnfm_server::told::Measured;
 use vnfm_store::{PackageDir, SqliteStore};
 use vnfm_types::Secret;
 
@@ -141,6 +142,12 @@ impl Rotate for NoRotation {
     async fn rotate(&self) -> Result<u64, StoreError> {
         Ok(7)
     }
+    async fn migrate(&self, _: vnfm_store::KeyPlace) -> Result<u64, StoreError> {
+        Ok(7)
+    }
+    async fn shown(&self) -> Result<Value, StoreError> {
+        Ok(json!({"keyIn": "file", "keys": []}))
+    }
 }
 
 impl Bench {
@@ -171,7 +178,9 @@ impl Bench {
         let engine = Engine::new(parts).observed_by(operating.metrics.clone());
         let signatures = Signatures::new(setup.signatures.clone(), clock.clone()).unwrap();
         let wake = Wake::default();
-        let notifier = notifier(store.clone(), clock.clone(), &setup.tls);
+        let mut notifier = notifier(store.clone(), clock.clone(), &setup.tls);
+        let (inner, metrics) = (notifier.subscribers, operating.metrics.clone());
+        notifier.subscribers = Arc::new(Measured { inner, clock: clock.clone(), metrics });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let app = Arc::new(AppState {

@@ -318,3 +318,11 @@ async fn a_vim_is_never_called_through_a_proxy_of_the_environment_but_through_it
         assert_eq!(register(json!({"proxy": "socks5://u:p@h"})).await, 422, "{kind}");
     }
 }
+
+#[test]
+fn the_configuration_that_the_debian_package_brings_is_right() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/debian/vnfm.yaml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vnfm-server"));
+    let output = command.arg("check-config").arg(path).env_remove("VNFM_CONFIG").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

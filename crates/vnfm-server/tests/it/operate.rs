@@ -1,10 +1,15 @@
 //! What those see who operate it: health, figures in Prometheus' format, traces.
 
 use crate::bench::{Bench, INSTANCES, Setup};
+use axum::http::{Method as Verb, StatusCode};
 use prometheus_parse::{Sample, Scrape, Value};
 use reqwest::Method;
 use serde_json::json;
 use std::collections::BTreeSet;
+use std::path::Path;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use vnfm_server::metrics::NAMES;
 
 async fn figures(bench: &Bench) -> Scrape {
     let answer = bench.get("/metrics").await;
@@ -101,4 +106,86 @@ async fn a_problem_names_the_trace_that_the_request_belongs_to() {
     assert_eq!(bench.send(request).await.body["traceId"], trace);
     let own = bench.get(&format!("{INSTANCES}/nowhere")).await.body;
     assert_eq!(own["traceId"].as_str().unwrap().len(), 32, "{own}");
+}
+
+/// A callback that takes nothing before it is let.
+async fn slow_callback(open: &watch::Sender<bool>) -> (String, JoinSet<()>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/callback", listener.local_addr().unwrap());
+    let seen = open.subscribe();
+    let take = move |verb: Verb| {
+        let mut seen = seen.clone();
+        async move {
+            if verb == Verb::POST {
+                let _ = seen.wait_for(|open| *open).await; // its end lets go, too
+            }
+            StatusCode::NO_CONTENT
+        }
+    };
+    let mut task = JoinSet::new();
+    let router = axum::Router::new().fallback(take);
+    task.spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (url, task)
+}
+
+#[tokio::test]
+async fn the_outbox_tells_how_far_behind_it_is() {
+    let bench = Bench::new().await;
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let waiting = async || count(&figures(&bench).await, "vnfm_outbox_waiting", &[]);
+    assert_eq!(waiting().await, "0");
+    let open = watch::Sender::new(false);
+    let (url, _task) = slow_callback(&open).await;
+    let made = bench.post("/vnflcm/v2/subscriptions", &json!({"callbackUri": url})).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    bench.create(&vnfd).await;
+    while waiting().await != "1" {}
+    let lag = async || {
+        let lag = count(&figures(&bench).await, "vnfm_outbox_lag_seconds", &[]);
+        lag.parse::<f64>().unwrap()
+    };
+    let first = lag().await;
+    assert!(first > 0.0, "{first}");
+    assert!(lag().await > first, "it grows");
+    open.send_replace(true);
+    while waiting().await != "0" {}
+    assert!(lag().await.abs() < f64::EPSILON, "nothing waits");
+}
+
+/// The figures that a text names, without what Prometheus adds to a histogram's name.
+fn named(text: &str) -> BTreeSet<String> {
+    let is_of_a_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let words = text.split(|c: char| !is_of_a_name(c)).filter(|word| word.starts_with("vnfm_"));
+    let plain = |word: &str| {
+        let ends = ["_bucket", "_count", "_sum"];
+        let found = ends.iter().find_map(|end| word.strip_suffix(end));
+        found.unwrap_or(word).to_owned()
+    };
+    words.map(plain).collect()
+}
+
+#[test]
+fn rules_dashboard_and_page_name_figures_that_there_are() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let known: BTreeSet<String> = NAMES.iter().map(|name| (*name).to_owned()).collect();
+    for path in ["packaging/prometheus/alerts.yaml", "packaging/grafana/vnfm.json"] {
+        let used = named(&read(path));
+        assert!(used.len() > 5, "{path}: {used:?}");
+        let unknown: Vec<_> = used.difference(&known).collect();
+        assert!(unknown.is_empty(), "{path} names what nobody measures: {unknown:?}");
+    }
+    let page = named(&read("../../docs/how-to/monitor.md"));
+    let untold: Vec<_> = known.difference(&page).collect();
+    assert!(untold.is_empty(), "docs/how-to/monitor.md does not tell of {untold:?}");
+}
+
+#[tokio::test]
+async fn every_name_is_one_of_a_figure() {
+    let bench = Bench::new().await;
+    let text = bench.get("/metrics").await.text;
+    let told = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    for name in told.filter_map(|line| line.split(' ').next()) {
+        assert!(NAMES.contains(&name), "`{name}` is not in `metrics::NAMES`");
+    }
 }

@@ -164,3 +164,24 @@ fn its_help_names_every_setting_and_the_rule_for_other_addresses() {
         assert!(help.contains(word), "`{word}` is missing in\n{help}");
     }
 }
+
+/// `Type=notify` of the unit: it is told once the server answers, and when it ends.
+#[test]
+fn the_service_manager_is_told_when_it_is_ready_and_when_it_ends() {
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let told = || {
+        let mut words = [0; 64];
+        let size = socket.recv(&mut words).unwrap();
+        String::from_utf8(words[..size].to_vec()).unwrap()
+    };
+    let mut command = command(&data.path().join("data"));
+    let mut server = started(command.env("NOTIFY_SOCKET", &path));
+    assert_eq!(told(), "READY=1");
+    let id = rustix::process::Pid::from_child(&server.process);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(told(), "STOPPING=1");
+    assert!(server.process.wait().unwrap().success());
+}

@@ -108,8 +108,30 @@ async fn fail_answers_with_the_occurrence_and_rollback_leaves_nothing() {
         assert_eq!(answer.status, status, "{answer:?}");
         assert_eq!(answer.body.is_null(), status == 202, "{answer:?}");
         assert_eq!(bench.ended(&op_id).await["operationState"], state);
+        // What the standard's schema says of an instance is looked at by the bench.
+        let shown = bench.get(&format!("{INSTANCES}/{id}")).await.body;
+        let cps = &shown["instantiatedVnfInfo"]["extCpInfo"];
+        match task {
+            "fail" => assert_eq!(cps[0]["metadata"]["vnfm/not-made"], true, "{shown:#}"),
+            _ => assert!(cps.is_null(), "{shown:#}"),
+        }
     }
     assert!(bench.world.calls.borrow().contains(&"release"));
+}
+
+#[tokio::test]
+async fn a_vim_that_is_named_by_its_id_alone_is_shown_with_its_type() {
+    let bench = Bench::new().await;
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let id = bench.create(&vnfd).await;
+    let request = bench.request_b().await;
+    assert!(request["vimConnectionInfo"]["vim1"].get("vimType").is_none());
+    let accepted = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await;
+    let op = bench.ended(&accepted.made()).await;
+    let shown = bench.get(&format!("{INSTANCES}/{id}")).await.body;
+    for connection in [&op["operationParams"], &shown].map(|of| &of["vimConnectionInfo"]["vim1"]) {
+        assert_eq!(connection["vimType"], "ETSINFV.KUBERNETES.V_1", "{connection:#}");
+    }
 }
 
 #[tokio::test]

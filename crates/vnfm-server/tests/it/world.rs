@@ -175,6 +175,9 @@ fn inventory(vim: &str) -> Inventory {
 /// The site at which a hook never returns.
 pub(crate) const HANGS: &str = "hangs";
 
+/// The site at which a hook registers a cluster.
+pub(crate) const REGISTERS: &str = "registers";
+
 /// A MgmtDriver that declares `hooks`, those of the instantiation with a schema that wants a site; or one as the seed of
 /// this project has it, under its name and without a schema.
 pub(crate) struct Mgmt(Declaration, &'static str);
@@ -214,7 +217,24 @@ impl MgmtDriver for Mgmt {
         if request.additional_params.get("site") == Some(&json!(HANGS)) {
             std::future::pending::<()>().await;
         }
-        Ok(Effects { schema_version: 1, ..Effects::default() })
+        let mut effects = Effects { schema_version: 1, ..Effects::default() };
+        let registers = request.additional_params.get("site") == Some(&json!(REGISTERS));
+        if registers && request.hook == "instantiate_end" {
+            effects.register_vims.push(cluster());
+        }
+        Ok(effects)
+    }
+}
+
+/// A cluster that a hook made.
+fn cluster() -> NewVim {
+    let members = |value: Value| value.as_object().cloned().unwrap();
+    NewVim {
+        name: "made".into(),
+        vim_type: KUBERNETES.into(),
+        interface_info: members(json!({"endpoint": "https://made.example.com"})),
+        access_info: members(json!({"bearer_token": "planted-token"})),
+        extra: KeyValuePairs::new(),
     }
 }
 

@@ -1,9 +1,10 @@
-//! The simulated OpenStack: one cloud, six services over it.
+//! The simulated OpenStack: one cloud, seven services over it.
 //!
 //! The cloud is one locked state (`state.rs`); the services are pages of routes over it, and
 //! `engine.rs` moves stacks and servers. Behind each ACTIVE server whose address lies in the world's
 //! block a simulated host boots, as a hypervisor would do it.
 
+mod barbican;
 mod engine;
 mod functions;
 mod glance;
@@ -76,13 +77,14 @@ pub struct Cloud {
 }
 
 /// Type, name, and what follows the address in the catalog.
-const SERVICES: [(&str, &str, &str); 6] = [
+const SERVICES: [(&str, &str, &str); 7] = [
     ("identity", "keystone", "/v3"),
     ("orchestration", "heat", "/v1/%(tenant_id)s"),
     ("compute", "nova", "/v2.1"),
     ("network", "neutron", ""),
     ("image", "glance", ""),
     ("volumev3", "cinder", "/v3/%(tenant_id)s"),
+    ("key-manager", "barbican", ""),
 ];
 
 impl Cloud {
@@ -142,6 +144,7 @@ impl Cloud {
             "compute" => Arc::new(nova::Nova(cloud)),
             "network" => Arc::new(neutron::Neutron(cloud)),
             "image" => Arc::new(glance::Glance(cloud)),
+            "key-manager" => Arc::new(barbican::Barbican(cloud)),
             _ => Arc::new(glance::Cinder(cloud)),
         }
     }

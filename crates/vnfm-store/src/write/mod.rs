@@ -158,23 +158,39 @@ pub(crate) async fn prepare(connection: &mut SqliteConnection, keys: &SecretKeys
         keys.unseal(Some(sealed))?;
     } else {
         let sealed = keys.seal(&SecretJson("vnfm".into()))?;
-        let id = Uuid::new_v4().to_string();
-        for (key, value) in [(KEY_CHECK, sealed), ("installation_id", Some(id))] {
-            query("INSERT INTO meta (key, value) VALUES ($1, $2)")
-                .bind(key)
-                .bind(value)
-                .execute(&mut *tx)
-                .await?;
-        }
+        query("INSERT INTO meta (key, value) VALUES ($1, $2)")
+            .bind(KEY_CHECK)
+            .bind(sealed)
+            .execute(&mut *tx)
+            .await?;
     }
+    let id = installation(&mut tx).await?;
     query("UPDATE ops SET owner = NULL, lease_until = 0 WHERE owner IS NOT NULL")
         .execute(&mut *tx)
         .await?;
-    let id = query_scalar("SELECT value FROM meta WHERE key = 'installation_id'")
-        .fetch_one(&mut *tx)
-        .await?;
     tx.commit().await?;
     Ok(id)
+}
+
+/// The installation's id, which is made where there is none.
+pub(crate) async fn installation(connection: &mut SqliteConnection) -> Done<String> {
+    query(
+        "INSERT INTO meta (key, value) VALUES ('installation_id', $1) ON CONFLICT (key) DO NOTHING",
+    )
+    .bind(Uuid::new_v4().to_string())
+    .execute(&mut *connection)
+    .await?;
+    let id = query_scalar("SELECT value FROM meta WHERE key = 'installation_id'");
+    Ok(id.fetch_one(connection).await?)
+}
+
+/// Whether something was sealed in it already.
+pub(crate) async fn is_used(connection: &mut SqliteConnection) -> Done<bool> {
+    let known: Option<i64> = query_scalar("SELECT 1 FROM meta WHERE key = $1")
+        .bind(KEY_CHECK)
+        .fetch_optional(connection)
+        .await?;
+    Ok(known.is_some())
 }
 
 /// The number is taken in the transaction that writes the row, so rows appear in the order of their numbers. The

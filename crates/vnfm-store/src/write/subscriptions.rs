@@ -2,6 +2,7 @@
 
 use super::{Writing, absent, number};
 use crate::fault::Done;
+use crate::sight;
 use vnfm_core::ports::{StoreError, SubscriptionRecord};
 
 const WHAT: &str = "subscription";
@@ -9,8 +10,8 @@ const WHAT: &str = "subscription";
 /// A new one; what the outbox holds by now is not for it.
 pub(super) async fn add(writing: &mut Writing<'_>, record: &SubscriptionRecord) -> Done<()> {
     const ADD: &str = "
-        INSERT INTO subscriptions (tenant, id, callback, subscription, authentication, root, sent, lost)
-        SELECT $1, $2, $3, $4, $5, $6, CASE WHEN value > newest THEN value ELSE newest END, 0
+        INSERT INTO subscriptions (tenant, id, callback, subscription, authentication, root, sent, lost, sight)
+        SELECT $1, $2, $3, $4, $5, $6, CASE WHEN value > newest THEN value ELSE newest END, 0, $7
         FROM counters, (SELECT COALESCE(MAX(seq), 0) AS newest FROM outbox) AS rows WHERE name = 'outbox'
         ON CONFLICT DO NOTHING";
     let keys = writing.keys;
@@ -22,6 +23,7 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &SubscriptionRecord) 
         .bind(serde_json::to_string(&record.subscription)?)
         .bind(keys.seal(&record.authentication)?)
         .bind(&record.root)
+        .bind(sight::stored(&record.sight)?)
         .changed()
         .await?;
     if added {

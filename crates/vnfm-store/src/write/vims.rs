@@ -127,8 +127,8 @@ pub(super) async fn remove(
 /// that is, the registry does.
 pub(super) async fn add_use(writing: &mut Writing<'_>, lives_on: &Use) -> Done<()> {
     const ADD: &str = "
-        INSERT INTO uses (instance_id, tenant, vim_id, identity)
-        SELECT $1, $2, $3, behind.identity
+        INSERT INTO uses (instance_id, tenant, vim_id, identity, namespace)
+        SELECT $1, $2, $3, behind.identity, $5
         FROM (SELECT COALESCE($4, (
             SELECT identity FROM vims WHERE (tenant = $2 OR shared = 1) AND id = $3
             ORDER BY CASE WHEN tenant = $2 THEN 0 ELSE 1 END, tenant LIMIT 1
@@ -140,7 +140,8 @@ pub(super) async fn add_use(writing: &mut Writing<'_>, lives_on: &Use) -> Done<(
                     SELECT 1 FROM vims v WHERE v.tenant = r.tenant AND v.id = r.vim_id AND v.shared = 1
                 ))) OR (r.identity = behind.identity AND r.identity <> '')
             )
-        ON CONFLICT (instance_id, vim_id, identity) DO UPDATE SET tenant = excluded.tenant";
+        ON CONFLICT (instance_id, vim_id, identity)
+            DO UPDATE SET tenant = excluded.tenant, namespace = excluded.namespace";
     const FORGET_UNKNOWN: &str = "
         DELETE FROM uses WHERE instance_id = $1 AND vim_id = $3 AND identity = ''
             AND COALESCE($4, (
@@ -157,7 +158,7 @@ pub(super) async fn add_use(writing: &mut Writing<'_>, lives_on: &Use) -> Done<(
             .bind(vim_id)
             .bind(&lives_on.identity);
         if sql == ADD {
-            added = statement.changed().await?;
+            added = statement.bind(&lives_on.namespace).changed().await?;
         } else {
             statement.run().await?;
         }

@@ -12,6 +12,8 @@ mod disk;
 #[cfg(test)]
 mod group;
 #[cfg(test)]
+mod kept;
+#[cfg(test)]
 mod log;
 #[cfg(test)]
 mod packages;

@@ -18,7 +18,7 @@ fn planted() -> SecretJson {
 }
 
 /// One secret in every place that may hold one.
-async fn plant(store: &dyn Store) {
+pub(crate) async fn plant(store: &dyn Store) {
     let mut with_instance = instance("i1");
     with_instance.request = planted();
     let mut with_op = op("o1", "i1");
@@ -52,7 +52,7 @@ async fn plant(store: &dyn Store) {
 }
 
 /// What [`plant`] planted, as it is read.
-async fn harvest(store: &dyn Store) -> Result<[Value; 5], StoreError> {
+pub(crate) async fn harvest(store: &dyn Store) -> Result<[Value; 5], StoreError> {
     Ok([
         store.instance(TENANT, "i1").await?.request.0,
         store.op(TENANT, "o1").await?.request.0,
@@ -62,7 +62,7 @@ async fn harvest(store: &dyn Store) -> Result<[Value; 5], StoreError> {
     ])
 }
 
-fn all_planted() -> [Value; 5] {
+pub(crate) fn all_planted() -> [Value; 5] {
     std::array::from_fn(|_| planted().0)
 }
 
@@ -85,7 +85,7 @@ fn holds(file: &Path, text: &str) -> bool {
     disguises(text).iter().any(|form| content.windows(form.len()).any(|window| window == form))
 }
 
-fn files_with(folder: &Path, text: &str) -> Vec<String> {
+pub(crate) fn files_with(folder: &Path, text: &str) -> Vec<String> {
     let files = folder.read_dir().unwrap().map(|entry| entry.unwrap());
     files
         .filter(|entry| holds(&entry.path(), text))

@@ -1,0 +1,133 @@
+//! Rules of what somebody sees who is narrowed: in every list, and whatever they filter by.
+
+use super::records::{TENANT, instance, op, package, vim};
+use serde_json::json;
+use std::sync::Arc;
+use vnfm_core::ports::{Change, SecretJson, Store, SubscriptionRecord, Use};
+use vnfm_core::query::{Query, Sight};
+
+type Shared = Arc<dyn Store>;
+
+/// Somebody who is narrowed to these.
+fn sight(vims: &[&str], namespaces: &[&str], vendors: &[&str]) -> Sight {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Sight { vims: names(vims), namespaces: names(namespaces), vendors: names(vendors) }
+}
+
+fn lives(instance_id: &str, vim_id: Option<&str>, namespace: Option<&str>) -> Change {
+    Change::AddUse(Use {
+        tenant: TENANT.into(),
+        instance_id: instance_id.into(),
+        vim_id: vim_id.map(Into::into),
+        identity: None,
+        namespace: namespace.map(Into::into),
+    })
+}
+
+/// Of Acme one on `v1` in `web`, one on `v2` and one that lives nowhere; of Other one with a login of its own. Each has an
+/// operation of the same name.
+async fn inhabited(store: &Shared) {
+    let mut of_acme = package("p-acme", Some("of-acme"));
+    of_acme.info.vnf_provider = Some("Acme".into());
+    let mut changes = vec![
+        Change::AddPackage(package("package", Some("vnfd"))),
+        Change::AddPackage(of_acme),
+        Change::AddVim(vim("v1", "one")),
+        Change::AddVim(vim("v2", "two")),
+    ];
+    for (id, vendor) in [("i1", "Acme"), ("i2", "Acme"), ("i3", "Acme"), ("i4", "Other")] {
+        let mut record = instance(id);
+        record.vnf.vnf_provider = vendor.into();
+        changes.push(Change::AddInstance(record));
+    }
+    changes.extend([
+        lives("i1", Some("v1"), Some("web")),
+        lives("i2", Some("v2"), None),
+        lives("i4", None, Some("web")),
+    ]);
+    for number in 1..=4 {
+        changes.push(Change::AddOp(op(&format!("o{number}"), &format!("i{number}"))));
+    }
+    store.write(None, changes).await.unwrap();
+}
+
+async fn instances(store: &Shared, query: Query) -> String {
+    let found = store.instances(TENANT, &query).await.unwrap();
+    found.into_iter().map(|record| record.vnf.id).collect::<Vec<_>>().join(" ")
+}
+
+async fn ops(store: &Shared, query: Query) -> String {
+    let found = store.ops(TENANT, &query).await.unwrap();
+    found.into_iter().map(|record| record.op.id).collect::<Vec<_>>().join(" ")
+}
+
+pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_namespace(
+    store: Shared,
+) {
+    inhabited(&store).await;
+    for (sight, seen) in [
+        (Sight::default(), "1 2 3 4"),
+        (sight(&[], &[], &["Acme"]), "1 2 3"),
+        (sight(&[], &[], &["Acme", "Other"]), "1 2 3 4"),
+        (sight(&[], &[], &["Nobody"]), ""),
+        (sight(&["v1"], &[], &[]), "1 3"),
+        (sight(&["v1", "v2"], &[], &[]), "1 2 3"),
+        (sight(&[], &["web"], &[]), "1 3 4"),
+        (sight(&[], &["db"], &[]), "3"),
+        (sight(&["v2"], &["web"], &["Acme"]), "3"),
+    ] {
+        let of = |letter: char| {
+            let ids: Vec<_> = seen.split_whitespace().map(|id| format!("{letter}{id}")).collect();
+            ids.join(" ")
+        };
+        let query = || Query { sight: sight.clone(), ..Query::default() };
+        assert_eq!(instances(&store, query()).await, of('i'), "{sight:?}");
+        assert_eq!(ops(&store, query()).await, of('o'), "{sight:?}");
+        let second = Query { sight: sight.clone(), ..Query::only("id", "i2") };
+        let is_seen = if seen.contains('2') { "i2" } else { "" };
+        assert_eq!(instances(&store, second).await, is_seen, "{sight:?}");
+    }
+    let narrow = sight(&["v1"], &[], &[]);
+    let page =
+        Query { after: Some("i1".into()), limit: 1, sight: narrow.clone(), ..Query::default() };
+    assert_eq!(instances(&store, page).await, "i3", "pages are of what is seen");
+    // It lives nowhere any more.
+    store.write(None, vec![Change::RemoveUses { instance_id: "i2".into() }]).await.unwrap();
+    assert_eq!(instances(&store, Query { sight: narrow, ..Query::default() }).await, "i1 i2 i3");
+}
+
+pub(super) async fn packages_and_subscriptions_are_seen_by_those_who_may(store: Shared) {
+    inhabited(&store).await;
+    let packages = async |sight: &Sight| {
+        let query = Query { sight: sight.clone(), ..Query::default() };
+        let found = store.package_records(TENANT, &query).await.unwrap();
+        found.into_iter().map(|record| record.info.id).collect::<Vec<_>>()
+    };
+    assert_eq!(packages(&sight(&[], &[], &["Acme"])).await, ["p-acme"]);
+    assert_eq!(packages(&sight(&["v1"], &[], &[])).await, ["p-acme", "package"]);
+    let narrow = sight(&["v1"], &[], &[]);
+    for (id, sight) in [("s1", Sight::default()), ("s2", narrow.clone())] {
+        let subscription =
+            json!({"id": id, "callbackUri": format!("http://{id}"), "verbosity": "FULL"});
+        let record = SubscriptionRecord {
+            tenant: TENANT.into(),
+            subscription: serde_json::from_value(subscription).unwrap(),
+            authentication: SecretJson::default(),
+            root: "http://root".into(),
+            sent: 0,
+            lost: 0,
+            sight,
+        };
+        store.write(None, vec![Change::AddSubscription(Box::new(record))]).await.unwrap();
+    }
+    let seen = async |sight: &Sight| {
+        let query = Query { sight: sight.clone(), ..Query::default() };
+        let found = store.subscriptions(TENANT, &query).await.unwrap();
+        found.into_iter().map(|record| record.subscription.id).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&Sight::default()).await, ["s1", "s2"]);
+    assert_eq!(seen(&narrow).await, ["s2"], "those that were made so");
+    assert_eq!(seen(&sight(&["v2"], &[], &[])).await, [""; 0]);
+    assert_eq!(store.subscription(TENANT, "s2").await.unwrap().sight, narrow);
+    assert_eq!(store.subscribers().await.unwrap()[1].sight, narrow);
+}

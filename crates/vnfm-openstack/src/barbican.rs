@@ -1,0 +1,175 @@
+//! Barbican: where the keys lie that seal secrets. It logs in as the driver does, with a login of its own.
+//!
+//! ```text
+//! keep    POST   /v1/secrets                {name, payload, …} ─ secret_ref, of which the end is the id
+//! key     GET    /v1/secrets/ID/payload     as text
+//! kept    GET    /v1/secrets?name=NAME      page by page
+//! ```
+//! A token that is not taken any more is renewed once (`session.rs`). The password is read from its file at each call,
+//! so a new one needs no restart.
+
+use crate::access::Access;
+use crate::call::{Call, encoded};
+use crate::errors::{CERTIFICATE, FORBIDDEN, LOGIN_REFUSED, NO_KEY, UNEXPECTED};
+use crate::session::{Cloud, Service, Sessions};
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use vnfm_core::ports::{Clock, Code, PortError, SecretConnection, SecretSealer, Vim, VimLogin};
+use vnfm_types::{Secret, VimConnectionInfo};
+
+/// How long a call may take, its repetitions with it.
+const LONGEST: SignedDuration = SignedDuration::from_secs(20);
+/// What the records say of a key that is kept here.
+const KEY_TYPE: &str = "barbican_key";
+/// What it is called in errors.
+const NAME: &str = "Barbican";
+/// Entries of a page of its lists; it gives no more than 100.
+const PAGE: usize = 100;
+
+/// The login at a cloud whose catalog has a Barbican; asked for at each call.
+pub type BarbicanLogin = Box<dyn Fn() -> Result<VimConnectionInfo, String> + Send + Sync>;
+
+/// A [`SecretSealer`] that keeps keys in Barbican.
+pub struct Barbican {
+    sessions: Sessions,
+    cloud: Login,
+    clock: Arc<dyn Clock>,
+}
+
+struct Login(BarbicanLogin);
+
+impl std::fmt::Debug for Barbican {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Barbican")
+    }
+}
+
+#[async_trait]
+impl Vim for Login {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+    fn connection_id(&self) -> &'static str {
+        NAME
+    }
+    async fn connection(&self) -> Result<VimLogin, PortError> {
+        Ok(VimLogin { info: SecretConnection(self.info()?), version: 0 })
+    }
+}
+
+impl Login {
+    fn info(&self) -> Result<VimConnectionInfo, PortError> {
+        (self.0)().map_err(|why| PortError::new(&LOGIN_REFUSED, "log in to Barbican", why))
+    }
+}
+
+impl Barbican {
+    /// The Barbican of the cloud that `login` leads to; nothing is called yet.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where the login is incomplete, or misspells a member.
+    pub fn new(login: BarbicanLogin, clock: Arc<dyn Clock>) -> Result<Self, PortError> {
+        let cloud = Login(login);
+        Access::try_from(&cloud.info()?)?;
+        Ok(Self { sessions: Sessions::default(), cloud, clock })
+    }
+
+    async fn send(&self, call: Call) -> Result<crate::call::Reply, PortError> {
+        let deadline = self.clock.now().saturating_add(LONGEST).unwrap_or(Timestamp::MAX);
+        let cloud = Cloud {
+            sessions: &self.sessions,
+            vim: &self.cloud,
+            clock: &*self.clock,
+            watcher: None,
+            deadline,
+        };
+        cloud.send(Service::KeyManager, &call).await.map_err(|error| as_ours(&call, error))
+    }
+}
+
+#[async_trait]
+impl SecretSealer for Barbican {
+    fn key_type(&self) -> &'static str {
+        KEY_TYPE
+    }
+
+    async fn keep(&self, name: &str, key: &Secret) -> Result<String, PortError> {
+        let doing = "keep a key in Barbican";
+        let body = json!({
+            "name": name,
+            "payload": key.reveal(),
+            "payload_content_type": "text/plain",
+            "secret_type": "passphrase",
+        });
+        let reply = self.send(Call::post("/secrets", body, doing)).await?;
+        id_of(&reply.body).ok_or_else(|| odd(doing, "it names no `secret_ref`"))
+    }
+
+    async fn key(&self, id: &str) -> Result<Secret, PortError> {
+        let doing = format!("get the key `{id}` from Barbican");
+        let path = format!("/secrets/{}/payload", encoded(id));
+        let call = Call::get(path, doing.as_str()).wanting_text().accepting(&[404]);
+        let reply = self.send(call).await?;
+        if reply.status == 404 {
+            let error = PortError::new(&NO_KEY, doing, "it has no such secret (404)");
+            return Err(error.request(reply.request_id));
+        }
+        Ok(Secret::new(reply.text.trim()))
+    }
+
+    async fn kept(&self, name: &str) -> Result<Vec<String>, PortError> {
+        let doing = "list the keys in Barbican";
+        let mut all = Vec::new();
+        loop {
+            let path = format!("/secrets?name={}&limit={PAGE}&offset={}", encoded(name), all.len());
+            let reply = self.send(Call::get(path, doing)).await?;
+            let Some(page) = reply.body["secrets"].as_array() else {
+                return Err(odd(doing, "it names no `secrets`"));
+            };
+            all.extend(page.iter().filter_map(id_of));
+            if page.len() < PAGE {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+/// The id at the end of a secret's URL, which Barbican makes of what it believes its own address to be.
+fn id_of(secret: &Value) -> Option<String> {
+    let id = secret["secret_ref"].as_str()?.trim_end_matches('/').rsplit('/').next()?;
+    (!id.is_empty()).then(|| id.to_owned())
+}
+
+fn odd(doing: &str, what: &str) -> PortError {
+    PortError::new(&UNEXPECTED, doing, format!("Barbican answers as no Barbican does: {what}"))
+}
+
+/// An error of the login or of the call, in the words of somebody who configures no VIM.
+fn as_ours(call: &Call, error: PortError) -> PortError {
+    const LOGIN: &str = "correct the login at `secrets.barbican` of the configuration; a new password in its file is taken at \
+                         the next call";
+    const ROLE: &str =
+        "give the user of `secrets.barbican` the role `creator` in its project, then ask again";
+    const TRUST: &str =
+        "name the authority of the cloud's certificate in `secrets.barbican.authorities_file`";
+    let said = format!("{}: {}", error.doing(), error.detail());
+    let said = said.replace(&format!("VIM `{NAME}`"), NAME);
+    let said = said.strip_prefix(&format!("{}: ", call.doing)).unwrap_or(&said);
+    let code: &'static Code = error.code();
+    let ours = PortError::new(code, &call.doing, said);
+    let ours = ours.request(error.request_id().map(str::to_owned));
+    if code == &LOGIN_REFUSED {
+        ours.hint(LOGIN)
+    } else if code == &FORBIDDEN {
+        ours.hint(ROLE)
+    } else if code == &CERTIFICATE {
+        ours.hint(TRUST)
+    } else if error.is_unavailable() {
+        ours.hint("see to it that Keystone and Barbican answer, then ask again")
+    } else {
+        ours
+    }
+}

@@ -1,0 +1,164 @@
+//! The program with the key that seals secrets in Barbican, on a simulated cloud.
+
+use crate::process::{Server, started, with_config};
+use serde_json::{Value, json};
+use std::io::Read as _;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+use vnfm_sim::faults::{Fault, Rule};
+use vnfm_sim::{Options, World};
+
+struct Place {
+    world: World,
+    folder: TempDir,
+}
+
+impl Place {
+    async fn new() -> Self {
+        let (world, folder) =
+            (World::start(Options::default()).await.unwrap(), tempfile::tempdir().unwrap());
+        let place = Self { world, folder };
+        std::fs::write(place.file("password"), &place.world.endpoints().password).unwrap();
+        place
+    }
+
+    fn file(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn data(&self) -> std::path::PathBuf {
+        self.file("data")
+    }
+
+    /// The program, with a Barbican that it waits for for so many seconds.
+    fn with(&self, wait: Option<u64>) -> Command {
+        let at = self.world.endpoints();
+        let settings = json!({"secrets": {"barbican": {"endpoint": at.auth_url, "user": at.user, "project": at.user,
+            "password_file": self.file("password"), "wait_seconds": wait}}});
+        let settings = if wait.is_some() { settings } else { json!({}) };
+        std::fs::write(self.file("vnfm.yaml"), settings.to_string()).unwrap();
+        with_config(&self.data(), &self.file("vnfm.yaml"))
+    }
+
+    async fn start(&self, barbican: bool) -> Server {
+        let mut command = self.with(barbican.then_some(30));
+        tokio::task::spawn_blocking(move || started(&mut command)).await.unwrap()
+    }
+
+    /// The id of a VIM with a password.
+    async fn register(&self, server: &Server) -> String {
+        let at = self.world.endpoints();
+        let connection = json!({"vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3", "interfaceInfo": {"endpoint": at.auth_url},
+            "accessInfo": {"username": at.user, "password": at.password, "project": at.user}});
+        let body = json!({"name": "cloud", "connection": connection});
+        let vim = call(server, "POST", "/vnfm/v1/vims", Some(body)).await;
+        assert_eq!(vim.0, 201, "{}", vim.1);
+        vim.1["id"].as_str().unwrap().to_owned()
+    }
+}
+
+async fn call(server: &Server, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request = client.request(method.parse().unwrap(), format!("{}{path}", server.url));
+    let request = match body {
+        Some(body) => request.json(&body),
+        None => request,
+    };
+    let answer = request.send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+}
+
+async fn migrate(server: &Server, to: &str) -> (u16, Value) {
+    call(server, "POST", "/vnfm/v1/secrets/migrate", Some(json!({"to": to}))).await
+}
+
+fn has_key_file(data: &Path) -> bool {
+    data.join("secrets.key").exists()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_server_keeps_its_key_in_barbican_and_starts_again_with_it() {
+    let place = Place::new().await;
+    let server = place.start(true).await;
+    let vim = format!("/vnfm/v1/vims/{}", place.register(&server).await);
+    let shown = call(&server, "GET", &vim, None).await.1;
+    assert_eq!(shown["key_type"], "barbican_key", "{shown:#}");
+    let kept = place.world.books().calls_of("barbican.secret_create");
+    assert_eq!(kept.len(), 1);
+    assert!(!has_key_file(&place.data()));
+    let ready = call(&server, "GET", "/readyz", None).await;
+    assert_eq!((ready.0, &ready.1["parts"]["keys"]), (200, &json!("ready")));
+    drop(server);
+    let server = place.start(true).await;
+    assert_eq!(call(&server, "GET", &vim, None).await.1["secret_uuid"], shown["secret_uuid"]);
+    // It logs in with what was sealed.
+    assert_eq!(call(&server, "POST", &format!("{vim}/check"), None).await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_key_is_brought_to_barbican_and_back() {
+    let place = Place::new().await;
+    let server = place.start(false).await;
+    let vim = format!("/vnfm/v1/vims/{}", place.register(&server).await);
+    let refused = migrate(&server, "barbican").await;
+    assert_eq!(
+        (refused.0, &refused.1["code"]),
+        (409, &json!("store.keys-refused")),
+        "{}",
+        refused.1
+    );
+    assert!(refused.1["detail"].as_str().unwrap().contains("`secrets.barbican`"), "{}", refused.1);
+    drop(server);
+    let server = place.start(true).await;
+    let shown = call(&server, "GET", &vim, None).await.1;
+    assert!(shown.get("key_type").is_none() && has_key_file(&place.data()), "{shown:#}");
+    place.world.faults().arm(Rule::new("barbican.*", Fault::Status { status: 503 }).nth(1, 99));
+    let away = migrate(&server, "barbican").await;
+    assert_eq!((away.0, &away.1["code"]), (503, &json!("store.keys-away")), "{}", away.1);
+    assert!(has_key_file(&place.data()), "nothing was changed");
+    place.world.faults().disarm();
+    let there = migrate(&server, "barbican").await;
+    assert_eq!((there.0, &there.1["keyIn"]), (200, &json!("barbican")), "{}", there.1);
+    assert_eq!(there.1["keys"].as_array().unwrap().len(), 1, "{}", there.1);
+    assert!(!has_key_file(&place.data()));
+    assert_eq!(call(&server, "GET", &vim, None).await.1["key_type"], "barbican_key");
+    let back = migrate(&server, "file").await;
+    assert_eq!((back.0, &back.1["keyIn"]), (200, &json!("file")), "{}", back.1);
+    assert_eq!(back.1["unused"].as_array().unwrap().len(), 1, "it is named, and not deleted");
+    assert!(has_key_file(&place.data()));
+    assert_eq!(call(&server, "POST", &format!("{vim}/check"), None).await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_waits_for_barbican_and_then_says_what_is_wrong() {
+    let place = Place::new().await;
+    drop(place.start(true).await);
+    place
+        .world
+        .faults()
+        .arm(Rule::new("barbican.secret_payload", Fault::Status { status: 503 }).nth(1, 99));
+    let mut command = place.with(Some(1));
+    let ended = tokio::task::spawn_blocking(move || {
+        let mut process = command.spawn().unwrap();
+        let mut said = String::new();
+        process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (process.wait().unwrap(), said)
+    });
+    let (status, said) = ended.await.unwrap();
+    assert!(!status.success());
+    assert!(said.contains("see to it that Keystone and Barbican answer"), "{said}");
+    assert!(!said.contains(&place.world.endpoints().password), "{said}");
+    // One try, with its repetitions, fails; the next one does not.
+    place.world.faults().disarm();
+    place
+        .world
+        .faults()
+        .arm(Rule::new("barbican.secret_payload", Fault::Status { status: 503 }).nth(1, 5));
+    let mut server = place.start(true).await;
+    assert_eq!(call(&server, "GET", "/readyz", None).await.0, 200);
+    server.process.kill().unwrap();
+    let mut said = String::new();
+    server.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("the start waits for it"), "{said}");
+}

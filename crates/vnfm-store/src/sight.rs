@@ -1,0 +1,96 @@
+//! What somebody sees of a list, as conditions of SQL beside those of its filter.
+//!
+//! ```text
+//! instances      vnfProvider IN (…)  AND no row of `uses` with a VIM, or a namespace, outside of (…)
+//! operations     the instance is there, and seen
+//! packages       vnfProvider IN (…)
+//! subscriptions  made by somebody who sees the same
+//! ```
+
+use crate::dialect;
+use crate::fault::Done;
+use crate::filter::Bound;
+use vnfm_core::query::Sight;
+
+/// A list that somebody may see a part of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum List {
+    Instances,
+    Ops,
+    Packages,
+    Subscriptions,
+}
+
+/// ` AND …` for what is seen of a list, and its values, the first of which is number `first`; empty where everything is.
+pub(crate) fn condition(list: List, sight: &Sight, first: usize) -> Done<(String, Vec<Bound>)> {
+    let mut seen = Seen { first, bound: Vec::new(), sql: String::new() };
+    if sight.is_whole() {
+        return Ok((seen.sql, seen.bound));
+    }
+    match list {
+        List::Instances => seen.instances(sight),
+        List::Ops => {
+            seen.sql += " AND EXISTS (SELECT 1 FROM instances WHERE instances.id = ops.instance_id";
+            seen.instances(sight);
+            seen.sql += ")";
+        }
+        List::Packages => seen.is_among(&dialect::extract("info", &provider()), &sight.vendors),
+        List::Subscriptions => {
+            let same = seen.bind(serde_json::to_string(sight)?);
+            seen.sql += &format!(" AND sight = {same}");
+        }
+    }
+    Ok((seen.sql, seen.bound))
+}
+
+/// How a subscription keeps what whoever made it sees.
+pub(crate) fn stored(sight: &Sight) -> Done<Option<String>> {
+    if sight.is_whole() { Ok(None) } else { Ok(Some(serde_json::to_string(sight)?)) }
+}
+
+/// The way to the vendor in the document of an instance or a package.
+fn provider() -> String {
+    dialect::member(dialect::ROOT, "vnfProvider")
+}
+
+struct Seen {
+    first: usize,
+    bound: Vec<Bound>,
+    sql: String,
+}
+
+impl Seen {
+    fn bind(&mut self, value: String) -> String {
+        self.bound.push(Bound::Text(value));
+        format!("${}", self.first + self.bound.len() - 1)
+    }
+
+    fn names(&mut self, names: &[String]) -> String {
+        let bound: Vec<_> = names.iter().map(|name| self.bind(name.clone())).collect();
+        bound.join(", ")
+    }
+
+    /// That `value` is one of `names`; nothing where there are none.
+    fn is_among(&mut self, value: &str, names: &[String]) {
+        if !names.is_empty() {
+            let names = self.names(names);
+            self.sql += &format!(" AND {value} IN ({names})");
+        }
+    }
+
+    /// Of an instance, in the table of that name.
+    fn instances(&mut self, sight: &Sight) {
+        self.is_among(&dialect::extract("instances.vnf", &provider()), &sight.vendors);
+        self.lives_only_in("uses.vim_id", &sight.vims);
+        self.lives_only_in("COALESCE(uses.namespace, '')", &sight.namespaces);
+    }
+
+    fn lives_only_in(&mut self, what: &str, names: &[String]) {
+        if !names.is_empty() {
+            let names = self.names(names);
+            self.sql += &format!(
+                " AND NOT EXISTS (SELECT 1 FROM uses WHERE uses.instance_id = instances.id AND {what} NOT IN ({names}))"
+            );
+        }
+    }
+}
