@@ -11,6 +11,7 @@
 //! notifications.rs  how far behind the commit subscribers are told
 //! plugins.rs    the plugins' border: a call, and a hook with its messages
 //! packages.rs   descriptors and packages: cold, wide, large, from the cache
+//! huge.rs       a package of 10 GiB
 //! size.rs       what operations leave in the file of the database
 //! embed.rs      the crate without HTTP: memory, operations in a second
 //! ```
@@ -20,6 +21,7 @@ pub mod embed;
 pub mod figure;
 pub mod fleet;
 pub mod http;
+pub mod huge;
 pub mod lists;
 pub mod notifications;
 pub mod operations;
@@ -46,6 +48,7 @@ pub const GROUPS: &[Group] = &[
     ("notifications", notifications::figures),
     ("plugins", plugins::figures),
     ("packages", packages::figures),
+    ("huge", huge::figures),
     ("size", size::figures),
     ("embed", embed::figures),
 ];

@@ -21,12 +21,15 @@ struct Arguments {
     /// Instead: open this package and tell what that took; the figures call it so.
     #[arg(long, value_name = "FILE", hide = true)]
     load: Option<PathBuf>,
+    /// With `--load`: its hash is known already.
+    #[arg(long, hide = true)]
+    hashed: bool,
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     if let Some(file) = &arguments.load {
-        println!("{}", serde_json::to_string(&packages::load(file)?)?);
+        println!("{}", serde_json::to_string(&packages::load(file, arguments.hashed)?)?);
         return Ok(());
     }
     let mut figures = Vec::new();

@@ -16,6 +16,11 @@ pub struct Output(pub Format);
 pub type Column<'a> = (&'a str, &'a str);
 
 impl Output {
+    /// Whether it is for people.
+    pub fn is_table(self) -> bool {
+        self.0 == Format::Table
+    }
+
     /// Prints a list.
     ///
     /// # Errors

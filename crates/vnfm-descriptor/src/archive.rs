@@ -107,18 +107,15 @@ impl Algorithm {
     }
 }
 
-type Zip = ZipArchive<Reader>;
-
-/// Bytes that are verified at once: what was read is still in the processor's cache when it is hashed.
-const PIECE: usize = 128 << 10;
+pub(crate) type Zip = ZipArchive<Reader>;
 
 /// The files of a package.
 #[derive(Debug)]
 pub(crate) struct Archive {
     bytes: Bytes,
     /// Its directory; whoever reads takes a clone.
-    zip: Zip,
-    entries: BTreeMap<String, usize>,
+    pub(crate) zip: Zip,
+    pub(crate) entries: BTreeMap<String, usize>,
     /// URIs of the artifacts that the manifest names outside of the package, once it was read.
     externals: OnceLock<BTreeSet<String>>,
 }
@@ -270,80 +267,6 @@ impl Archive {
             entries,
             externals: OnceLock::new(),
         })
-    }
-
-    /// Reads every file once: real sizes, CRCs, and the hashes that the manifest states.
-    pub(crate) fn verify(
-        &self,
-        expected: &BTreeMap<String, Expected>,
-        limits: &Limits,
-        sink: &mut Sink,
-    ) {
-        let mut zip = self.zip.clone();
-        let mut left = limits.total_bytes;
-        for (path, &index) in &self.entries {
-            match verify_one(&mut zip, index, path, (expected.get(path), limits, left)) {
-                Ok(bytes) => left = left.saturating_sub(bytes),
-                Err(finding) => {
-                    let bomb = finding.code == codes::ZIP_BOMB;
-                    sink.add(finding);
-                    if bomb {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Reads one entry to its end; gives the bytes that it became.
-fn verify_one(
-    zip: &mut Zip,
-    index: usize,
-    path: &str,
-    (expected, limits, left): (Option<&Expected>, &Limits, u64),
-) -> Result<u64, Finding> {
-    let broken = |reason: String| {
-        Finding::new(codes::ZIP, Span::file(path), format!("the entry cannot be read: {reason}"))
-    };
-    let mut file = zip.by_index(index).map_err(|error| broken(error.to_string()))?;
-    let packed = file.compressed_size().max(1);
-    let mut hash = expected.map(|expected| expected.algorithm.hasher());
-    let mut buffer = vec![0_u8; PIECE];
-    let mut total = 0_u64;
-    loop {
-        let count = file.read(&mut buffer).map_err(|error| broken(error.to_string()))?;
-        if count == 0 {
-            break;
-        }
-        total += count as u64;
-        if total > left {
-            let message = format!("the package becomes larger than {} bytes", limits.total_bytes);
-            return Err(Finding::new(codes::ZIP_BOMB, Span::file(path), message));
-        }
-        if total > 1 << 20 && total / packed > limits.ratio {
-            let message = format!(
-                "the entry becomes more than {} times as large as it is packed",
-                limits.ratio
-            );
-            return Err(Finding::new(codes::ZIP_BOMB, Span::file(path), message));
-        }
-        if let Some(hash) = &mut hash {
-            hash.update(&buffer[..count]);
-        }
-    }
-    if total != file.size() {
-        let stated = file.size();
-        return Err(broken(format!("it has {total} bytes, and the archive says {stated}")));
-    }
-    match (expected, hash.map(|hash| hex(&hash.finalize()))) {
-        (Some(expected), Some(real)) if !expected.hash.eq_ignore_ascii_case(&real) => {
-            let message =
-                format!("`{path}` does not have the hash that the manifest states, but {real}");
-            Err(Finding::new(codes::MANIFEST_HASH, expected.span.clone(), message)
-                .hint("the file was changed after the manifest was written"))
-        }
-        _ => Ok(total),
     }
 }
 

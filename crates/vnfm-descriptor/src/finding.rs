@@ -255,6 +255,7 @@ codes! {
     KEY_UNKNOWN = "E-KEY-UNKNOWN", "A key is not one that TOSCA has at this place.";
     IMPORT = "E-IMPORT", "An imported file is neither in the package nor among the built-in types.";
     IMPORT_CYCLE = "W-IMPORT-CYCLE", "Files import each other in a circle; each is read once.";
+    IMPORT_OTHER = "W-IMPORT-OTHER", "The standard's types of NSDs or PNFDs are imported; they are not built in, and no VNFD needs them.";
     TYPE_UNKNOWN = "E-TYPE-UNKNOWN", "A type is not declared in any imported file.";
     TYPE_CYCLE = "E-TYPE-CYCLE", "A type derives from itself.";
     TYPE_BOMB = "E-TYPE-BOMB", "Data types contain each other so often that what they describe has no end.";
@@ -321,14 +322,19 @@ codes! {
     IMAGE_CHECKSUM = "W-IMAGE-CHECKSUM", "The package brings an image and does not state its checksum.";
     IMAGE_HASH = "W-IMAGE-HASH", "An image's hash has not the length of its algorithm.";
     IMAGE_FORMAT = "W-IMAGE-FORMAT", "An image is of a kind that what it is for cannot start.";
+    IMAGE_DIFFERS = "W-IMAGE-DIFFERS", "An image in the package does not have the checksum that the descriptor states.";
+    IMAGE_FIT = "W-IMAGE-FIT", "An image needs more disk or memory than what starts from it has.";
     AFFINITY_ONE = "W-AFFINITY-ONE", "An affinity rule has one member, of which there is at most one.";
     AFFINITY_BOTH = "W-AFFINITY-BOTH", "The same members are to be together and apart.";
     POLICY_TARGETS = "W-POLICY-TARGETS", "A policy names nothing that it holds for.";
     TIMEOUT = "W-TIMEOUT", "A time limit is not a time; it is not kept.";
     ARTIFACT_RUNNER = "W-ARTIFACT-RUNNER", "A hook's artifact is of a type that no runner serves.";
     ARTIFACT_UNUSED = "W-ARTIFACT-UNUSED", "An artifact for hooks is declared and no operation names it.";
+    SCRIPT_LINES = "W-SCRIPT-LINES", "A shell script has the line ends of Windows, which the shell takes for a part of its commands.";
     ORDER_NONE = "W-ORDER-NONE", "Containers are described, and nothing says which manifests make them.";
     CHART = "W-CHART", "A chart or a plan of another tool makes the workloads; no driver deploys one yet, so instantiation is refused.";
+    CHART_FILE = "W-CHART-FILE", "A chart is not in the package, or is no Helm chart.";
+    MCIOP = "W-MCIOP", "A Mciop names no chart, or a VDU is brought by several Mciops, or by none where others are.";
     WORKLOAD = "W-WORKLOAD", "No manifest makes the workload of a VDU.";
     META_KEY = "W-META-KEY", "TOSCA.meta lacks a key that SOL004 wants, or has one that nobody knows.";
     META_FILE = "W-META-FILE", "TOSCA.meta names a file that is not in the package.";

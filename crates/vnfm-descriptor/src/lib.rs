@@ -17,6 +17,7 @@
 
 mod archive;
 mod bytes;
+mod chart;
 mod consequence;
 mod external;
 mod finding;
@@ -36,10 +37,12 @@ mod shape;
 mod suggest;
 mod tosca;
 mod variables;
+mod verify;
 mod yaml;
 mod yaml_11;
 
 pub use archive::ReadError;
+pub use chart::Chart;
 pub use external::{Arriving, External};
 pub use finding::{CODES, Code, Finding, Findings, Severity, Span, codes};
 pub use hot::{BaseHot, HotBinding, HotExpression, HotParameter, HotParameters, PARAMETERS_FILE};

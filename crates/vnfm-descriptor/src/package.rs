@@ -10,6 +10,7 @@
 //! same: all findings come at once ([`examine`]).
 
 use crate::archive::{Archive, ReadError};
+use crate::chart::Chart;
 use crate::external::{self, External, Kept};
 use crate::finding::{Finding, Findings, Sink, Span, codes};
 use crate::hot::{BaseHot, HotSource};
@@ -46,9 +47,22 @@ impl Package {
     /// # Errors
     /// Everything that is wrong with the package.
     pub fn open(path: &Path, limits: &Limits) -> Result<Self, Findings> {
+        Package::open_known(path, None, limits)
+    }
+
+    /// The same for an archive whose SHA-256 is known already, in hexadecimal, such as to who wrote the file a moment
+    /// ago: its bytes are read once instead of twice. Nobody looks whether the hash is right.
+    ///
+    /// # Errors
+    /// As [`Package::open`].
+    pub fn open_hashed(path: &Path, sha256: String, limits: &Limits) -> Result<Self, Findings> {
+        Package::open_known(path, Some(sha256), limits)
+    }
+
+    fn open_known(path: &Path, sha256: Option<String>, limits: &Limits) -> Result<Self, Findings> {
         let mut sink = Sink::default();
         let archive = Archive::open(path, limits, &mut sink);
-        Package::read_archive(archive, sink, limits)
+        Package::read_archive(archive, sha256, sink, limits)
     }
 
     /// Opens the bytes of a zip archive.
@@ -58,7 +72,7 @@ impl Package {
     pub fn from_bytes(bytes: impl Into<Arc<[u8]>>, limits: &Limits) -> Result<Self, Findings> {
         let mut sink = Sink::default();
         let archive = Archive::bytes(bytes.into(), limits, &mut sink);
-        Package::read_archive(archive, sink, limits)
+        Package::read_archive(archive, None, sink, limits)
     }
 
     /// Path of the VNFD's main file, `Entry-Definitions`.
@@ -144,6 +158,15 @@ impl Package {
         crate::path::normalise(path).is_ok_and(|normal| self.archive.has(&normal))
     }
 
+    /// What a Helm chart of the package says of itself; the path is one of a Mciop or a deployment item.
+    ///
+    /// # Errors
+    /// Why the file cannot be read, or is no Helm chart.
+    pub fn chart(&self, path: &str) -> Result<Chart, ReadError> {
+        let why = |reason: String| ReadError::Io { path: path.to_owned(), reason };
+        crate::chart::read(&self.read(path)?, &self.limits).map_err(why)
+    }
+
     /// The SHA-256 of the archive in hexadecimal; for a folder, of its [`pack`](crate::pack())ed form.
     pub fn sha256(&self) -> &str {
         &self.sha256
@@ -176,11 +199,15 @@ impl Package {
 
     fn read_archive(
         archive: Option<Archive>,
+        sha256: Option<String>,
         mut sink: Sink,
         limits: &Limits,
     ) -> Result<Self, Findings> {
         let Some(archive) = archive else { return Err(refused(sink)) };
-        let (read, sha256) = examine_and_hash(&archive, limits, &mut sink);
+        let (read, sha256) = match sha256 {
+            Some(known) => (examine(&archive, limits, &mut sink), known),
+            None => examine_and_hash(&archive, limits, &mut sink),
+        };
         let (Some(meta), Some(vnfd)) = (read.meta, read.vnfd) else { return Err(refused(sink)) };
         let warnings = sink.finish()?;
         Ok(Package {

@@ -16,10 +16,12 @@ pub(crate) fn meaning(text: &str) -> Option<&'static str> {
     if digits.contains('_') && digits.bytes().all(|b| b.is_ascii_digit() || b == b'_') {
         return Some("a number");
     }
+    if !digits.contains(':') {
+        return None;
+    }
     let parts: Vec<&str> = digits.split(':').collect();
     let sixty = |part: &&str| part.len() <= 2 && part.parse::<u8>().is_ok_and(|n| n < 60);
-    if parts.len() > 1
-        && !parts[0].is_empty()
+    if !parts[0].is_empty()
         && parts[0].bytes().all(|b| b.is_ascii_digit())
         && parts[1..].iter().all(sixty)
     {

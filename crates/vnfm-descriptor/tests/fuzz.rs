@@ -2,7 +2,7 @@
 //!
 //! The corpus is `vnfd-samples/broken`: each of its packages shows one mistake, so a mutation begins where it hurts.
 //! A run here is short and always the same; `VNFM_FUZZ_SECONDS=600 VNFM_FUZZ_SEED=7` makes it long and another one.
-//! `cargo +nightly fuzz run vnfd` (`manifest`, `archive`, `cms`) in this crate's folder lets libFuzzer look for more.
+//! libFuzzer looks for more: `fuzz/README.md`.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -12,7 +12,7 @@ mod targets;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use targets::{archive, manifest, vnfd};
+use targets::{archive, chart, manifest, vnfd};
 use vnfm_descriptor::{Limits, pack};
 
 /// What a target may take at most.
@@ -165,6 +165,13 @@ fn a_descriptor_that_is_nearly_right_is_read_or_refused() {
 #[test]
 fn a_manifest_that_is_nearly_right_is_read_or_refused() {
     run(manifest, &corpus(".mf"), 1_000);
+}
+
+#[test]
+fn a_chart_that_is_nearly_right_is_read_or_refused() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../vnfd-samples/cnf-chart/Artifacts/Charts/web-1.0.0.tgz");
+    run(chart, &[fs::read(path).unwrap()], 300);
 }
 
 #[test]

@@ -134,3 +134,115 @@ topology_template:
     }
     assert_eq!(versions, 11);
 }
+
+/// The same under a name that says nothing.
+#[test]
+fn a_renamed_copy_tells_the_version_too() {
+    let Some(folder) = data("sol001") else { return };
+    let vnfd = "tosca_definitions_version: tosca_simple_yaml_1_2
+imports: [nfv/vnfd.yaml]
+node_types: {N: {derived_from: tosca.nodes.nfv.VNF}}
+topology_template:
+  substitution_mappings: {node_type: N, properties: {flavour_id: f}}
+  node_templates:
+    VNF: {type: N, properties: {descriptor_id: d, descriptor_version: '1', provider: P, product_name: N, software_version: '1', vnfm_info: [any], flavour_description: F}}
+";
+    for version in fs::read_dir(folder).unwrap() {
+        let version = version.unwrap();
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        add(&mut zip, "TOSCA-Metadata/TOSCA.meta", b"Entry-Definitions: Definitions/vnfd.yaml\n");
+        add(&mut zip, "Definitions/vnfd.yaml", vnfd.as_bytes());
+        let copy = fs::read(version.path().join("etsi_nfv_sol001_vnfd_types.yaml")).unwrap();
+        add(&mut zip, "Definitions/nfv/vnfd.yaml", &copy);
+        let package = Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default())
+            .unwrap_or_else(|findings| panic!("{version:?}: {findings}"));
+        assert_eq!(package.vnfd().sol001_version.as_deref(), version.file_name().to_str());
+        let warned: Vec<String> = package.warnings().iter().map(ToString::to_string).collect();
+        assert_eq!(warned.len(), 1, "{version:?}: {warned:#?}");
+        assert!(warned[0].contains(codes::MANIFEST_NONE), "{warned:#?}");
+    }
+}
+
+/// What a package that imports the types of NSDs or PNFDs, and has one of their nodes, is told.
+#[test]
+fn what_describes_something_else_is_refused_with_its_reason() {
+    let Some(folder) = data("sol001") else { return };
+    let mut refused = 0;
+    for (file, kind) in [("nsd", "tosca.nodes.nfv.NS"), ("pnfd", "tosca.nodes.nfv.PNF")] {
+        for version in fs::read_dir(&folder).unwrap() {
+            let version = version.unwrap();
+            let types = format!("etsi_nfv_sol001_{file}_types.yaml");
+            if !version.path().join(&types).exists() {
+                continue;
+            }
+            let entry = format!(
+                "tosca_definitions_version: tosca_simple_yaml_1_3\nimports: [{types}]\ntopology_template: {{node_templates: {{N: {{type: {kind}}}}}}}\n"
+            );
+            let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+            add(&mut zip, "TOSCA-Metadata/TOSCA.meta", b"Entry-Definitions: Definitions/d.yaml\n");
+            add(&mut zip, "Definitions/d.yaml", entry.as_bytes());
+            add_folder(&mut zip, &version.path(), "Definitions/");
+            let bytes = zip.finish().unwrap().into_inner();
+            let findings = Package::from_bytes(bytes, &Limits::default()).unwrap_err();
+            let codes: Vec<&str> = findings.as_slice().iter().map(|finding| finding.code).collect();
+            assert!(codes.contains(&codes::IMPORT_OTHER), "{version:?}: {findings}");
+            assert!(codes.contains(&codes::TYPE_UNKNOWN), "{version:?}: {findings}");
+            refused += 1;
+        }
+    }
+    assert!(refused >= 20, "only {refused} files of other descriptors");
+}
+
+/// Every folder of the data is looked at by a test, or is not about packages.
+#[test]
+fn nothing_of_the_data_is_left_out() {
+    let Some(root) = data(".") else { return };
+    let mut folders: Vec<String> = fs::read_dir(root)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    folders.sort();
+    let here = [
+        "asd",             // tests/asd.rs: the published sample, crooked and mended
+        "jsonschema",      // schemas of messages: the server's tests
+        "openapi",         // the same
+        "openapi-bundled", // the same
+        "sol001",          // src/tosca/tests.rs compares every type; the tests above
+        "tosca",           // below: the profile
+        "vnfd-samples",    // above: the package of a Kubernetes cluster
+    ];
+    assert_eq!(folders, here);
+}
+
+/// The profile of another reader beside ours: a package may bring it, under whatever name.
+#[test]
+fn another_profile_of_tosca_is_read_beside_ours() {
+    let Some(folder) = data("tosca") else { return };
+    let vnfd = "tosca_definitions_version: tosca_simple_yaml_1_3
+imports: [etsi_nfv_sol001_vnfd_types.yaml, profile.yaml]
+node_types: {N: {derived_from: tosca.nodes.nfv.VNF}}
+topology_template:
+  substitution_mappings: {node_type: N, properties: {flavour_id: f}}
+  node_templates:
+    VNF: {type: N, properties: {descriptor_id: d, descriptor_version: '1', provider: P, product_name: N, software_version: '1', vnfm_info: [any], flavour_description: F}}
+";
+    let read = |profile: &[u8]| {
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        add(&mut zip, "TOSCA-Metadata/TOSCA.meta", b"Entry-Definitions: Definitions/vnfd.yaml\n");
+        add(&mut zip, "Definitions/vnfd.yaml", vnfd.as_bytes());
+        add(&mut zip, "Definitions/profile.yaml", profile);
+        Package::from_bytes(zip.finish().unwrap().into_inner(), &Limits::default())
+    };
+    let files: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let [file] = &files[..] else { panic!("{files:?}") };
+    let profile = fs::read(file).unwrap();
+    let refused = read(&profile).unwrap_err();
+    let errors: Vec<&str> = refused.errors().map(|finding| finding.code).collect();
+    assert_eq!(errors, [codes::TOSCA_VERSION], "as it is, it says no version: {refused}");
+    let head = b"tosca_definitions_version: tosca_simple_yaml_1_3\n";
+    let package = read(&[&head[..], &profile].concat()).unwrap_or_else(|f| panic!("{f}"));
+    assert_eq!(package.vnfd().flavours.len(), 1);
+}

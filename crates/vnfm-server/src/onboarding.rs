@@ -20,10 +20,11 @@ pub use served::Accepts;
 
 use crate::externals::Externals;
 use crate::problem::{Answer, Problem};
-use crate::signatures::{Signatures, Verdict};
+use crate::signatures::{Signatures, Verdict, hexadecimal};
 use axum::body::Body;
 use axum::http::StatusCode;
 use futures::StreamExt as _;
+use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -131,12 +132,15 @@ impl Onboarding {
     pub async fn upload(&self, tenant: &str, id: &str, body: Body) -> Answer<()> {
         let (mut record, _taking) = self.begin(tenant, id).await?;
         let file = self.packages.incoming();
-        if let Err(problem) = self.receive(body, &file).await {
-            self.refuse(&mut record, problem.details().clone()).await?;
-            remove(&file).await;
-            return Err(problem);
-        }
-        self.take_in(&mut record, file).await
+        let received = match self.receive(body, &file).await {
+            Ok(sha256) => Received { file, sha256: Some(sha256) },
+            Err(problem) => {
+                self.refuse(&mut record, problem.details().clone()).await?;
+                remove(&file).await;
+                return Err(problem);
+            }
+        };
+        self.take_in(&mut record, received).await
     }
 
     /// Begins to take content in: the record is UPLOADING.
@@ -164,19 +168,19 @@ impl Onboarding {
     }
 
     /// Checks what has come; the record says how it went.
-    async fn take_in(&self, record: &mut PackageRecord, file: PathBuf) -> Answer<()> {
+    async fn take_in(&self, record: &mut PackageRecord, came: Received) -> Answer<()> {
         if let Err(problem) = self.note(record, PackageOnboardingState::Processing).await {
-            remove(&file).await;
+            remove(&came.file).await;
             return Err(problem);
         }
-        match self.check(record, file).await {
+        match self.check(record, came).await {
             Ok(()) => Ok(()),
             Err(problem) => self.refuse(record, problem.details().clone()).await,
         }
     }
 
-    /// Writes the body into `file`, bounded.
-    async fn receive(&self, body: Body, file: &Path) -> Answer<()> {
+    /// Writes the body into `file`, bounded; tells its SHA-256, which costs no time while bytes are on their way.
+    async fn receive(&self, body: Body, file: &Path) -> Answer<String> {
         let failed = |error: std::io::Error| {
             tracing::error!(%error, "an upload cannot be written");
             let what = format!("the upload cannot be written: {error}");
@@ -184,7 +188,7 @@ impl Onboarding {
         };
         let mut out = tokio::fs::File::create(file).await.map_err(failed)?;
         let mut stream = body.into_data_stream();
-        let mut size = 0_u64;
+        let (mut size, mut hash) = (0_u64, Sha256::new());
         let largest = self.largest.load(Ordering::SeqCst);
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|error| {
@@ -196,16 +200,21 @@ impl Onboarding {
                 return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", what));
             }
             out.write_all(&chunk).await.map_err(failed)?;
+            hash.update(&chunk);
         }
-        out.sync_all().await.map_err(failed)
+        out.sync_all().await.map_err(failed)?;
+        Ok(hexadecimal(&hash.finalize()))
     }
 
     /// Reads the package as a whole, and keeps it where nothing is wrong with it.
-    async fn check(&self, record: &mut PackageRecord, file: PathBuf) -> Answer<()> {
+    async fn check(&self, record: &mut PackageRecord, received: Received) -> Answer<()> {
         let id = record.info.id.clone();
-        let (file, signed) = self.unwrapped(file).await?;
-        let package =
-            self.packages.store(&id, file).await.map_err(|f| not_onboarded(f.to_string()))?;
+        let (Received { file, sha256 }, signed) = self.unwrapped(received).await?;
+        let stored = match sha256 {
+            Some(sha256) => self.packages.store_hashed(&id, file, sha256).await,
+            None => self.packages.store(&id, file).await,
+        };
+        let package = stored.map_err(|failure| not_onboarded(failure.to_string()))?;
         let accepted = match self.accepted(record, package.clone(), signed).await {
             Ok(()) => self.fetch(&id, &package).await,
             Err(problem) => Err(problem),
@@ -230,21 +239,21 @@ impl Onboarding {
     }
 
     /// The package itself: what was uploaded, or what lies in its outer archive, with what its signature says.
-    async fn unwrapped(&self, upload: PathBuf) -> Answer<(PathBuf, Option<Verdict>)> {
+    async fn unwrapped(&self, upload: Received) -> Answer<(Received, Option<Verdict>)> {
         let (signatures, limits) = (self.signatures.clone(), *self.packages.limits());
-        let (from, inner) = (upload.clone(), self.packages.incoming());
+        let (from, inner) = (upload.file.clone(), self.packages.incoming());
         let largest = self.largest.load(Ordering::SeqCst);
         let to = inner.clone();
         let looking =
             tokio::task::spawn_blocking(move || signatures.unwrap(&from, (&to, largest), &limits));
         match looking.await.map_err(|error| Problem::bug(&error))? {
             Ok(None) => Ok((upload, None)),
-            Ok(signed) => {
-                remove(&upload).await;
-                Ok((inner, signed))
+            Ok(Some((verdict, sha256))) => {
+                remove(&upload.file).await;
+                Ok((Received { file: inner, sha256: Some(sha256) }, Some(verdict)))
             }
             Err(why) => {
-                remove(&upload).await;
+                remove(&upload.file).await;
                 remove(&inner).await;
                 Err(not_onboarded(why))
             }
@@ -372,6 +381,12 @@ impl Onboarding {
         }
         Ok(bytes)
     }
+}
+
+/// A file that was just written, with its SHA-256 where that was computed on the way.
+struct Received {
+    file: PathBuf,
+    sha256: Option<String>,
 }
 
 /// Warnings, and what is wrong: loads libraries, which takes its time.

@@ -12,8 +12,9 @@
 use anyhow::{Context as _, bail};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vnfm_core::ports::Clock;
@@ -57,6 +58,29 @@ pub struct Signatures {
     clock: Arc<dyn Clock>,
 }
 
+/// Hashes what goes through it.
+struct Hashed<W> {
+    to: W,
+    hash: Sha256,
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
+}
+
 /// What is said of a package's signatures.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict {
@@ -98,8 +122,8 @@ impl Signatures {
             .map_err(|fault| format!("packages.trust, packages.crl: {fault}"))
     }
 
-    /// Takes a package out of the outer archive that it was uploaded in (SOL004 option 2), into `to`; `None` where
-    /// there is none. Blocks.
+    /// Takes a package out of the outer archive that it was uploaded in (SOL004 option 2), into `to`, and tells its
+    /// SHA-256; `None` where there is none. Blocks.
     ///
     /// # Errors
     ///
@@ -109,17 +133,19 @@ impl Signatures {
         upload: &Path,
         (to, largest): (&Path, u64),
         limits: &Limits,
-    ) -> Result<Option<Verdict>, String> {
+    ) -> Result<Option<(Verdict, String)>, String> {
         let Some(outer) = Outer::find(upload, limits) else { return Ok(None) };
         let failed = |error: std::io::Error| format!("cannot write `{}`: {error}", to.display());
-        let mut file = BufWriter::new(File::create(to).map_err(failed)?);
+        let file = BufWriter::new(File::create(to).map_err(failed)?);
+        let mut file = Hashed { to: file, hash: Sha256::new() };
         let (trust, at) = (self.trust()?, self.now());
         let report =
             check_outer(&outer, (largest, &mut file), trust.as_ref().map(|trust| (trust, at)))
                 .map_err(|error| error.to_string())?;
         file.flush().map_err(failed)?;
         let beside = outer.certificate().ok().flatten();
-        Ok(Some(self.verdict(&report, PackageSecurityOption::Option2, beside)))
+        let verdict = self.verdict(&report, PackageSecurityOption::Option2, beside);
+        Ok(Some((verdict, hexadecimal(&file.hash.finalize()))))
     }
 
     /// What the package says of itself (option 1). Blocks.

@@ -144,10 +144,36 @@ impl PackageDir {
         vnf_pkg_id: &str,
         upload: PathBuf,
     ) -> Result<Arc<Package>, PackageFailure> {
+        self.store_as(vnf_pkg_id, upload, None).await
+    }
+
+    /// The same where who wrote the file has its SHA-256, in hexadecimal: it is read once instead of twice.
+    ///
+    /// # Errors
+    ///
+    /// As [`PackageDir::store`].
+    pub async fn store_hashed(
+        &self,
+        vnf_pkg_id: &str,
+        upload: PathBuf,
+        sha256: String,
+    ) -> Result<Arc<Package>, PackageFailure> {
+        self.store_as(vnf_pkg_id, upload, Some(sha256)).await
+    }
+
+    async fn store_as(
+        &self,
+        vnf_pkg_id: &str,
+        upload: PathBuf,
+        sha256: Option<String>,
+    ) -> Result<Arc<Package>, PackageFailure> {
         let path = self.path(vnf_pkg_id)?;
         let limits = self.limits;
-        let package = blocking(&path.clone(), move || keep(&upload, &path, &limits)).await??;
-        let package = Arc::new(package);
+        let keeping = {
+            let path = path.clone();
+            move || keep((&upload, sha256), &path, &limits)
+        };
+        let package = Arc::new(blocking(&path, keeping).await??);
         self.known().insert(vnf_pkg_id.to_owned(), Arc::new(OnceCell::from(package.clone())));
         Ok(package)
     }
@@ -264,7 +290,11 @@ impl Packages for PackageDir {
     }
 }
 
-fn keep(upload: &Path, path: &Path, limits: &Limits) -> Result<Package, PackageFailure> {
+fn keep(
+    (upload, sha256): (&Path, Option<String>),
+    path: &Path,
+    limits: &Limits,
+) -> Result<Package, PackageFailure> {
     let moved = File::open(upload)
         .and_then(|file| file.sync_all())
         .and_then(|()| fs::rename(upload, path))
@@ -273,7 +303,10 @@ fn keep(upload: &Path, path: &Path, limits: &Limits) -> Result<Package, PackageF
         let _ = fs::remove_file(upload);
         unreadable("keep the package", path, &error)
     })?;
-    let opened = Package::open(path, limits);
+    let opened = match sha256 {
+        Some(known) => Package::open_hashed(path, known, limits),
+        None => Package::open(path, limits),
+    };
     if let Ok(package) = &opened {
         let kept = path.with_file_name(format!("{}{KEPT}", package.sha256()));
         // That there is one already, or the disk knows no second names: then it is fetched once more.

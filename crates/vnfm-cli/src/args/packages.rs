@@ -47,7 +47,7 @@ pub enum Package {
     Onboard(Onboard),
     /// All packages
     List(Listing),
-    /// One package: of the server, or a folder or archive here with all that is in it
+    /// One package with what is in it: of the server, or a folder or archive here
     Show {
         /// Id, vnfdId or product name, or the path of a folder or archive
         package: String,

@@ -1,6 +1,7 @@
-//! `vnfmctl package show PATH`: what a package holds, as tables.
+//! `vnfmctl package show`: what a package holds, as tables.
 
-use crate::args::Format;
+mod containers;
+
 use crate::client::Outcome;
 use crate::output::{Column, Output, print};
 use serde_json::{Value, json};
@@ -33,22 +34,44 @@ const STANDARD: &[&str] = &[
 
 /// Prints it.
 pub(super) fn show(output: Output, package: &Package) -> Outcome<()> {
+    let whole = whole(package);
+    if !output.is_table() {
+        return output.value(&whole);
+    }
+    output.one(&whole, IDENTITY)?;
+    parts(output, package)?;
+    for warning in package.warnings() {
+        print(&format!("\n{warning}"));
+    }
+    Ok(())
+}
+
+/// Everything, for programs.
+pub(super) fn whole(package: &Package) -> Value {
     let mut whole = json!(package.vnfd());
     whole["entry"] = json!(package.entry());
     whole["manifest"] = json!(package.manifest().map(|manifest| &manifest.path));
     whole["sha256"] = json!(package.sha256());
     whole["files"] = json!(package.paths().count());
+    whole["asd"] = json!(package.asd());
     whole["orderFile"] = json!(package.order_file());
+    let flavours = package.vnfd().flavours.values();
+    let charts = flavours.flat_map(|flavour| flavour.mciops.values());
+    let files = charts.flat_map(|mciop| mciop.files.values()).cloned();
+    whole["charts"] =
+        files.filter_map(|file| Some((file.clone(), json!(package.chart(&file).ok()?)))).collect();
     whole["warnings"] =
         json!(package.warnings().iter().map(ToString::to_string).collect::<Vec<_>>());
-    if output.0 != Format::Table {
-        return output.value(&whole);
-    }
-    output.one(&whole, IDENTITY)?;
+    whole
+}
+
+/// The flavours with what is in them, and the manifests, for people.
+pub(super) fn parts(output: Output, package: &Package) -> Outcome<()> {
     for flavour in package.vnfd().flavours.values() {
         print(&format!("\nDEPLOYMENT FLAVOUR {}  {}", flavour.id, flavour.description));
         levels(output, flavour)?;
         vdus(output, flavour)?;
+        containers::of(output, package, flavour)?;
         connections(output, flavour)?;
         images(output, flavour)?;
         hooks(output, flavour)?;
@@ -64,11 +87,8 @@ pub(super) fn show(output: Output, package: &Package) -> Outcome<()> {
             )?;
         }
     }
-    manifests(output, package)?;
-    for warning in package.warnings() {
-        print(&format!("\n{warning}"));
-    }
-    Ok(())
+    containers::items(output, package)?;
+    manifests(output, package)
 }
 
 /// A table with its title, if there is anything in it.

@@ -79,6 +79,12 @@ impl<'a> Drawn<'a> {
         for (name, at) in &self.links {
             lines.push(format!("    {prefix}_l{at}{{{{\"{}\"}}}}", label(name)));
         }
+        for (at, mciop) in flavour.mciops.values().enumerate() {
+            lines.push(format!("    {prefix}_m{at}[[\"{}\"]]", label(&mciop.name)));
+            for vdu in mciop.vdus.iter().filter_map(|vdu| self.vdus.get(vdu.as_str())) {
+                lines.push(format!("    {prefix}_m{at} --- {prefix}_v{vdu}"));
+            }
+        }
         for (at, cp) in flavour.cps.values().enumerate() {
             lines.push(format!("    {prefix}_c{at}((\"{}\"))", label(&cp.name)));
             if let Some(vdu) = cp.vdu.as_deref().and_then(|vdu| self.vdus.get(vdu)) {

@@ -1,6 +1,6 @@
 //! `vnfmctl package …`
 
-use super::download;
+use super::{described, download};
 use super::vendor::{self, Local, Opened};
 use crate::args::{Onboard, Package};
 use crate::client::{Client, Failure, Outcome, local, lost};
@@ -51,7 +51,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
             output.chosen(&all, COLUMNS, wanted.fields.as_deref())
         }
         Package::Show { package } if is_path(&package) => {
-            super::described::show(output, &opened(Path::new(&package))?.package)
+            described::show(output, &opened(Path::new(&package))?.package)
         }
         Package::Graph { path } => super::graph::draw(output, &opened(&path)?.package),
         Package::Init { folder, entry } => vendor::init(output, &folder, entry.as_deref()),
@@ -60,7 +60,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
         Package::Verify { package, trust, crl } => {
             vendor::verify(output, &package, (trust.as_deref(), crl.as_deref()))
         }
-        Package::Show { package } => output.one(&find(client, &package).await?, DETAILS),
+        Package::Show { package } => show(client, output, &package).await,
         Package::Enable { package } => switch(client, output, (&package, "ENABLED")).await,
         Package::Disable { package } => switch(client, output, (&package, "DISABLED")).await,
         Package::Download(wanted) => download::run(client, output, &wanted).await,
@@ -98,16 +98,27 @@ pub(super) async fn here_or_onboarded(
     if is_path(named) {
         return Ok((opened(Path::new(named))?, None));
     }
-    let found = find(client, named).await?;
-    let id = found["id"].as_str().unwrap_or_default();
+    let (opened, file) = fetched(client, &find(client, named).await?, u64::MAX).await?;
+    Ok((opened, Some(file)))
+}
+
+/// The archive of an onboarded package of at most `most` bytes, in a file that goes with it.
+async fn fetched(client: &Client, record: &Value, most: u64) -> Outcome<(Opened, NamedTempFile)> {
+    let id = record["id"].as_str().unwrap_or_default();
     let content = client.request(Method::GET, &format!("{PACKAGES}/{id}/package_content"));
     let mut content = client.send(content).await?;
+    if let Some(size) = content.content_length().filter(|size| *size > most) {
+        return Err(Failure::Hinted {
+            what: format!("it has {} MiB", size >> 20),
+            hint: "`vnfmctl package show PATH` shows what a file here holds".to_owned(),
+        });
+    }
     let mut file = NamedTempFile::new().map_err(local)?;
     while let Some(piece) = content.chunk().await.map_err(|error| lost(client, &error))? {
         file.write_all(&piece).map_err(local)?;
     }
     let here = opened(file.path())?;
-    let told = found["checksum"]["hash"].as_str().unwrap_or_default();
+    let told = record["checksum"]["hash"].as_str().unwrap_or_default();
     if !told.eq_ignore_ascii_case(here.package.sha256()) {
         let what = format!(
             "package {id} has SHA-256 {told}, and what the server sent has {}",
@@ -115,7 +126,39 @@ pub(super) async fn here_or_onboarded(
         );
         return Err(local(what));
     }
-    Ok((here, Some(file)))
+    Ok((here, file))
+}
+
+/// Larger packages are not fetched to be shown.
+const LARGEST_SHOWN: u64 = 1 << 30;
+
+/// A package of the server: its record, and what it holds.
+async fn show(client: &Client, output: Output, named: &str) -> Outcome<()> {
+    let mut record = find(client, named).await?;
+    if record["onboardingState"] != "ONBOARDED" {
+        return output.one(&record, DETAILS);
+    }
+    let held = match fetched(client, &record, LARGEST_SHOWN).await {
+        Ok(held) => Some(held),
+        // The record can be read all the same.
+        Err(error @ (Failure::Hinted { .. } | Failure::Refused(_))) => {
+            tell(&format!("what the package holds is not shown: {error}"));
+            if let Some(hint) = error.hint() {
+                tell(&format!("hint: {hint}"));
+            }
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    let package = held.as_ref().map(|(held, _file)| &held.package);
+    if let (Some(package), false) = (package, output.is_table()) {
+        record["described"] = described::whole(package);
+    }
+    output.one(&record, DETAILS)?;
+    match package {
+        Some(package) if output.is_table() => described::parts(output, package),
+        _ => Ok(()),
+    }
 }
 
 pub(super) async fn find(client: &Client, wanted: &str) -> Outcome<Value> {

@@ -1,8 +1,9 @@
-//! `vnfmctl lint`, `new vnfd`, `package show` and `graph`: what they print and end with, without a server.
+//! `vnfmctl lint`, `new vnfd`, `package show` and `graph`: what they print and end with.
 
-use crate::stub::{Ended, run};
+use crate::stub::{Ended, Stub, file, ok, run};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use vnfm_descriptor::{Limits, Package};
 
 fn sample(name: &str) -> String {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
@@ -243,4 +244,74 @@ async fn a_package_is_shown_with_what_a_person_wants_to_know() {
     }
     let refused = run(&["package", "show", &sample("broken/unknown-node")], "").await;
     assert!(refused.code == 1 && refused.said.contains("E-NODE-UNKNOWN"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn charts_and_deployment_items_are_shown() {
+    let shown = run(&["package", "show", &sample("cnf-chart")], "").await;
+    for part in [
+        "httpd      localhost/busybox:1  web       16 MiB to 64 MiB",
+        "chart  web   web 1.0.0, application 1  Artifacts/Charts/web-1.0.0.tgz",
+    ] {
+        assert!(shown.data.contains(part), "no `{part}` in\n{}", shown.data);
+    }
+    let whole = run(&["-o", "json", "package", "show", &sample("cnf-chart")], "").await;
+    let whole: Value = serde_json::from_str(&whole.data).unwrap();
+    assert_eq!(whole["charts"]["Artifacts/Charts/web-1.0.0.tgz"]["version"], "1.0.0");
+    let drawn = run(&["package", "graph", &sample("cnf-chart")], "").await;
+    for part in ["f0_m0[[\"chart\"]]", "f0_m0 --- f0_v0"] {
+        assert!(drawn.data.contains(part), "no `{part}` in\n{}", drawn.data);
+    }
+    let shown = run(&["package", "show", &sample("asd-web")], "").await;
+    assert!(shown.data.contains("Deployment items"), "{}", shown.data);
+}
+
+/// The record of an onboarded package, and its archive.
+fn onboarded(name: &str) -> (Value, Vec<u8>) {
+    let bytes = vnfm_descriptor::pack(Path::new(&sample(name)), &Limits::default()).unwrap();
+    let package = Package::from_bytes(bytes.clone(), &Limits::default()).unwrap();
+    let record = serde_json::json!({
+        "id": "p1", "vnfdId": package.vnfd().descriptor_id, "onboardingState": "ONBOARDED",
+        "checksum": {"algorithm": "SHA-256", "hash": package.sha256()},
+    });
+    (record, bytes)
+}
+
+#[tokio::test]
+async fn an_onboarded_package_is_shown_with_what_it_holds() {
+    let (record, bytes) = onboarded("vnf-a-k8s-cluster");
+    let stub = Stub::new([
+        ("GET /vnfpkgm/v2/vnf_packages/p1", ok(&record)),
+        ("GET /vnfpkgm/v2/vnf_packages/p1/package_content", file(bytes)),
+    ])
+    .await;
+    let shown = stub.run(&["package", "show", "p1"]).await;
+    for part in ["state    ", "ONBOARDED", "small  yes      masterNode 1, workerNode 2"] {
+        assert!(shown.data.contains(part), "no `{part}` in\n{}", shown.data);
+    }
+    let whole = stub.run(&["-o", "json", "package", "show", "p1"]).await;
+    let whole: Value = serde_json::from_str(&whole.data).unwrap();
+    assert_eq!(whole["onboardingState"], "ONBOARDED");
+    assert_eq!(whole["described"]["flavours"]["cluster_install"]["id"], "cluster_install");
+}
+
+#[tokio::test]
+async fn a_package_whose_content_is_refused_or_changed_is_not_shown_wrongly() {
+    let (mut record, bytes) = onboarded("vnf-b-cnf");
+    let path = "GET /vnfpkgm/v2/vnf_packages/p1";
+    let stub = Stub::new([(path, ok(&record))]).await;
+    let shown = stub.run(&["package", "show", "p1"]).await;
+    assert_eq!(shown.code, 0, "the record is shown: {shown:?}");
+    assert!(shown.said.contains("what the package holds is not shown"), "{shown:?}");
+
+    record["checksum"]["hash"] = "00".into();
+    let content = "GET /vnfpkgm/v2/vnf_packages/p1/package_content";
+    let stub = Stub::new([(path, ok(&record)), (content, file(bytes))]).await;
+    let shown = stub.run(&["package", "show", "p1"]).await;
+    assert!(shown.code == 1 && shown.said.contains("has SHA-256 00"), "{shown:?}");
+
+    record["onboardingState"] = "CREATED".into();
+    let stub = Stub::new([(path, ok(&record))]).await;
+    let shown = stub.run(&["package", "show", "p1"]).await;
+    assert!(shown.code == 0 && shown.said.is_empty(), "there is nothing to fetch: {shown:?}");
 }

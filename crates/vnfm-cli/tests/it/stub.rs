@@ -30,28 +30,33 @@ pub(crate) struct Asked {
 pub(crate) struct Told {
     status: u16,
     headers: Vec<(&'static str, String)>,
-    body: String,
+    body: Vec<u8>,
 }
 
 /// JSON with status 200.
 pub(crate) fn ok(body: &Value) -> Told {
-    Told { status: 200, headers: Vec::new(), body: body.to_string() }
+    Told { status: 200, headers: Vec::new(), body: body.to_string().into() }
+}
+
+/// A file.
+pub(crate) fn file(bytes: Vec<u8>) -> Told {
+    Told { status: 200, headers: vec![("content-type", "application/zip".into())], body: bytes }
 }
 
 /// JSON with this status and `Location`.
 pub(crate) fn at(status: u16, location: &str, body: &Value) -> Told {
-    Told { status, headers: vec![("location", location.to_owned())], body: body.to_string() }
+    Told { status, headers: vec![("location", location.to_owned())], body: body.to_string().into() }
 }
 
 /// An operation was accepted.
 pub(crate) fn accepted() -> Told {
     let location = format!("http://elsewhere/vnflcm/v2/vnf_lcm_op_occs/{OP}");
-    Told { status: 202, headers: vec![("location", location)], body: String::new() }
+    Told { status: 202, headers: vec![("location", location)], body: Vec::new() }
 }
 
 /// A problem.
 pub(crate) fn problem(status: u16, detail: &str) -> Told {
-    let body = json!({"status": status, "detail": detail}).to_string();
+    let body = json!({"status": status, "detail": detail}).to_string().into();
     Told { status, headers: Vec::new(), body }
 }
 
@@ -59,7 +64,11 @@ pub(crate) fn problem(status: u16, detail: &str) -> Told {
 pub(crate) fn events(all: &[Value]) -> Told {
     let events: Vec<_> = all.iter().map(|one| format!("event: progress\ndata: {one}")).collect();
     let body = events.join("\n\n") + "\n\n";
-    Told { status: 200, headers: vec![("content-type", "text/event-stream".into())], body }
+    Told {
+        status: 200,
+        headers: vec![("content-type", "text/event-stream".into())],
+        body: body.into(),
+    }
 }
 
 #[derive(Default)]

@@ -337,7 +337,9 @@ fn charts(read: &Read, flavour: &Flavour, sink: &mut Sink) -> bool {
         .map(|item| format!("deployment item `{}` is a `{}`", item.artifact, item.artifact_type));
     let mciops = flavour.mciops.values().map(|mciop| {
         let files: Vec<&str> = mciop.files.values().map(String::as_str).collect();
-        format!("Mciop `{}` is `{}`", mciop.name, files.join("`, `"))
+        let what =
+            if files.is_empty() { "a chart".into() } else { format!("`{}`", files.join("`, `")) };
+        format!("Mciop `{}` is {what}", mciop.name)
     });
     let said: Vec<String> = items.chain(mciops).collect();
     for what in &said {

@@ -1,4 +1,4 @@
-//! Data types as values are checked against them: each is put together once, however many values there are.
+//! Types as values and templates are checked against them: each is put together once, however many there are.
 
 use super::types::{Kind, PRIMITIVES, Property, Schema, Types};
 use crate::yaml::Node;
@@ -17,7 +17,25 @@ pub(super) struct DataType<'a> {
 /// What was asked for; `None` for what is no data type.
 pub(super) type Known<'a> = RefCell<HashMap<&'a str, Option<Rc<DataType<'a>>>>>;
 
+/// Declared properties by name.
+pub(super) type Properties<'a> = BTreeMap<&'a str, Property<'a>>;
+
+/// The properties of the types that were asked for.
+pub(super) type KnownProperties<'a> =
+    RefCell<HashMap<Kind, HashMap<String, Rc<Properties<'a>>>>>;
+
 impl<'a> Types<'a> {
+    /// The properties of a type, as [`Types::properties`] tells them; put together once.
+    pub(super) fn declared(&self, kind: Kind, name: &str) -> Rc<Properties<'a>> {
+        let known = self.known_properties.borrow().get(&kind).and_then(|all| all.get(name).cloned());
+        known.unwrap_or_else(|| {
+            let made = Rc::new(self.properties(kind, name));
+            let mut known = self.known_properties.borrow_mut();
+            known.entry(kind).or_default().insert(name.to_owned(), made.clone());
+            made
+        })
+    }
+
     /// The data type of this name, if it is declared.
     pub(super) fn data_type(&self, name: &'a str) -> Option<Rc<DataType<'a>>> {
         let known = self.known.borrow().get(name).cloned();

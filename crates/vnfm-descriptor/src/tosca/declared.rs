@@ -19,7 +19,7 @@ const TYPES: &[&str] = &[
 
 /// Checks every default of the documents.
 pub(super) fn check<'a>(documents: &'a [Document], types: &'a Types<'a>, sink: &mut Sink) {
-    for document in documents {
+    for document in documents.iter().filter(|document| !document.copy) {
         for section in TYPES {
             for (kind, node) in document.root.get(section).into_iter().flat_map(Node::named) {
                 for declared in ["properties", "attributes"] {

@@ -2,9 +2,10 @@
 //!
 //! A file is loaded once, however it is reached, so diamonds are harmless; a cycle is a warning.
 //! A file named like ETSI's type files means the built-in types, by path or by URL; nothing is
-//! ever fetched. Types live in one namespace: the prefix of an import is taken off the names that
-//! its importer writes with it.
+//! ever fetched. So does the version of a copy under another name, which says what it is in its head; what it has
+//! beyond the built-in types is kept. Prefixes of imports are what `namespaces` is about.
 
+use super::namespaces::{self, Import, prefix_of};
 use super::version::Said;
 use crate::archive::Archive;
 use crate::finding::{Finding, Sink, Span, codes};
@@ -19,6 +20,8 @@ pub(super) struct Document {
     pub(super) path: String,
     /// What is in it.
     pub(super) root: Node,
+    /// Whether it is a copy of the standard's types, under whatever name.
+    pub(super) copy: bool,
 }
 
 /// The files, and what their imports say about the version of SOL001.
@@ -55,21 +58,6 @@ const KEYS: &[&str] = &[
     "topology_template",
 ];
 
-/// Keys under which types are named.
-const TYPE_NAMES: &[&str] = &[
-    "type",
-    "derived_from",
-    "node_type",
-    "capability",
-    "node",
-    "relationship",
-    "entry_schema",
-    "targets",
-    "members",
-    "valid_source_types",
-    "valid_target_types",
-];
-
 /// Loads the entry and everything that it imports, the entry first.
 pub(super) fn load(
     archive: &Archive,
@@ -77,7 +65,8 @@ pub(super) fn load(
     limits: &Limits,
     sink: &mut Sink,
 ) -> Option<Loaded> {
-    let mut loader = Loader { archive, limits, sink, said: Vec::new(), edges: Vec::new() };
+    let (said, edges, copies) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let mut loader = Loader { archive, limits, sink, said, edges, copies };
     let documents = loader.load(entry)?;
     cycles(entry, &loader.edges, loader.sink);
     let said = loader.said;
@@ -98,6 +87,8 @@ struct Loader<'a, 's> {
     sink: &'s mut Sink,
     said: Vec<Said>,
     edges: Vec<Edge>,
+    /// Files that were looked at: the version of those that are copies of the standard's types.
+    copies: BTreeMap<String, Option<String>>,
 }
 
 impl Loader<'_, '_> {
@@ -105,7 +96,7 @@ impl Loader<'_, '_> {
         let most = self.limits.imports;
         let mut seen = BTreeSet::from([entry.to_owned()]);
         let mut waiting = vec![entry.to_owned()];
-        let mut documents = Vec::new();
+        let (mut documents, mut imports) = (Vec::new(), Vec::new());
         while !waiting.is_empty() {
             if seen.len() > most {
                 let message = format!("the descriptor imports more than {most} files");
@@ -114,26 +105,31 @@ impl Loader<'_, '_> {
             }
             let mut next = Vec::new();
             for path in std::mem::take(&mut waiting) {
-                let Some(mut root) = document(self.archive, &path, self.limits, self.sink) else {
-                    continue;
-                };
-                next.extend(
-                    self.imports(&root, &path).into_iter().filter(|to| seen.insert(to.clone())),
-                );
-                let prefixes = prefixes(&root);
-                if !prefixes.is_empty() {
-                    without_prefixes(&mut root, &prefixes);
-                }
-                documents.push(Document { path, root });
+                let copy = path != entry && self.copy(&path).is_some();
+                let Some(root) = self.document(&path, copy) else { continue };
+                let all = self.imports(&root, &path);
+                let files = all.iter().filter_map(|import| import.file.clone());
+                next.extend(files.filter(|to| seen.insert(to.clone())));
+                documents.push(Document { path, root, copy });
+                imports.push(all);
             }
             waiting = next;
         }
+        namespaces::resolve(&mut documents, &imports);
         Some(documents)
     }
 
-    /// The files that a file imports.
-    fn imports(&mut self, root: &Node, path: &str) -> Vec<String> {
-        let mut files = Vec::new();
+    /// A file. Of a copy of the standard's types nothing is said: some of those were published as what is no YAML.
+    fn document(&mut self, path: &str, copy: bool) -> Option<Node> {
+        if copy {
+            return document(self.archive, path, self.limits, &mut Sink::default());
+        }
+        document(self.archive, path, self.limits, self.sink)
+    }
+
+    /// What a file imports.
+    fn imports(&mut self, root: &Node, path: &str) -> Vec<Import> {
+        let mut all = Vec::new();
         for import in root.get("imports").map(Node::items).unwrap_or_default() {
             let Some(name) = file_of(import) else {
                 self.sink.add(
@@ -142,32 +138,43 @@ impl Loader<'_, '_> {
                 );
                 continue;
             };
+            let prefix = prefix_of(import);
             if is_builtin(name) {
+                other_descriptors(name, &import.span, self.sink);
                 let said = self.said(name, import, path);
                 self.said.extend(said);
+                all.push(Import { prefix, file: None });
                 continue;
             }
             if let Some(to) = self.find(name, import, path) {
-                self.edges.push(Edge {
-                    from: path.to_owned(),
-                    to: to.clone(),
-                    span: import.span.clone(),
-                });
-                files.push(to);
+                let span = import.span.clone();
+                let said = self.copy(&to).map(|version| Said::new(version, &span));
+                self.said.extend(said);
+                self.edges.push(Edge { from: path.to_owned(), to: to.clone(), span });
+                all.push(Import { prefix, file: Some(to) });
             }
         }
-        files
+        all
+    }
+
+    /// The version of the standard whose types a file of the package is a copy of, by what it says of itself.
+    fn copy(&mut self, path: &str) -> Option<String> {
+        if let Some(known) = self.copies.get(path) {
+            return known.clone();
+        }
+        let bytes = self.archive.read(path, self.limits.yaml_bytes as u64).ok();
+        let text = bytes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let version = text.and_then(|text| Said::copied(text, is_builtin(path)));
+        self.copies.insert(path.to_owned(), version.clone());
+        version
     }
 
     /// The version that an import of the standard's types names, or else the copy in the package.
-    fn said(&self, name: &str, import: &Node, importer: &str) -> Option<Said> {
+    fn said(&mut self, name: &str, import: &Node, importer: &str) -> Option<Said> {
         Said::in_name(name, &import.span).or_else(|| {
-            let path = candidates(name, importer)
-                .into_iter()
-                .flatten()
-                .find(|path| self.archive.has(path))?;
-            let bytes = self.archive.read(&path, self.limits.yaml_bytes as u64).ok()?;
-            Said::in_copy(std::str::from_utf8(&bytes).ok()?, &import.span)
+            let mut paths = candidates(name, importer).into_iter().flatten();
+            let path = paths.find(|path| self.archive.has(path))?;
+            self.copy(&path).map(|version| Said::new(version, &import.span))
         })
     }
 
@@ -292,6 +299,18 @@ fn file_of(import: &Node) -> Option<&str> {
     }
 }
 
+/// Warns of the standard's types for NSDs and PNFDs.
+fn other_descriptors(name: &str, span: &Span, sink: &mut Sink) {
+    let file = base(name).to_ascii_lowercase();
+    let of = ["nsd", "pnfd"].iter().find(|of| file.starts_with(&format!("etsi_nfv_sol001_{of}")));
+    if let Some(of) = of {
+        let message =
+            format!("`{}` has types of {}s, which are not built in", base(name), of.to_uppercase());
+        let finding = Finding::new(codes::IMPORT_OTHER, span.clone(), message);
+        sink.add(finding.hint("leave it out: a VNFD needs none of them"));
+    }
+}
+
 /// Whether a path or URL names one of the standard's own type files.
 fn is_builtin(name: &str) -> bool {
     let name = name.split(['?', '#']).next().unwrap_or(name);
@@ -301,47 +320,6 @@ fn is_builtin(name: &str) -> bool {
     let profile =
         ["tosca_simple_yaml_1", "tosca_simple_profile", "tosca_definition_1", "oran_asd_types_"];
     yaml && (sol001 || profile.iter().any(|stem| file.starts_with(stem)))
-}
-
-/// The `namespace_prefix` of each import that has one.
-fn prefixes(root: &Node) -> Vec<String> {
-    let prefix = |import: &Node| {
-        let nested = import.entries().first().and_then(|(_, only)| only.get("namespace_prefix"));
-        import.get("namespace_prefix").or(nested).and_then(Node::as_str).map(str::to_owned)
-    };
-    root.get("imports").map(Node::items).unwrap_or_default().iter().filter_map(prefix).collect()
-}
-
-/// Takes prefixes off the names of types; texts, and names of node templates, are left alone.
-fn without_prefixes(node: &mut Node, prefixes: &[String]) {
-    let strip = |node: &mut Node| {
-        let Value::Scalar { text, .. } = &mut node.value else { return };
-        let parts = text.split_once(':').map(|(prefix, name)| (prefix, name.to_owned()));
-        if let Some((prefix, name)) = parts
-            && prefixes.iter().any(|known| known == prefix)
-        {
-            *text = name;
-        }
-    };
-    match &mut node.value {
-        Value::Scalar { .. } => {}
-        Value::Sequence(items) => {
-            for item in items {
-                without_prefixes(item, prefixes);
-            }
-        }
-        Value::Mapping(entries) => {
-            for (key, value) in entries {
-                if key.as_str().is_some_and(|key| TYPE_NAMES.contains(&key)) {
-                    strip(value);
-                    if let Value::Sequence(items) = &mut value.value {
-                        items.iter_mut().for_each(strip);
-                    }
-                }
-                without_prefixes(value, prefixes);
-            }
-        }
-    }
 }
 
 /// Warns of each import that leads back to a file on the way to it.

@@ -7,17 +7,18 @@ use super::topology::Template;
 use super::types::{Kind, Property, Types};
 use crate::finding::{Finding, Sink, codes};
 use crate::yaml::{Node, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Fills in the templates that requirements describe.
 pub(super) fn resolve(templates: &mut [Template<'_>], types: &Types<'_>, sink: &mut Sink) {
     let mut chosen: Vec<(usize, usize, Node)> = Vec::new();
+    let names: HashSet<&str> = templates.iter().map(|template| template.name.as_str()).collect();
     for (at, template) in templates.iter().enumerate() {
         let items = template.node.get("requirements").map(Node::items).unwrap_or_default();
         for (item, (name, requirement)) in
             items.iter().enumerate().filter_map(|(item, node)| Some((item, node.named().next()?)))
         {
-            let Some(wanted) = Wanted::read(requirement, templates, types) else { continue };
+            let Some(wanted) = Wanted::read(requirement, &names, types) else { continue };
             let fitting: Vec<&Template> =
                 templates.iter().filter(|other| wanted.fits(other, types)).collect();
             if let [one] = fitting.as_slice() {
@@ -57,11 +58,10 @@ struct Wanted<'n> {
 
 impl<'n> Wanted<'n> {
     /// `None` if the requirement names a template, or nothing.
-    fn read(node: &'n Node, templates: &[Template], types: &Types<'_>) -> Option<Self> {
+    fn read(node: &'n Node, templates: &HashSet<&str>, types: &Types<'_>) -> Option<Self> {
         let named = node.get("node").or_else(|| node.as_str().map(|_| node)).and_then(Node::as_str);
-        let is_template = |name: &str| templates.iter().any(|template| template.name == name);
         let node_type =
-            named.filter(|name| !is_template(name) && types.get(Kind::Node, name).is_some());
+            named.filter(|name| !templates.contains(name) && types.get(Kind::Node, name).is_some());
         let filter = node.get("node_filter").filter(|_| named.is_none() || node_type.is_some());
         let capability = node.get("capability").and_then(Node::as_str);
         (node_type.is_some() || filter.is_some()).then_some(Wanted {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! documents  entry + imports, each once; ETSI's type files are ours       documents.rs
+//! namespaces names of types where files have the same                     namespaces.rs
 //! version    which SOL001 the package follows, and that version's types   version.rs, builtin.rs
 //! types      derivation, declared properties, requirements, operations    types.rs
 //! topologies node templates, functions evaluated, filters resolved        topology.rs, functions.rs, filter.rs
@@ -25,6 +26,7 @@ mod filter;
 mod functions;
 mod hooks;
 mod lifecycle;
+mod namespaces;
 mod policies;
 mod resources;
 mod rules;

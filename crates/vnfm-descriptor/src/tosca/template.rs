@@ -59,7 +59,7 @@ pub(super) fn check<'a>(topology: &Topology<'_>, types: &'a Types<'a>, sink: &mu
 fn check_template<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sink) {
     let vnf = types.is_a(Kind::Node, &template.kind, VNF);
     let mut check = Check { types, sink, open: vnf, complete: !vnf };
-    let declared = types.properties(Kind::Node, &template.kind);
+    let declared = types.declared(Kind::Node, &template.kind);
     check.properties(&template.name, &declared, template.node.get("properties"), &template.span);
     let capabilities = types.section(Kind::Node, &template.kind, "capabilities");
     for (key, capability) in
@@ -84,7 +84,7 @@ fn check_template<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sink
         let path = format!("{}.{name}", template.name);
         check.properties(
             &path,
-            &types.properties(Kind::Capability, kind),
+            &types.declared(Kind::Capability, kind),
             capability.get("properties"),
             &key.span,
         );
@@ -214,7 +214,7 @@ fn check_artifacts<'a>(template: &Template, types: &'a Types<'a>, sink: &mut Sin
         // An image's properties may be given as `sw_image_data` of the node instead.
         let complete = !image || artifact.get("properties").is_some();
         let path = format!("{}.{}", template.name, key.as_str().unwrap_or("~"));
-        let declared = types.properties(Kind::Artifact, kind.as_str().unwrap_or_default());
+        let declared = types.declared(Kind::Artifact, kind.as_str().unwrap_or_default());
         Check { types, sink, open: false, complete }.properties(
             &path,
             &declared,
@@ -229,7 +229,7 @@ fn check_group<'a>(group: &Group, topology: &Topology<'_>, types: &'a Types<'a>,
     if let Some(kind) = kind.and_then(Node::as_str) {
         Check { types, sink, open: false, complete: true }.properties(
             &group.name,
-            &types.properties(Kind::Group, kind),
+            &types.declared(Kind::Group, kind),
             group.node.get("properties"),
             &group.span,
         );
@@ -253,7 +253,7 @@ fn check_policy<'a>(
     types: &'a Types<'a>,
     sink: &mut Sink,
 ) {
-    let declared = types.properties(Kind::Policy, &policy.kind);
+    let declared = types.declared(Kind::Policy, &policy.kind);
     Check { types, sink, open: false, complete: true }.properties(
         &policy.name,
         &declared,

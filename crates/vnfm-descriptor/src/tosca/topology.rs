@@ -6,6 +6,7 @@ use super::types::Types;
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::yaml::Node;
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 const KEYS: &[&str] = &[
     "description",
@@ -27,6 +28,8 @@ pub(super) struct Topology<'a> {
     pub(super) span: Span,
     /// The node templates, in the order of the file.
     pub(super) templates: Vec<Template<'a>>,
+    /// Where each of them is.
+    places: HashMap<String, usize>,
     /// The policies, in the order of the file.
     pub(super) policies: Vec<Policy<'a>>,
     /// The groups, in the order of the file.
@@ -139,9 +142,11 @@ impl<'a> Topology<'a> {
         }
         let substitution =
             node.get("substitution_mappings").map(|mappings| scope.evaluate(mappings, "", sink));
+        let place = |(at, template): (usize, &Template<'_>)| (template.name.clone(), at);
         Some(Topology {
             path: &document.path,
             span: node.span.clone(),
+            places: templates.iter().enumerate().map(place).collect(),
             templates,
             policies,
             groups,
@@ -151,7 +156,7 @@ impl<'a> Topology<'a> {
 
     /// A node template by name.
     pub(super) fn template(&self, name: &str) -> Option<&Template<'_>> {
-        self.templates.iter().find(|template| template.name == name)
+        self.templates.get(*self.places.get(name)?)
     }
 
     /// The names of the node templates.

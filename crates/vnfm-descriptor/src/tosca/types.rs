@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 /// What a type is a type of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
     Artifact,
     Data,
@@ -135,6 +135,8 @@ pub(super) struct Types<'a> {
     described: Cell<usize>,
     /// Data types that are made already.
     pub(super) known: super::data::Known<'a>,
+    /// Properties that are put together already.
+    pub(super) known_properties: super::data::KnownProperties<'a>,
 }
 
 /// Parts of values that are described; types that contain each other would multiply without end.
@@ -153,26 +155,32 @@ impl<'a> Types<'a> {
             patterns: RefCell::default(),
             described: Cell::new(0),
             known: RefCell::default(),
+            known_properties: RefCell::default(),
         };
         for root in builtin::types(version.unwrap_or(Version::NEWEST)) {
-            types.add(root, sink);
+            types.add(root, false, sink);
         }
-        let own: Vec<(Kind, &str)> =
-            documents.iter().flat_map(|document| types.add(&document.root, sink)).collect();
+        let own: Vec<(Kind, &str)> = documents
+            .iter()
+            .flat_map(|document| types.add(&document.root, document.copy, sink))
+            .collect();
         for (kind, name) in own {
             types.check(kind, name, sink);
         }
         types
     }
 
-    /// Adds a file's types; gives those that are new.
-    fn add(&mut self, root: &'a Node, sink: &mut Sink) -> Vec<(Kind, &'a str)> {
+    /// Adds a file's types; gives those that are new. A copy has what is known.
+    fn add(&mut self, root: &'a Node, copy: bool, sink: &mut Sink) -> Vec<(Kind, &'a str)> {
         let mut added = Vec::new();
         for (kind, section, what) in SECTIONS {
             let Some(declared) = root.get(section) else { continue };
             for (key, node) in crate::shape::mapping(declared, &format!("`{section}`"), sink) {
                 let Some(name) = key.as_str() else { continue };
                 if self.all.contains_key(&(kind, name)) {
+                    if copy {
+                        continue;
+                    }
                     let message = format!("{what} `{name}` is already declared");
                     sink.add(
                         Finding::new(codes::TYPE_REDEFINED, key.span.clone(), message)
@@ -278,10 +286,12 @@ impl<'a> Types<'a> {
                 named.span.clone(),
                 format!("{what} `{name}` is not declared"),
             );
-            let finding = finding.did_you_mean(
-                name,
-                self.all.keys().filter(|(of, _)| *of == kind).map(|(_, name)| *name),
-            );
+            let names = || self.all.keys().filter(|(of, _)| *of == kind).map(|(_, name)| *name);
+            let behind = format!(":{name}");
+            let finding = match names().find(|known| known.ends_with(&behind)) {
+                Some(prefixed) => finding.hint(format!("did you mean `{prefixed}`?")),
+                None => finding.did_you_mean(name, names()),
+            };
             sink.add(if finding.hint.is_none() {
                 finding.hint("import the file that declares it")
             } else {

@@ -5,6 +5,7 @@
 //! …/SOL001/raw/v2.6.1/etsi_nfv_sol001_vnfd_types.yaml      in the URL
 //! etsi_nfv_sol001_vnfd_2_5_1_types.yaml                    in the file's name
 //! Definitions/etsi_nfv_sol001_vnfd_types.yaml              `template_version` in the file
+//! Definitions/types/nfv.yaml                               the same, where its `template_name` is the standard's
 //! compatible_specification_versions: 2.7.1,3.3.1           in the manifest
 //! ```
 //! A package that says nothing is read by the newest one, and may use what any version has.
@@ -27,17 +28,35 @@ impl Said {
         Some(Said { version, span: span.clone() })
     }
 
-    /// The version that a copy of the standard's types states at its head.
-    pub(super) fn in_copy(text: &str, span: &Span) -> Option<Self> {
-        let head = text.lines().take_while(|line| !line.starts_with("data_types")).take(HEAD);
-        let stated = |line: &&str| {
-            let line = line.trim_start();
-            line.starts_with("template_version:") || line.starts_with("description:")
+    /// What an import says.
+    pub(super) fn new(version: String, span: &Span) -> Self {
+        Said { version, span: span.clone() }
+    }
+
+    /// The version that a copy of the standard's types states at its head; where the file is not `named` like one, it
+    /// must say that it is one: a vendor's own `template_version` is the vendor's and says nothing about SOL001.
+    pub(super) fn copied(text: &str, named: bool) -> Option<String> {
+        let lines = text.lines().map(str::trim_start);
+        let head = || lines.clone().take_while(|line| !line.starts_with("data_types")).take(HEAD);
+        let standard = |line: &str| {
+            let value =
+                |key: &str| line.strip_prefix(key).map(|value| value.trim().to_ascii_lowercase());
+            let named = value("template_name:").is_some_and(|name| name.contains(TYPES));
+            let described = value("description:").is_some_and(|text| text.contains(DESCRIBED));
+            named || described
         };
-        let version = head.filter(stated).filter_map(triple).last()?;
-        Some(Said { version, span: span.clone() })
+        if !named && !head().any(standard) {
+            return None;
+        }
+        let stated =
+            |line: &&str| line.starts_with("template_version:") || line.starts_with("description:");
+        head().filter(stated).filter_map(triple).last()
     }
 }
+
+/// How the standard's files of types are called, and how they describe themselves.
+const TYPES: &str = "etsi_nfv_sol001_";
+const DESCRIBED: &str = "etsi nfv sol 001";
 
 /// Lines that belong to the head of a file of types.
 const HEAD: usize = 40;
@@ -118,10 +137,18 @@ mod tests {
 
     #[test]
     fn a_copy_says_its_version_at_its_head() {
-        let of = |text| Said::in_copy(text, &Span::file("a")).map(|said| said.version);
-        let head = "description: types 2.6.1\nmetadata:\n  template_version: 2.7.1\n";
+        let of = |text| Said::copied(text, false);
+        let head = "description: ETSI NFV SOL 001 vnfd types 2.6.1\nmetadata:\n  template_name: etsi_nfv_sol001_vnfd_types\n  template_version: 2.7.1\n";
         assert_eq!(of(head).as_deref(), Some("2.7.1"));
-        assert_eq!(of("description: types, version 2.5.1\n").as_deref(), Some("2.5.1"));
+        let old = "description: ETSI NFV SOL 001 vnfd types definitions version 2.5.1\n";
+        assert_eq!(of(old).as_deref(), Some("2.5.1"));
+        let own = "description: my VNF 1.2.3\nmetadata: \n  template_name: mine\n  template_version: 3.3.1\n";
+        assert_eq!(of(own), None, "a vendor's version is the vendor's");
+        assert_eq!(
+            Said::copied(own, true).as_deref(),
+            Some("3.3.1"),
+            "unless the file is named so"
+        );
         assert_eq!(of("description: x\ndata_types:\n  a: {template_version: 2.5.1}\n"), None);
     }
 

@@ -3,7 +3,7 @@
 //! A login that came with a request stays in memory until the content is there or given up, and is never written: after a
 //! restart the package is ERROR and its URI is to be given again.
 
-use super::{Onboarding, Taking, not_onboarded, remove};
+use super::{Onboarding, Received, Taking, not_onboarded, remove};
 use crate::problem::{Answer, Problem};
 use crate::state::AppState;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ impl Onboarding {
             Err(error) => Err(Refusal::unprocessable(error).into()),
         };
         let outcome = match fetched {
-            Ok(()) => self.take_in(&mut record, file).await,
+            Ok(()) => self.take_in(&mut record, Received { file, sha256: None }).await,
             Err(problem) => {
                 remove(&file).await;
                 self.refuse(&mut record, problem.details().clone()).await
@@ -108,7 +108,7 @@ impl Onboarding {
         content: Result<PathBuf, Problem>,
     ) -> Answer<()> {
         let outcome = match content {
-            Ok(file) => self.take_in(&mut record, file).await,
+            Ok(file) => self.take_in(&mut record, Received { file, sha256: None }).await,
             Err(problem) => Err(problem),
         };
         if record.info.onboarding_state == PackageOnboardingState::Onboarded {

@@ -1,4 +1,5 @@
-//! A package that is larger than what the server may need of memory for it.
+//! A package that is larger than what the server may need of memory for it: 256 MiB, or what `VNFM_LARGE_GIB` says.
+//! From 4 GiB on it is a Zip64 archive.
 
 use crate::process::{Server, started, with_config};
 use std::fs::{self, File};
@@ -9,9 +10,14 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 const MIB: u64 = 1 << 20;
-const IMAGE: u64 = 256 * MIB;
 
-/// VNF-B with an image of 256 MiB in it, stored as images are.
+/// Bytes of the image.
+fn size() -> u64 {
+    let gib = std::env::var("VNFM_LARGE_GIB").ok().map(|gib| gib.parse::<u64>().unwrap());
+    gib.map_or(256 * MIB, |gib| gib << 30)
+}
+
+/// VNF-B with such an image in it, stored as images are.
 fn large(path: &Path) {
     let sample =
         Package::from_bytes(crate::bench::packed("vnf-b-cnf"), &Limits::default()).unwrap();
@@ -21,9 +27,10 @@ fn large(path: &Path) {
         zip.start_file(name, stored).unwrap();
         sample.copy(name, &mut zip).unwrap();
     }
-    zip.start_file("Files/images/web.raw", stored).unwrap();
+    let zip64 = stored.large_file(size() >= u64::from(u32::MAX));
+    zip.start_file("Files/images/web.raw", zip64).unwrap();
     let block: Vec<u8> = (0..=250).cycle().take(1 << 20).collect();
-    for _ in 0..IMAGE / MIB {
+    for _ in 0..size() / MIB {
         zip.write_all(&block).unwrap();
     }
     zip.finish().unwrap().flush().unwrap();
@@ -41,7 +48,7 @@ async fn a_large_package_is_taken_in_with_constant_memory() {
     let folder = tempfile::tempdir().unwrap();
     let (path, config) = (folder.path().join("web.csar"), folder.path().join("config.yaml"));
     large(&path);
-    fs::write(&config, format!("limits: {{package_bytes: {}}}\n", 2 * IMAGE)).unwrap();
+    fs::write(&config, format!("limits: {{package_bytes: {}}}\n", 2 * size())).unwrap();
     let server = started(&mut with_config(&folder.path().join("data"), &config));
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let packages = format!("{}{}", server.url, crate::bench::PACKAGES);
@@ -58,5 +65,9 @@ async fn a_large_package_is_taken_in_with_constant_memory() {
     let shown = send(client.get(&package)).await;
     assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
     let grown = peak(&server).saturating_sub(before);
+    println!("{} MiB taken in with {} MiB more memory", size() / MIB, grown / MIB);
     assert!(grown < 48 * MIB, "the server took {} MiB more for it", grown / MIB);
+    let hash = shown["checksum"]["hash"].as_str().unwrap();
+    let own = Package::open(&path, &Limits::default()).unwrap();
+    assert_eq!(hash, own.sha256(), "the hash that was taken while it arrived");
 }

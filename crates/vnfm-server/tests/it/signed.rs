@@ -105,9 +105,16 @@ async fn where_signatures_are_required_only_those_of_trusted_vendors_are_taken()
         (vendor.whole(&packed("vnf-b-cnf"), true), "OPTION_2", false),
         (vendor.whole(&packed("vnf-b-cnf"), false), "OPTION_2", true),
     ] {
+        let inner = if option == "OPTION_2" { packed("vnf-b-cnf") } else { content.clone() };
         let shown = onboarded(&bench, content).await;
         assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
         assert_eq!(shown["packageSecurityOption"], option);
+        let kept = Package::from_bytes(inner, &Limits::default()).unwrap();
+        assert_eq!(
+            shown["checksum"]["hash"],
+            kept.sha256(),
+            "of the package, not of what was around it"
+        );
         let certificate = shown["signingCertificate"].as_str();
         assert_eq!(
             certificate.is_some_and(|pem| pem.starts_with("-----BEGIN CERTIFICATE")),

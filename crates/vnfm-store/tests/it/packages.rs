@@ -73,6 +73,20 @@ async fn a_package_is_read_once_and_again_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_hash_that_is_known_is_not_taken_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let packages = open(&folder);
+    let hash =
+        packages.store("p1", upload(&packages, &sample())).await.unwrap().sha256().to_owned();
+    let known = packages.store_hashed("p2", upload(&packages, &sample()), hash.clone());
+    assert_eq!(known.await.unwrap().sha256(), hash);
+    let believed = packages.store_hashed("p3", upload(&packages, &sample()), "00".into());
+    assert_eq!(believed.await.unwrap().sha256(), "00", "it was read a second time");
+    let broken = packages.store_hashed("p4", upload(&packages, b"no archive"), hash).await;
+    let Err(PackageFailure::Refused(_)) = broken else { panic!("{broken:?}") };
+}
+
+#[tokio::test]
 async fn a_folder_and_an_archive_are_taken_and_stay_where_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let packages = open(&folder);

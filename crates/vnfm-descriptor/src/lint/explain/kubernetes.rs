@@ -32,6 +32,20 @@ pub(super) const ALL: &[Explanation] = &[
         "ours: what the Kubernetes driver deploys (vnfd-samples/asd-web)",
     ),
     why(
+        codes::CHART_FILE,
+        "A chart that is named lies in the package: a gzipped tar of one folder, in it `Chart.yaml` with `apiVersion`, `name` and `version`.",
+        "artifacts: {chart: {type: tosca.artifacts.nfv.HelmChart, file: Charts/values.yaml}}",
+        "artifacts: {chart: {type: tosca.artifacts.nfv.HelmChart, file: Charts/web-1.0.0.tgz}}   (what `helm package` makes)",
+        "SOL001 V4.2.1 (tosca.artifacts.nfv.HelmChart); Helm: the chart file structure",
+    ),
+    why(
+        codes::MCIOP,
+        "A Mciop names its chart, and the deployable units that the chart brings; each unit is brought by one.",
+        "web-chart: {type: tosca.nodes.nfv.Mciop, requirements: [associatedVdu: web]}",
+        "web-chart: {type: tosca.nodes.nfv.Mciop, requirements: [associatedVdu: web], artifacts: {chart: {type: tosca.artifacts.nfv.HelmChart, file: Charts/web-1.0.0.tgz}}}",
+        "SOL001 V4.2.1 (tosca.nodes.nfv.Mciop)",
+    ),
+    why(
         codes::MANIFEST_YAML,
         "A manifest is YAML when its variables are replaced.",
         "replicas: [$replicas",

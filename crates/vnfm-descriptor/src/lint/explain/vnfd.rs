@@ -216,6 +216,20 @@ pub(super) const ALL: &[Explanation] = &[
         DATA,
     ),
     why(
+        codes::IMAGE_DIFFERS,
+        "The checksum of an image is that of its file in the package: who uploads it compares them.",
+        "checksum: {algorithm: sha-256, hash: 9f86d0…}   (of the image before)",
+        "checksum: {algorithm: sha-256, hash: 60303a…}   (what `sha256sum` says of the file)",
+        DATA,
+    ),
+    why(
+        codes::IMAGE_FIT,
+        "`min_disk` and `min_ram` of an image are at most what its machine has, `min_disk` at most what its storage has.",
+        "min_disk: 8 GiB   (of a machine with size_of_storage: 4 GiB)",
+        "min_disk: 2 GiB",
+        DATA,
+    ),
+    why(
         codes::IMAGE_FORMAT,
         "Virtual machines boot disks, containers start from `docker` images.",
         "container_format: docker   (of a Vdu.Compute)",
@@ -242,6 +256,13 @@ pub(super) const ALL: &[Explanation] = &[
         "file: /opt/mgmt_drivers/driver.py",
         "type: tosca.artifacts.Implementation.SharedLibrary\nproperties: {plugin: kubernetes-cluster}",
         ARTIFACTS,
+    ),
+    why(
+        codes::SCRIPT_LINES,
+        "The lines of a shell script end with a line feed alone.",
+        "#!/bin/sh\\r\\n",
+        "#!/bin/sh\\n",
+        OURS,
     ),
     why(
         codes::ARTIFACT_RUNNER,
@@ -284,6 +305,13 @@ pub(super) const ALL: &[Explanation] = &[
         "a.yaml: imports [b.yaml]\nb.yaml: imports [a.yaml]",
         "a.yaml: imports [b.yaml]",
         "TOSCA 1.3 3.10 (service template)",
+    ),
+    why(
+        codes::IMPORT_OTHER,
+        "A VNFD imports the types of VNFDs; what describes a network service or a PNF is no package of a VNF.",
+        "imports: [etsi_nfv_sol001_vnfd_types.yaml, etsi_nfv_sol001_nsd_types.yaml]",
+        "imports: [etsi_nfv_sol001_vnfd_types.yaml]",
+        "SOL001 6 (VNFD), 7 (NSD), 8 (PNFD)",
     ),
     why(
         codes::SOL001_VERSION,

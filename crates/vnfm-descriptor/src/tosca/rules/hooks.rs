@@ -16,6 +16,7 @@ const SERVED: &[&str] = &[
     "tosca.artifacts.Implementation.Python",
     "tosca.artifacts.Implementation.Ansible",
 ];
+const BASH: &str = "tosca.artifacts.Implementation.Bash";
 const IMPLEMENTATION: &str = "tosca.artifacts.Implementation";
 
 impl<'a> Rules<'a, '_> {
@@ -74,9 +75,27 @@ impl<'a> Rules<'a, '_> {
             let finding = Finding::new(codes::ARTIFACT_RUNNER, kind.span.clone(), message);
             self.sink.add(finding.hint(format!("runners serve {}", SERVED.join(", "))));
         }
+        if is(BASH) {
+            self.script(artifact);
+        }
         if !named.contains(name) && is(IMPLEMENTATION) {
             let message = format!("`{name}` of `{}` is named by no operation", vnf.name);
             self.sink.add(Finding::new(codes::ARTIFACT_UNUSED, key.span.clone(), message));
+        }
+    }
+}
+
+impl Rules<'_, '_> {
+    /// A shell takes a carriage return for a part of the command.
+    fn script(&mut self, artifact: &Node) {
+        let Some(file) = artifact.get("file") else { return };
+        let Some(path) = self.path_of(file) else { return };
+        let Ok(bytes) = self.archive.read(&path, self.limits.file_bytes) else { return };
+        if let Some(at) = bytes.windows(2).position(|two| two == b"\r\n") {
+            let line = bytes[..at].split(|byte| *byte == b'\n').count();
+            let message = format!("line {line} of the script `{path}` ends as on Windows");
+            let finding = Finding::new(codes::SCRIPT_LINES, file.span.clone(), message);
+            self.sink.add(finding.hint("`sed -i 's/\\r$//'` mends it"));
         }
     }
 }

@@ -1,8 +1,10 @@
-//! What a virtual machine is made of: image, checksum, CPUs and memory.
+//! What a virtual machine is made of: image, checksum, CPUs and memory, and whether they fit.
 
+use super::super::resources::size_of;
 use super::super::topology::Template;
 use super::super::types::Kind;
 use super::Rules;
+use crate::archive::Algorithm;
 use crate::finding::{Finding, codes};
 use crate::path::{folder, resolve};
 use crate::yaml::Node;
@@ -28,6 +30,41 @@ impl<'a> Rules<'a, '_> {
         }
         for template in &self.topology.templates {
             self.checksum(template);
+        }
+        self.fits();
+    }
+
+    /// A machine has the disk and memory that its image needs, and a storage the size.
+    fn fits(&mut self) {
+        for vdu in self.of("Vdu.Compute") {
+            let compute = vdu.node.at(&["capabilities", "virtual_compute", "properties"]);
+            let memory = compute.and_then(|node| node.at(&["virtual_memory", "virtual_mem_size"]));
+            let disks = compute.and_then(|node| node.get("virtual_local_storage")).map(Node::items);
+            let disk = disks.and_then(|disks| disks.first()?.get("size_of_storage"));
+            self.fit(vdu, ("min_ram", memory));
+            self.fit(vdu, ("min_disk", disk));
+        }
+        for storage in self.of("Vdu.VirtualBlockStorage") {
+            let data = storage.property("virtual_block_storage_data");
+            self.fit(storage, ("min_disk", data.and_then(|data| data.get("size_of_storage"))));
+        }
+    }
+
+    fn fit(&mut self, template: &'a Template<'a>, (key, has): (&str, Option<&'a Node>)) {
+        let Some(has) = has else { return };
+        let needs: Vec<&Node> = self.data(template).filter_map(|data| data.get(key)).collect();
+        for need in needs {
+            let (Some(needed), Some(there)) = (size_of(need), size_of(has)) else { continue };
+            if needed > there {
+                let text = |node: &'a Node| node.as_str().unwrap_or("~");
+                let message = format!(
+                    "the image of `{}` needs {} (`{key}`), and it has {}",
+                    template.name,
+                    text(need),
+                    text(has)
+                );
+                self.say(codes::IMAGE_FIT, need, message);
+            }
         }
     }
 
@@ -94,13 +131,14 @@ impl<'a> Rules<'a, '_> {
                 self.say(codes::IMAGE_HASH, hash, message);
             }
         }
-        let stated = data.iter().any(|data| data.get("checksum").is_some());
-        let brought: Vec<&Node> = self
-            .artifacts(template)
-            .filter_map(|(_, node)| node.get("file"))
-            .filter(|file| self.brings(file))
-            .collect();
-        for file in brought.into_iter().filter(|_| !stated) {
+        let stated: Vec<&Node> = data.iter().filter_map(|data| data.get("checksum")).collect();
+        let files = self.artifacts(template).filter_map(|(_, node)| node.get("file"));
+        let brought: Vec<(&Node, String)> =
+            files.filter_map(|file| Some((file, self.path_of(file)?))).collect();
+        if let ([checksum], [(_, path)]) = (&stated[..], &brought[..]) {
+            self.differs(template, checksum, path);
+        }
+        for (file, _) in brought.into_iter().filter(|_| stated.is_empty()) {
             let name = file.as_str().unwrap_or("~");
             let message = format!("the package brings `{name}` and states no checksum of it");
             let finding = Finding::new(codes::IMAGE_CHECKSUM, file.span.clone(), message);
@@ -108,9 +146,28 @@ impl<'a> Rules<'a, '_> {
         }
     }
 
-    fn brings(&self, file: &Node) -> bool {
-        let Some(text) = file.as_str() else { return false };
+    /// An image's file has the checksum that the descriptor states.
+    fn differs(&mut self, template: &Template<'_>, checksum: &Node, path: &str) {
+        let text = |key: &str| checksum.get(key).and_then(Node::as_str);
+        let algorithm = text("algorithm").and_then(Algorithm::named);
+        let (Some(algorithm), Some(hash)) = (algorithm, checksum.get("hash")) else { return };
+        // Whether it can be read was asked already.
+        let Ok(real) = self.archive.hash(path, algorithm) else { return };
+        let stated = hash.as_str().unwrap_or_default();
+        if stated.len() == real.len() && !stated.eq_ignore_ascii_case(&real) {
+            let message = format!(
+                "`{path}`, the image of `{}`, does not have this {}, but {real}",
+                template.name,
+                algorithm.name()
+            );
+            self.say(codes::IMAGE_DIFFERS, hash, message);
+        }
+    }
+
+    /// The file in the package that an artifact names.
+    pub(super) fn path_of(&self, file: &Node) -> Option<String> {
+        let text = file.as_str()?;
         let places = [resolve(folder(self.topology.path), text), resolve("", text)];
-        places.iter().flatten().any(|path| self.archive.has(path))
+        places.into_iter().flatten().find(|path| self.archive.has(path))
     }
 }

@@ -8,9 +8,11 @@
 //! | `scaling` | aspects, deltas, levels, initial deltas |
 //! | `placement` | affinity, targets of policies, security groups |
 //! | `images` | images, checksums, what a virtual machine needs |
+//! | `charts` | Mciops, their charts, the deployable units that those bring |
 //! | `hooks` | artifacts and their runners, time limits, what SOL001 wants of a VNF |
 
 mod addresses;
+mod charts;
 mod hooks;
 mod images;
 mod names;
@@ -45,7 +47,7 @@ pub(crate) fn rules(
     }
     let version = super::version::choose(&said, compatible, &mut quiet);
     let types = Types::collect(&documents, version, &mut quiet);
-    for document in &documents {
+    for document in documents.iter().filter(|document| !document.copy) {
         crate::lint::traps(&document.root, &["tosca_definitions_version"], sink);
         names::check(document, &types, sink);
     }
@@ -54,12 +56,13 @@ pub(crate) fn rules(
         .filter_map(|document| topology::Topology::read(document, &types, &mut quiet))
         .collect();
     for topology in &topologies {
-        let mut rules = Rules { topology, types: &types, archive, sink };
+        let mut rules = Rules { topology, types: &types, archive, limits, sink };
         rules.wiring();
         rules.addresses();
         rules.scaling();
         rules.placement();
         rules.images();
+        rules.charts();
         rules.hooks();
     }
     hooks::required(&topologies, &types, sink);
@@ -70,6 +73,7 @@ struct Rules<'a, 's> {
     topology: &'a Topology<'a>,
     types: &'a Types<'a>,
     archive: &'a Archive,
+    limits: &'a Limits,
     sink: &'s mut Sink,
 }
 
