@@ -39,7 +39,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mgmt-script", &["vnfm-plugin-sdk"]),
     ("mgmt-template", &["vnfm-plugin-sdk"]),
     ("fixture-misbehaving", &["vnfm-plugin-sdk"]),
-    ("xtask", &[]),
+    ("vnfm-spans", &[]),
+    ("xtask", &["vnfm-spans"]),
 ];
 const INNER: &[&str] = &["vnfm-types", "vnfm-descriptor", "vnfm-core"];
 const COMPOSED: &[&str] = &[

@@ -3,11 +3,13 @@
 //! ```text
 //! it/         one program: layers, papers, scenarios in the simulated world
 //! live/       one program: the real neighbours; each test says why when it cannot run
+//! spans/      a crate of its own: takes the spans that a server sends
 //! scenarios/  scripts and the output that they must give
 //! stack/      starts the real neighbours; `cargo xtask stack` calls it
 //! ```
 
 pub mod cloud;
+pub mod contracts;
 pub mod deaths;
 pub mod faulty;
 pub mod inside;

@@ -6,8 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use vnfm_spans::Collector;
 
-use crate::outside::{Collector, idle};
+use crate::outside::idle;
 use crate::{places, process, stack, terminal};
 
 #[derive(clap::Args)]
@@ -34,18 +35,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
+/// What measures, and what is measured.
+const PROGRAMS: &[&str] =
+    &["vnfm-benches", "vnfm-server", "vnfm-cli", "vnfm-sim", "kubernetes-cluster", "mgmt-template"];
+/// Groups that need no program beside the one that measures.
+const ALONE: &[&str] = &["embed"];
+
 fn released(arguments: &Arguments) -> Result<()> {
-    let programs = [
-        "vnfm-server",
-        "vnfm-cli",
-        "vnfm-sim",
-        "kubernetes-cluster",
-        "mgmt-template",
-        "vnfm-benches",
-    ];
+    let is_alone = |group: &String| ALONE.contains(&group.as_str());
+    let alone = !arguments.groups.is_empty() && arguments.groups.iter().all(is_alone);
     let mut build = places::cargo();
     build.args(["build", "--release"]);
-    for program in programs {
+    for program in PROGRAMS.iter().copied().take(if alone { 1 } else { PROGRAMS.len() }) {
         build.args(["--package", program]);
     }
     ensure!(process::foreground(&mut build)?, "the release build failed; its words are above");

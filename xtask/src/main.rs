@@ -8,7 +8,7 @@
 //! faults   operations with something going wrong at every call                        faults.rs
 //! judge    judges that are not ours look at the HTTP interface                        judge.rs
 //! bench    figures as a table                                                         bench.rs, outside.rs
-//! crates   what those need who build on our crates                                    crates.rs
+//! crates   what those need who build on our crates                                    crates/
 //! deb      the Debian package                                                         deb.rs
 //! samples  the sample packages as .csar files                                         samples.rs
 //! ```

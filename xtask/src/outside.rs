@@ -1,115 +1,14 @@
-//! For how long an operation had nothing outside in flight, by the spans that the server sends to a collector: ours,
-//! on loopback, for one run of the story.
+//! For how long an operation had nothing outside in flight, by the spans that the server sends to a collector in one
+//! run of the story.
 //!
 //! In flight is a call to a VIM, a watch, a host service of a hook, and the pauses of a wait for what is under way out
 //! there; but for the last pause before the look that found it done: it may have been done all that time. The same
 //! holds for the pauses of a hook. So what is told is the most that it can have been.
 
-use anyhow::{Context as _, Result, anyhow};
-use serde::Deserialize;
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::thread::JoinHandle;
-
-/// Takes spans until it is told to end.
-pub(crate) struct Collector {
-    server: Arc<tiny_http::Server>,
-    taking: JoinHandle<Result<Vec<Span>>>,
-}
-
-impl Collector {
-    /// One on a free port.
-    pub(crate) fn begin() -> Result<Self> {
-        let server = tiny_http::Server::http("127.0.0.1:0")
-            .map_err(|error| anyhow!("cannot listen for spans: {error}"))?;
-        let server = Arc::new(server);
-        let listening = server.clone();
-        let taking = std::thread::spawn(move || {
-            let mut spans = Vec::new();
-            for mut request in listening.incoming_requests() {
-                let sent: Sent = serde_json::from_reader(request.as_reader())
-                    .context("what was sent is not OTLP in JSON")?;
-                spans.extend(sent.spans());
-                request.respond(tiny_http::Response::from_string("{}"))?;
-            }
-            Ok(spans)
-        });
-        Ok(Self { server, taking })
-    }
-
-    /// Where it listens.
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.server.server_addr())
-    }
-
-    /// All that was sent.
-    pub(crate) fn end(self) -> Result<Vec<Span>> {
-        self.server.unblock();
-        self.taking.join().map_err(|_| anyhow!("the collector of spans panicked"))?
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Sent {
-    resource_spans: Vec<Resource>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Resource {
-    scope_spans: Vec<Scope>,
-}
-
-#[derive(Deserialize)]
-struct Scope {
-    spans: Vec<Span>,
-}
-
-impl Sent {
-    fn spans(self) -> impl Iterator<Item = Span> {
-        let scopes = self.resource_spans.into_iter().flat_map(|resource| resource.scope_spans);
-        scopes.flat_map(|scope| scope.spans)
-    }
-}
-
-/// A span, as OTLP has it.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Span {
-    name: String,
-    trace_id: String,
-    #[serde(rename = "spanId")]
-    id: String,
-    #[serde(rename = "parentSpanId", default)]
-    parent: String,
-    start_time_unix_nano: String,
-    end_time_unix_nano: String,
-    #[serde(default)]
-    attributes: Vec<Attribute>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Attribute {
-    key: String,
-    value: BTreeMap<String, serde_json::Value>,
-}
+use vnfm_spans::Span;
 
 /// From and to, in seconds.
 type Interval = (f64, f64);
-
-impl Span {
-    fn interval(&self) -> Interval {
-        let seconds = |nanos: &str| nanos.parse::<f64>().unwrap_or_default() / 1e9;
-        (seconds(&self.start_time_unix_nano), seconds(&self.end_time_unix_nano))
-    }
-
-    fn attribute(&self, key: &str) -> Option<String> {
-        let found = self.attributes.iter().find(|attribute| attribute.key == key)?;
-        let value = found.value.values().next()?;
-        Some(value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned))
-    }
-}
 
 /// What an operation did, and for how many seconds it had nothing outside in flight.
 pub(crate) fn idle(spans: &[Span]) -> Vec<(String, f64)> {
@@ -185,8 +84,9 @@ fn covered(mut intervals: Vec<Interval>, (from, to): Interval) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Span, idle};
+    use super::idle;
     use serde_json::{Value, json};
+    use vnfm_spans::Span;
 
     fn span(
         name: &str,

@@ -107,13 +107,22 @@ pub(crate) fn driver_of(
     (package, hook): (&Package, &Hook),
 ) -> Result<Arc<dyn MgmtDriver>, PortError> {
     let (mgmt, wanted) = (&engine.parts.mgmt, Wanted::of(hook, package));
-    let newest = mgmt.for_hook(&wanted)?;
     let kept = instance.and_then(|vnf| kept_driver(vnf, &hook.implementation));
-    let Some(kept) = kept.filter(|kept| *kept != versioned(&newest.id())) else {
-        return declares(newest, hook);
-    };
-    let old = mgmt.find(&hook.implementation, Some(kept));
-    declares(old.ok().filter(|old| versioned(&old.id()) == kept).unwrap_or(newest), hook)
+    let Some(kept) = kept else { return declares(mgmt.for_hook(&wanted)?, hook) };
+    // Its own first: that the newest cannot be loaded is nothing to an instance that does not use it.
+    let own = mgmt.for_hook_kept(kept, &wanted);
+    if let Ok(own) = &own
+        && versioned(&own.id()) == kept
+    {
+        return declares(own.clone(), hook);
+    }
+    let newest = mgmt.for_hook(&wanted).map_err(|error| match own {
+        Err(own) if own.name() != error.name() => {
+            error.also(&format!("`{kept}`, which instantiated it, does not serve it either: {own}"))
+        }
+        _ => error,
+    })?;
+    declares(newest, hook)
 }
 
 /// Where `instantiatedVnfInfo.metadata` keeps, by the spelling of an `implementation`, the `name@version` that

@@ -1,13 +1,14 @@
 //! Ports that a program fills with what is linked into it, or leaves empty.
 
+use crate::hooks::versioned;
 use crate::ports::{
-    Code, CommandOutput, Declaration, ErrorKind, HostServices, HttpRequest, HttpResponse,
-    MgmtDriver, MgmtDrivers, PortError, RemoteFile, SshCommand, SshTarget,
+    Code, CommandOutput, Declaration, DriverId, ErrorKind, HostServices, HttpRequest, HttpResponse,
+    MgmtDriver, MgmtDrivers, PortError, RemoteFile, SshCommand, SshTarget, replaced,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
 
-/// `MgmtDriver`s that are Rust objects of this program, by the names of their declarations.
+/// `MgmtDriver`s that are Rust objects of this program, by the names of their declarations, or `name@version`.
 #[derive(Clone, Default)]
 pub struct Linked(Vec<Arc<dyn MgmtDriver>>);
 
@@ -27,13 +28,25 @@ impl MgmtDrivers for Linked {
         plugin: Option<&str>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
         let name = plugin.unwrap_or(implementation);
-        let found = self.0.iter().rev().find(|driver| driver.declaration().name == name);
-        found.cloned().ok_or_else(|| {
+        let named = |driver: &&Arc<dyn MgmtDriver>| {
+            driver.declaration().name == name || versioned(&driver.id()) == name
+        };
+        self.0.iter().rev().find(named).cloned().ok_or_else(|| {
             let known: Vec<_> = self.0.iter().map(|d| d.declaration().name.as_str()).collect();
             let what = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             let what = format!("this program links {what}");
             PortError::new(&NO_DRIVER, format!("find the MgmtDriver `{name}`"), what)
         })
+    }
+
+    fn again(
+        &self,
+        began: &DriverId,
+        implementation: &str,
+        plugin: Option<&str>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let same = self.0.iter().find(|driver| driver.id() == *began).cloned();
+        same.ok_or_else(|| replaced(began, self.find(implementation, plugin).map(|now| now.id())))
     }
 
     fn list(&self) -> Vec<Declaration> {
@@ -87,8 +100,44 @@ pub(crate) const CODES: &[&Code] = &[&NO_DRIVER, &NO_HOSTS];
 #[cfg(test)]
 mod tests {
     use super::{Linked, NoHosts};
-    use crate::ports::{HostServices as _, MgmtDrivers as _, SshTarget};
+    use crate::ports::{
+        Declaration, Effects, HookHost, HookRequest, HostServices as _, MgmtDriver,
+        MgmtDrivers as _, PortError, SshTarget,
+    };
+    use async_trait::async_trait;
     use futures_util::FutureExt as _;
+    use std::sync::Arc;
+
+    struct Of(Declaration);
+
+    impl Of {
+        fn version(version: &str) -> Self {
+            Self(Declaration { name: "mine".into(), version: version.into(), ..Default::default() })
+        }
+    }
+
+    #[async_trait]
+    impl MgmtDriver for Of {
+        fn declaration(&self) -> &Declaration {
+            &self.0
+        }
+        async fn call(&self, _: HookRequest, _: Arc<dyn HookHost>) -> Result<Effects, PortError> {
+            Ok(Effects::default())
+        }
+    }
+
+    #[test]
+    fn the_last_of_a_name_serves_what_is_new_and_each_version_what_began_with_it() {
+        let linked = Linked::default().with(Of::version("1.0.0")).with(Of::version("2.0.0"));
+        let version = |name: &str| linked.find(name, None).unwrap().id().version;
+        assert_eq!((version("mine"), version("mine@1.0.0")), ("2.0.0".into(), "1.0.0".into()));
+        let began = linked.find("mine@1.0.0", None).unwrap().id();
+        assert_eq!(linked.again(&began, "mine", None).unwrap().id(), began);
+        let later = Linked::default().with(Of::version("2.0.0"));
+        let error = later.again(&began, "mine", None).err().unwrap();
+        assert_eq!(error.name(), "plugin.replaced");
+        assert!(error.to_string().contains("`mine@2.0.0` now"), "{error}");
+    }
 
     #[test]
     fn what_is_not_linked_and_what_is_not_offered_is_named() {

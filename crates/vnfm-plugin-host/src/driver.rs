@@ -8,7 +8,9 @@ use crate::library;
 use crate::runner::{self, Threads};
 use crate::services::{EndsWith, LogOnly};
 use async_trait::async_trait;
+use serde::de::IgnoredAny;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -125,7 +127,7 @@ impl MgmtDriver for PluginDriver {
     ) -> Result<Effects, PortError> {
         let Call { doing, limit, body } =
             ready(&request, &self.maker.name, &self.declaration, &*self.clock)?;
-        let (maker, what) = (self.maker.clone(), doing.clone());
+        let (maker, what, told) = (self.maker.clone(), doing.clone(), host.clone());
         let answer = runner::run(&self.threads, &doing, limit, |runtime| async move {
             let driver = maker.driver()?;
             let ends = EndsWith::hook(&what, host, runtime);
@@ -134,7 +136,7 @@ impl MgmtDriver for PluginDriver {
             let future = future.ok_or_else(|| protocol(&what, NOT_WHOLE))?;
             future.await.map_err(|error| hook_error(error, what))
         });
-        effects(&doing, answer.await??.as_bytes())
+        effects(&doing, answer.await??.as_bytes(), &*told)
     }
 }
 
@@ -219,10 +221,16 @@ pub(crate) fn protocol(doing: &str, what: &str) -> PortError {
 
 /// Reads what a hook answered.
 ///
+/// A newer SDK than this host may ask for more than it knows: that is not done, and said in the operation's log.
+///
 /// # Errors
 ///
 /// `Broken` where it has the wrong shape.
-pub(crate) fn effects(doing: &str, bytes: &[u8]) -> Result<Effects, PortError> {
+pub(crate) fn effects(
+    doing: &str,
+    bytes: &[u8],
+    host: &dyn HookHost,
+) -> Result<Effects, PortError> {
     let bad = |what: String| PortError::new(&ANSWER, doing, what);
     let effects: Effects =
         serde_json::from_slice(bytes).map_err(|error| bad(format!("its effects: {error}")))?;
@@ -235,5 +243,18 @@ pub(crate) fn effects(doing: &str, bytes: &[u8]) -> Result<Effects, PortError> {
     if effects.register_vims.iter().any(|vim| vim.name.is_empty() || vim.vim_type.is_empty()) {
         return Err(bad("a VIM in `registerVims` has no name or no vimType".into()));
     }
+    for name in unknown(bytes) {
+        let line = format!(
+            "its effects ask for `{name}`: this version of vnfm does not know it, and does not do it"
+        );
+        host.log("warn", &line);
+    }
     Ok(effects)
+}
+
+/// Members of effects that are none of ours.
+fn unknown(effects: &[u8]) -> Vec<String> {
+    let asked: BTreeMap<String, IgnoredAny> = serde_json::from_slice(effects).unwrap_or_default();
+    let known = serde_json::to_value(Effects::default()).unwrap_or_default();
+    asked.into_keys().filter(|name| known.get(name).is_none()).collect()
 }

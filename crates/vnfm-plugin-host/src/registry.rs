@@ -293,6 +293,10 @@ impl MgmtDrivers for PluginHost {
         implementation: &str,
         plugin: Option<&str>,
     ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        let linked = self.state().linked.iter().find(|driver| driver.id() == *began).cloned();
+        if let Some(driver) = linked {
+            return Ok(driver);
+        }
         let now = self.find(implementation, plugin);
         if let Ok(driver) = &now
             && driver.id() == *began
@@ -319,6 +323,18 @@ impl MgmtDrivers for PluginHost {
             Some(script) => self.find(wanted.implementation, Some(self.runs(wanted, script)?)),
             None => self.find(wanted.implementation, wanted.plugin),
         }
+    }
+
+    fn for_hook_kept(
+        &self,
+        kept: &str,
+        wanted: &Wanted<'_>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        // A script's package must be allowed whichever version of the plugin runs it.
+        if let Some(script) = self.script(wanted) {
+            self.runs(wanted, script)?;
+        }
+        self.find(wanted.implementation, Some(kept))
     }
 
     fn for_hook_again(

@@ -17,7 +17,20 @@ use std::time::Duration;
 use vnfm_plugin_abi::{LOG_DEBUG, LOG_ERROR, LOG_INFO, LOG_WARN};
 
 /// Level of a log line.
+///
+/// ```
+/// use vnfm_plugin_sdk::Level;
+/// use vnfm_plugin_sdk::testkit::TestHost;
+///
+/// let host = TestHost::new();
+/// let cx = host.context();
+/// cx.log(Level::Debug, "for who searches");
+/// cx.warn("the operator should know");
+/// assert_eq!(host.logs(), ["Debug: for who searches", "Warn: the operator should know"]);
+/// assert_eq!(Level::Error.number(), 1);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Level {
     /// The hook fails because of this.
     Error,
@@ -98,6 +111,18 @@ impl HookContext {
     }
 
     /// Calls a service by name: for what this SDK has no method for.
+    ///
+    /// ```
+    /// use vnfm_plugin_sdk::ServiceError;
+    /// use vnfm_plugin_sdk::serde_json::{Value, json};
+    /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+    ///
+    /// let cx = TestHost::new().context();
+    /// let answer: Value = block_on(cx.call("cancelled", json!({}))).unwrap();
+    /// assert_eq!(answer["cancelled"], false);
+    /// let refused: Result<Value, ServiceError> = block_on(cx.call("telnet", json!({})));
+    /// assert_eq!(refused.unwrap_err().service, "telnet");
+    /// ```
     ///
     /// # Errors
     ///
@@ -274,7 +299,18 @@ impl HookContext {
         }
     }
 
-    /// Lets time pass.
+    /// Lets time pass. To wait for something, [`HookContext::until`] is better: it says what for.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+    ///
+    /// let host = TestHost::new();
+    /// let cx = host.context();
+    /// block_on(cx.waiting("the other half of the pair"));
+    /// block_on(cx.sleep(Duration::from_secs(60))).unwrap(); // at once, here
+    /// assert_eq!(host.waiting(), ["the other half of the pair"]);
+    /// ```
     ///
     /// # Errors
     ///
@@ -357,6 +393,14 @@ type Answers<F> = stream::Collect<
 >;
 
 /// The future of [`join_all_limited`].
+///
+/// ```
+/// use vnfm_plugin_sdk::testkit::block_on;
+/// use vnfm_plugin_sdk::{JoinAll, join_all_limited};
+///
+/// let both: JoinAll<_> = join_all_limited(2, ["a", "b"].map(std::future::ready));
+/// assert_eq!(block_on(both), ["a", "b"]);
+/// ```
 #[must_use = "nothing runs until it is awaited"]
 pub struct JoinAll<F: Future> {
     answers: Pin<Box<Answers<F>>>,

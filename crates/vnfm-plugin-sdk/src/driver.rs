@@ -12,7 +12,42 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The VNF vendor's side of lifecycle operations.
+/// The VNF vendor's side of lifecycle operations. The crate's [front page](crate) has one with a hook.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use vnfm_plugin_sdk::{DriverError, Hooks, MgmtDriver};
+///
+/// /// What the operator configures, as `plugins.config.NAME` of the server.
+/// #[derive(Deserialize, JsonSchema)]
+/// pub struct Config {
+///     /// How many servers are worked on at once.
+///     at_once: usize,
+/// }
+///
+/// pub struct Rolling {
+///     at_once: usize,
+/// }
+///
+/// impl MgmtDriver for Rolling {
+///     type Config = Config;
+///
+///     fn new(config: Config) -> Result<Self, DriverError> {
+///         match config.at_once {
+///             0 => Err(DriverError::new("bad-config", "`at_once` is 0: nothing would ever be done")),
+///             at_once => Ok(Self { at_once }),
+///         }
+///     }
+///
+///     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
+///         hooks
+///     }
+/// }
+///
+/// assert_eq!(Rolling::new(Config { at_once: 0 }).err().unwrap().code, "bad-config");
+/// assert_eq!(Rolling::new(Config { at_once: 2 }).unwrap().at_once, 2);
+/// ```
 pub trait MgmtDriver: Sized + Send + Sync + 'static {
     /// What the operator configures; [`NoConfig`] where there is nothing.
     type Config: DeserializeOwned + JsonSchema;
@@ -29,6 +64,27 @@ pub trait MgmtDriver: Sized + Send + Sync + 'static {
 }
 
 /// Name and version of an exported driver; written by [`crate::export_mgmt_driver!`].
+///
+/// ```
+/// use vnfm_plugin_sdk::Export;
+///
+/// /// How a VNFD names the driver to stay on this very version.
+/// fn pinned<D: Export>() -> String {
+///     format!("{}@{}", D::NAME, D::VERSION)
+/// }
+/// # use vnfm_plugin_sdk::prelude::*;
+/// # struct Nothing;
+/// # impl MgmtDriver for Nothing {
+/// #     type Config = NoConfig;
+/// #     fn new(_: NoConfig) -> Result<Self, DriverError> { Ok(Self) }
+/// #     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> { hooks }
+/// # }
+/// # impl Export for Nothing {
+/// #     const NAME: &'static str = "nothing";
+/// #     const VERSION: &'static str = "1.2.3";
+/// # }
+/// assert_eq!(pinned::<Nothing>(), "nothing@1.2.3");
+/// ```
 pub trait Export: MgmtDriver {
     /// Name of the plugin.
     const NAME: &'static str;
@@ -144,7 +200,30 @@ impl<D: MgmtDriver> Hooks<D> {
         self
     }
 
-    /// Runs one hook.
+    /// Runs one hook. [`TestHost::run`](crate::testkit::TestHost::run) is what tests need.
+    ///
+    /// ```
+    /// # use vnfm_plugin_sdk::prelude::*;
+    /// # use std::sync::Arc;
+    /// # struct Greeter;
+    /// # impl MgmtDriver for Greeter {
+    /// #     type Config = NoConfig;
+    /// #     fn new(_: NoConfig) -> Result<Self, DriverError> { Ok(Self) }
+    /// #     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> { hooks.on("instantiate_end", Self::end) }
+    /// # }
+    /// # impl Greeter {
+    /// #     async fn end(self: Arc<Self>, _: HookContext, _: HookRequest<NoParams>) -> Result<Effects, DriverError> {
+    /// #         Ok(Effects::none())
+    /// #     }
+    /// # }
+    /// use vnfm_plugin_sdk::testkit::{TestHost, block_on, request};
+    ///
+    /// let told = request("heal_end").json().clone();
+    /// let request: HookRequest = vnfm_plugin_sdk::serde_json::from_value(told).unwrap();
+    /// let hooks = Hooks::<Greeter>::of();
+    /// let error = block_on(hooks.run(Arc::new(Greeter), TestHost::new().context(), request)).unwrap_err();
+    /// assert_eq!(error.to_string(), "unknown-hook: there is no hook `heal_end`; there is `instantiate_end`");
+    /// ```
     ///
     /// # Errors
     ///

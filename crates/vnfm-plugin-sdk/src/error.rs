@@ -25,6 +25,15 @@ use serde::{Deserialize, Serialize};
 pub struct DriverError(Box<Failure>);
 
 /// The members of a [`DriverError`].
+///
+/// ```
+/// use vnfm_plugin_sdk::{DriverError, Failure};
+///
+/// let error = DriverError::new("install-failed", "no space left").last_lines("unpacking\n\nno space left on /var\n");
+/// let failure: &Failure = &error;
+/// assert_eq!(failure.last_lines, ["unpacking", "no space left on /var"]);
+/// assert!(!failure.retryable, "somebody has to make room first");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -192,6 +201,14 @@ impl From<ServiceError> for DriverError {
 }
 
 /// A code of this SDK in words: what it means, and what to do next.
+///
+/// ```
+/// use vnfm_plugin_sdk::{MEANINGS, Meaning};
+///
+/// // What a driver says itself is told in the same way.
+/// const OURS: Meaning = Meaning::new("join-failed", "a node did not join", "look at its log, then retry");
+/// assert!(MEANINGS.iter().all(|known| known.code != OURS.code));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Meaning {

@@ -17,6 +17,24 @@ use vnfm_plugin_abi::{
 
 /// The table that a plugin of driver `D` exports; used by [`crate::export_mgmt_driver!`].
 ///
+/// ```
+/// use vnfm_plugin_sdk::abi::{ABI_MAJOR, Plugin};
+/// # use vnfm_plugin_sdk::prelude::*;
+/// # struct Nothing;
+/// # impl MgmtDriver for Nothing {
+/// #     type Config = NoConfig;
+/// #     fn new(_: NoConfig) -> Result<Self, DriverError> { Ok(Self) }
+/// #     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> { hooks }
+/// # }
+/// # impl vnfm_plugin_sdk::Export for Nothing {
+/// #     const NAME: &'static str = "nothing";
+/// #     const VERSION: &'static str = "1.2.3";
+/// # }
+///
+/// static TABLE: Plugin = vnfm_plugin_sdk::plugin::<Nothing>();
+/// assert_eq!(TABLE.abi_major, ABI_MAJOR);
+/// ```
+///
 /// A library has its own copy of std, so its panics go to the host's log instead of standard error.
 pub const fn plugin<D: Export>() -> Plugin {
     table::<D, true>()
@@ -24,6 +42,23 @@ pub const fn plugin<D: Export>() -> Plugin {
 
 /// The same for a driver that is linked into the program: it is called by name with the same JSON, without a
 /// library. The program's panic hook is left alone.
+///
+/// ```no_run
+/// # use vnfm_plugin_sdk::prelude::*;
+/// # struct Nothing;
+/// # impl MgmtDriver for Nothing {
+/// #     type Config = NoConfig;
+/// #     fn new(_: NoConfig) -> Result<Self, DriverError> { Ok(Self) }
+/// #     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> { hooks }
+/// # }
+/// # impl vnfm_plugin_sdk::Export for Nothing {
+/// #     const NAME: &'static str = "nothing";
+/// #     const VERSION: &'static str = "1.2.3";
+/// # }
+/// // What `PluginHost::register` of an embedder takes.
+/// let linked: &'static vnfm_plugin_sdk::abi::Plugin = vnfm_plugin_sdk::static_driver::<Nothing>();
+/// # let _ = linked;
+/// ```
 pub fn static_driver<D: Export>() -> &'static Plugin {
     const { &table::<D, false>() }
 }

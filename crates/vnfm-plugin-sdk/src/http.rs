@@ -8,13 +8,18 @@ use std::time::Duration;
 /// A request. Header fields and body are secrets: nobody prints them.
 ///
 /// ```
-/// use vnfm_plugin_sdk::HttpRequest;
+/// use std::time::Duration;
 /// use vnfm_plugin_sdk::testkit::{TestHost, block_on};
+/// use vnfm_plugin_sdk::{HttpRequest, HttpResponse};
 ///
-/// let host = TestHost::new().http("GET", "https://10.0.0.1/health", 200, "ok");
-/// let request = HttpRequest::new("GET", "https://10.0.0.1/health").header("authorization", "Bearer t");
-/// let answer = block_on(host.context().http(request)).unwrap();
-/// assert!(answer.ok() && answer.body == "ok");
+/// let host = TestHost::new().http("POST", "https://10.0.0.1/nodes", 201, "made");
+/// let request = HttpRequest::new("POST", "https://10.0.0.1/nodes")
+///     .header("authorization", "Bearer t")
+///     .body(r#"{"name": "web-1"}"#)
+///     .ca("-----BEGIN CERTIFICATE-----…")
+///     .deadline(Duration::from_secs(10));
+/// let answer: HttpResponse = block_on(host.context().http(request)).unwrap();
+/// assert!(answer.ok() && answer.body == "made");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -82,9 +82,18 @@ pub use ssh::{Command, Output, Ssh, SshTarget, Upload};
 pub use {schemars, serde, serde_json, vnfm_plugin_abi as abi};
 
 /// A JSON object.
+///
+/// ```
+/// let mut metadata = vnfm_plugin_sdk::Object::new();
+/// metadata.insert("nodes".into(), 3.into());
+/// ```
 pub type Object = serde_json::Map<String, serde_json::Value>;
 
 /// Version of the messages.
+///
+/// ```
+/// assert_eq!(vnfm_plugin_sdk::Effects::none().schema_version, vnfm_plugin_sdk::SCHEMA_VERSION);
+/// ```
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Everything that a driver usually needs.

@@ -19,6 +19,7 @@ use std::borrow::Cow;
 /// let login = Login { password: "hunter2".into() };
 /// assert_eq!(format!("{login:?}"), "Login { password: [hidden] }");
 /// assert_eq!(login.password.reveal(), "hunter2");
+/// assert!(!login.password.is_empty());
 /// assert_eq!(schema_for!(Login).to_value()["properties"]["password"]["writeOnly"], true);
 /// ```
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -168,6 +168,17 @@ impl From<String> for Command {
 }
 
 /// What a command did.
+///
+/// ```
+/// use vnfm_plugin_sdk::Output;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// let output: Output = from_value(json!({"exitCode": 2, "stderr": "no space left\n"})).unwrap();
+/// assert!(!output.ok());
+/// let error = output.failure("web-1", "install");
+/// assert_eq!((error.code.as_str(), error.exit_code), ("install-failed", Some(2)));
+/// assert_eq!(error.last_lines, ["no space left"]);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -273,12 +284,14 @@ impl Upload {
 /// One host, through the services of the VNFM. Connections are made and shared by the VNFM.
 ///
 /// ```
+/// use std::time::Duration;
 /// use vnfm_plugin_sdk::SshTarget;
 /// use vnfm_plugin_sdk::testkit::{Reply, TestHost, block_on};
 ///
 /// let host = TestHost::new().ssh("10.0.0.1", "install", Reply::exit(100, "no such package\n"));
 /// let target = SshTarget::new("server-1", "10.0.0.1", "ubuntu").named("web-1");
 /// let ssh = host.context().ssh(target);
+/// block_on(ssh.wait(Duration::from_mins(5))).unwrap();
 /// // An exit code is an answer to `run` and an error of `check`.
 /// assert_eq!(block_on(ssh.run("install it")).unwrap().exit_code, 100);
 /// let error = block_on(ssh.check("install", "install it")).unwrap_err();

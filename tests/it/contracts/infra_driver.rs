@@ -8,72 +8,13 @@ use vnfm::sim::{Options, World};
 use vnfm_conformance::infra_driver::{RULES, Stand};
 use vnfm_conformance::{Rule, check};
 use vnfm_core::ports::*;
-use vnfm_descriptor::{Limits, Package};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_memory::{MEMORY_VIM, MemoryVim};
 use vnfm_openstack::OpenStack;
-use vnfm_tests::sources::root;
-use vnfm_types::{KUBERNETES, OPENSTACK, VimConnectionInfo};
+use vnfm_tests::contracts::{Look, On, by_kubeconfig, first_with_image, sample, with_image};
+use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
-/// A driver in a world of its own.
-struct On<D> {
-    driver: D,
-    login: Value,
-    wrong: Value,
-    what: Allocation,
-    impossible: Allocation,
-    looked_at: Box<dyn Fn() -> Vec<String> + Send + Sync>,
-}
-
-fn connection(value: &Value) -> VimConnectionInfo {
-    serde_json::from_value(value.clone()).unwrap()
-}
-
-#[async_trait]
-impl<D: InfraDriver> Stand for On<D> {
-    fn driver(&self) -> &dyn InfraDriver {
-        &self.driver
-    }
-    fn clock(&self) -> Arc<dyn Clock> {
-        Arc::new(SystemClock)
-    }
-    fn login(&self) -> VimConnectionInfo {
-        connection(&self.login)
-    }
-    fn wrong_login(&self) -> Option<VimConnectionInfo> {
-        Some(connection(&self.wrong))
-    }
-    fn what(&self) -> Allocation {
-        self.what.clone()
-    }
-    fn impossible(&self) -> Option<Allocation> {
-        Some(self.impossible.clone())
-    }
-    async fn things(&self) -> Vec<String> {
-        (self.looked_at)()
-    }
-}
-
-/// A sample as it is requested.
-fn sample(name: &str, fill: impl Fn(&str) -> String) -> Allocation {
-    let folder = root().join("vnfd-samples").join(name);
-    let package = Package::open(&folder, &Limits::default()).unwrap();
-    let request = std::fs::read_to_string(folder.join("requests/instantiate.json")).unwrap();
-    Allocation {
-        package: Arc::new(package),
-        request: serde_json::from_str(&fill(&request)).unwrap(),
-        instance_name: Some("one".into()),
-        granted: Granted::default(),
-    }
-}
-
-/// The same with an image that an NFVO prescribes and no VIM has.
-fn with_image(what: &Allocation, owner: &str) -> Allocation {
-    let images = [(owner.to_owned(), "no-such-image".to_owned())].into();
-    Allocation { granted: Granted { images, ..Granted::default() }, ..what.clone() }
-}
-
-fn left_behind(world: &Arc<World>) -> Box<dyn Fn() -> Vec<String> + Send + Sync> {
+fn left_behind(world: &Arc<World>) -> Look {
     let world = world.clone();
     Box::new(move || {
         assert_eq!(world.books().violations(), Vec::<String>::new());
@@ -95,16 +36,14 @@ async fn openstack() -> Arc<dyn Stand> {
             "username": to.user, "password": password, "project": to.user, "region": "RegionOne"}})
     };
     let what = sample("vnf-ha-pair", |request| world.fill(request, "vim", ""));
-    let mut images = what.package.vnfd().flavours["simple"].images();
-    let owner = images.next().unwrap().0.to_owned();
-    drop(images);
     Arc::new(On {
         driver: OpenStack::new(Arc::new(SystemClock)),
         login: login(&to.password),
         wrong: login("a wrong password"),
-        impossible: with_image(&what, &owner),
+        impossible: with_image(&what, &first_with_image(&what)),
         what,
         looked_at: left_behind(&world),
+        places: None,
     })
 }
 
@@ -121,16 +60,7 @@ async fn kubernetes() -> Arc<dyn Stand> {
     let spec = ClusterSpec { name: "one".to_owned(), address: [127, 0, 0, 1].into(), port: 0 };
     let cluster = clusters.start(spec).await.unwrap();
     cluster.furnish("node-1", [127, 0, 0, 1].into());
-    let file: Value = serde_yaml::from_str(&cluster.kubeconfig()).unwrap();
-    let at = |pointer: &str| file.pointer(pointer).cloned().unwrap_or_default();
-    let interface = json!({"endpoint": at("/clusters/0/cluster/server"),
-        "ssl_ca_cert": at("/clusters/0/cluster/certificate-authority-data")});
-    let access = match file.pointer("/users/0/user/token") {
-        Some(token) => json!({"bearer_token": token}),
-        None => json!({"client_certificate": at("/users/0/user/client-certificate-data"),
-            "client_key": at("/users/0/user/client-key-data")}),
-    };
-    let login = |access: Value| json!({"vimType": KUBERNETES, "interfaceInfo": interface, "accessInfo": access});
+    let (login, wrong) = by_kubeconfig(&cluster.kubeconfig());
     let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
     let vdu = what.package.vnfd().flavours["simple"].vdus.keys().next().unwrap().clone();
     let looked_at = move || {
@@ -142,11 +72,12 @@ async fn kubernetes() -> Arc<dyn Stand> {
     };
     Arc::new(On {
         driver: KubernetesDriver::new(),
-        login: login(access),
-        wrong: login(json!({"bearer_token": "a wrong token"})),
+        login,
+        wrong,
         impossible: with_image(&what, &vdu),
         what,
         looked_at: Box::new(looked_at),
+        places: None,
     })
 }
 
@@ -170,6 +101,7 @@ fn memory() -> On<MemoryVim> {
         what,
         impossible,
         looked_at: Box::new(move || there.vnfcs()),
+        places: None,
     }
 }
 
@@ -326,9 +258,10 @@ async fn a_driver_that_breaks_a_rule_is_found() {
         (Flaw::Talks, "no_secret_is_told"),
     ] {
         let stand = || async move {
-            let On { driver, login, wrong, what, impossible, looked_at } = memory();
+            let On { driver, login, wrong, what, impossible, looked_at, places } = memory();
             let driver = Broken(driver, flaw);
-            Arc::new(On { driver, login, wrong, what, impossible, looked_at }) as Arc<dyn Stand>
+            let on = On { driver, login, wrong, what, impossible, looked_at, places };
+            Arc::new(on) as Arc<dyn Stand>
         };
         let its: Vec<&Rule<_>> = RULES.iter().filter(|one| one.name == rule).collect();
         assert_eq!(its.len(), 1, "there is no rule `{rule}`");

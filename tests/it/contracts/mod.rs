@@ -3,7 +3,7 @@
 //! | file | what is tried |
 //! |---|---|
 //! | `store.rs` | the store in memory (those in SQLite: `crates/vnfm-store/tests`) |
-//! | `infra_driver.rs` | OpenStack and Kubernetes on the simulated world, the VIM in memory; and that broken ones are found |
+//! | `infra_driver.rs` | OpenStack and Kubernetes on the simulated world (on the real ones: `tests/live/contracts.rs`), the VIM in memory; and that broken ones are found |
 //! | `mgmt_driver.rs` | the plugin host with the template linked in; a plain Rust object; and that broken ones are found |
 //! | `nfvo.rs` | the SOL003 client on the simulated NFVO |
 

@@ -63,6 +63,8 @@ pub(crate) struct World {
     pub(crate) versions: Mutex<Vec<String>>,
     /// Only the newest version of the plugin is there.
     pub(crate) first_plugin_gone: AtomicBool,
+    /// The newest version of the plugin cannot be loaded.
+    pub(crate) newest_plugin_broken: AtomicBool,
     /// The package cannot be read any more.
     pub(crate) package_gone: AtomicBool,
     /// Whether there is an NFVO.
@@ -358,6 +360,9 @@ impl MgmtDrivers for OnePlugin {
         // The first version lies beside the newest until it is taken away.
         let first = plugin.is_some_and(|name| name == format!("fake@{}", says.version));
         let first = first && !world.first_plugin_gone.load(SeqCst);
+        if !first && world.newest_plugin_broken.load(SeqCst) {
+            return Err(PortError::new(&CODE, "load the plugin", "the newest is broken"));
+        }
         let version = if first { says.version.clone() } else { newest };
         let mut says = Declaration { version, ..says.clone() };
         if let Some(change) = *world.declares.lock().unwrap() {

@@ -188,6 +188,28 @@ async fn an_instance_stays_on_the_version_that_instantiated_it_as_long_as_it_is_
 }
 
 #[tokio::test]
+async fn a_newest_version_that_cannot_be_loaded_does_not_hurt_the_instances_of_the_one_before() {
+    let world = Arc::new(World::default());
+    let engine = engine(store().await, &world);
+    let id = instance(&engine).await;
+    let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+    engine.drive(&op).await.unwrap();
+
+    *world.plugin.lock().unwrap() = Some("2.0.0");
+    world.newest_plugin_broken.store(true, SeqCst);
+    let other = instance(&engine).await;
+    let refusal = engine.instantiate(TENANT, &other, on("cloud")).await.unwrap_err();
+    assert!(refusal.to_string().contains("the newest is broken"), "{refusal}");
+
+    world.versions.lock().unwrap().clear();
+    let op = engine.heal(TENANT, &id, HealVnfRequest::default()).await.unwrap();
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed, "{:?}", error(&engine, &op).await);
+    let called = world.versions.lock().unwrap().clone();
+    assert!(!called.is_empty() && called.iter().all(|called| called == "1.0.0"), "{called:?}");
+}
+
+#[tokio::test]
 async fn what_a_plugin_declares_or_asks_for_wrongly_is_named() {
     let world = Arc::new(World::default());
     let engine = engine(store().await, &world);

@@ -55,7 +55,7 @@ pub(super) async fn a_heal_that_was_interrupted_goes_on(stand: Shared) {
     let healed = place.healed(&made, vec![first(&made)]).await.unwrap();
     let calls = place.vim.turns.load(SeqCst) - begun;
     place.released(healed.handle).await.unwrap();
-    for number in places(calls) {
+    for number in places(&stand, calls) {
         let place = Place::new(&stand);
         let made = place.made().await.unwrap();
         place.cut_off(number, place.healed(&made, vec![first(&made)])).await;

@@ -8,12 +8,9 @@ use std::sync::atomic::Ordering::SeqCst;
 
 type Shared = Arc<dyn Stand>;
 
-/// At most so many places of a call are tried, evenly.
-const PLACES: usize = 12;
-
-/// Numbers of calls, of `all`, at which work is cut off.
-pub(super) fn places(all: usize) -> impl Iterator<Item = usize> {
-    let step = all.div_ceil(PLACES).max(1);
+/// Numbers of calls, of `all`, at which work is cut off: as many as the stand says, evenly.
+pub(super) fn places(stand: &Shared, all: usize) -> impl Iterator<Item = usize> + use<> {
+    let step = all.div_ceil(stand.places().max(1)).max(1);
     (1..=all).step_by(step)
 }
 
@@ -28,7 +25,7 @@ async fn counted(stand: &Shared) -> (usize, usize) {
 
 pub(super) async fn an_allocation_that_was_interrupted_is_adopted(stand: Shared) {
     let before = things(&stand).await;
-    for number in places(counted(&stand).await.0) {
+    for number in places(&stand, counted(&stand).await.0) {
         let place = Place::new(&stand);
         place.cut_off(number, place.made()).await;
         let made = place.made().await.unwrap_or_else(|error| panic!("at call {number}: {error}"));
@@ -43,7 +40,7 @@ pub(super) async fn an_allocation_that_was_interrupted_is_adopted(stand: Shared)
 
 pub(super) async fn what_was_half_made_is_released_without_a_handle(stand: Shared) {
     let before = things(&stand).await;
-    for number in places(counted(&stand).await.0) {
+    for number in places(&stand, counted(&stand).await.0) {
         let place = Place::new(&stand);
         place.cut_off(number, place.made()).await;
         let released = place.released(Value::Null).await;
@@ -54,7 +51,7 @@ pub(super) async fn what_was_half_made_is_released_without_a_handle(stand: Share
 
 pub(super) async fn a_release_that_was_interrupted_goes_on(stand: Shared) {
     let before = things(&stand).await;
-    for number in places(counted(&stand).await.1) {
+    for number in places(&stand, counted(&stand).await.1) {
         let place = Place::new(&stand);
         let made = place.made().await.unwrap();
         place.cut_off(number, place.released(made.handle.clone())).await;

@@ -35,7 +35,15 @@ pub trait Stand: Send + Sync {
 
     /// Everything on the VIM that a driver may have made, whoever did, by kind and id.
     async fn things(&self) -> Vec<String>;
+
+    /// At how many places of a call, at most, it is cut off to be gone on with; fewer where each takes long.
+    fn places(&self) -> usize {
+        PLACES
+    }
 }
+
+/// At how many places of a call it is cut off, where a stand does not say otherwise.
+pub const PLACES: usize = 12;
 
 crate::rules! { Arc<dyn Stand>:
     /// A driver serves vimTypes, and says nothing against a connection that works.

@@ -11,6 +11,7 @@ use crate::ports::{
 use crate::redact::{Redactor, redact};
 use crate::vims::AnyVim;
 use jiff::Timestamp;
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -119,9 +120,7 @@ impl Op {
             return Ok(None);
         };
         match row.output.0.get("data") {
-            Some(data) => {
-                serde_json::from_value(data.clone()).map(Some).map_err(unreadable(T::STEP))
-            }
+            Some(data) => T::deserialize(data).map(Some).map_err(unreadable(T::STEP)),
             None => Ok(None),
         }
     }
@@ -145,7 +144,7 @@ impl Op {
     ///
     /// `Broken` where the record holds another shape.
     pub fn request<T: DeserializeOwned>(&self) -> Result<T, PortError> {
-        serde_json::from_value(self.record.request.0.clone()).map_err(unreadable("request"))
+        T::deserialize(&self.record.request.0).map_err(unreadable("request"))
     }
 
     /// The request that instantiated the VNF, or is doing so.
@@ -154,11 +153,15 @@ impl Op {
     ///
     /// `Broken` where the record holds another shape.
     pub fn instantiation(&self) -> Result<InstantiateVnfRequest, PortError> {
-        let request = match &self.instance.request.0 {
+        InstantiateVnfRequest::deserialize(self.first_request()).map_err(unreadable("request"))
+    }
+
+    /// The same as it is stored.
+    fn first_request(&self) -> &Value {
+        match &self.instance.request.0 {
             Value::Null => &self.record.request.0,
             request => request,
-        };
-        serde_json::from_value(request.clone()).map_err(unreadable("request"))
+        }
     }
 
     /// The package.
@@ -176,9 +179,9 @@ impl Op {
     ///
     /// Where the package cannot be read or lost the flavour.
     pub fn flavour(&self) -> Result<&Flavour, PortError> {
-        let id = self.instantiation()?.flavour_id;
+        let id = self.first_request()["flavourId"].as_str().unwrap_or_default();
         let vnfd = self.package()?.vnfd();
-        vnfd.flavours.get(&id).ok_or_else(|| {
+        vnfd.flavours.get(id).ok_or_else(|| {
             let what = format!("the VNFD `{}` has no flavour `{id}`", vnfd.descriptor_id);
             PortError::new(&PACKAGE, "read the VNF package", what)
         })
@@ -200,12 +203,9 @@ impl Op {
 
     /// What the NFVO has decided about the resources of the instance.
     pub(crate) fn granted(&self) -> Granted {
-        let request = match &self.instance.request.0 {
-            Value::Null => &self.record.request.0,
-            request => request,
-        };
-        let granted = request.get(GRANTED).cloned().unwrap_or_default();
-        let granted: Granted = serde_json::from_value(granted).unwrap_or_default();
+        let granted = self.first_request().get(GRANTED);
+        let granted = granted.and_then(|granted| Granted::deserialize(granted).ok());
+        let granted = granted.unwrap_or_default();
         match self.instantiation() {
             Ok(request) => granted.with_links_of(&request),
             Err(_) => granted,

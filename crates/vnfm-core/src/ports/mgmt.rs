@@ -305,6 +305,19 @@ pub trait MgmtDrivers: Send + Sync {
     fn for_hook(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn MgmtDriver>, PortError> {
         self.find(wanted.implementation, wanted.plugin)
     }
+    /// The driver for a hook of an instance that `kept` (`name@version`) instantiated, while that is there: another version
+    /// may serve new instances, or be unusable.
+    ///
+    /// # Errors
+    ///
+    /// As [`MgmtDrivers::for_hook`], of that version. What is found may be another one where versions cannot be told apart.
+    fn for_hook_kept(
+        &self,
+        kept: &str,
+        wanted: &Wanted<'_>,
+    ) -> Result<Arc<dyn MgmtDriver>, PortError> {
+        self.find(wanted.implementation, Some(kept))
+    }
     /// As [`MgmtDrivers::again`], for such a hook.
     ///
     /// # Errors

@@ -205,6 +205,6 @@ impl MgmtDriver for ProcessDriver {
         let nursery = self.nursery.clone();
         drop(runtime.spawn_blocking(move || nursery.refill()));
         let answer = outcome.map_err(|failed| failed.error)?;
-        driver::effects(&doing, &answer)
+        driver::effects(&doing, &answer, &*host)
     }
 }

@@ -15,6 +15,9 @@
 #ifndef PLUGIN_VERSION
 #define PLUGIN_VERSION "1.0.0"
 #endif
+#ifndef PLUGIN_NAME
+#define PLUGIN_NAME "c-plugin"
+#endif
 #define TEXT(text) {(const uint8_t *)(text), sizeof(text) - 1}
 
 static inline VnfmSlice slice(const char *text) {
@@ -92,6 +95,8 @@ static uint32_t poll_hook(void *state, const VnfmContext *context, VnfmBuf *out)
   *out = copy("{\"schemaVersion\":1,\"registerVims\":\"all\"}");
 #elif defined WRONG_SCHEMA_VERSION
   *out = copy("{\"schemaVersion\":9}");
+#elif defined NEWER_EFFECTS
+  *out = copy("{\"schemaVersion\":1,\"message\":\"done in C\",\"scaleTo\":3}");
 #elif defined WRONG_VIM
   *out = copy("{\"schemaVersion\":1,\"registerVims\":[{\"name\":\"\"}]}");
 #else
@@ -212,7 +217,7 @@ const VnfmPlugin VNFM_PLUGIN_SYMBOL
 #else
         .flags = VNFM_FLAG_PANICS_CONTAINED,
 #endif
-        .name = TEXT("c-plugin"),
+        .name = TEXT(PLUGIN_NAME),
         .version = TEXT(PLUGIN_VERSION),
         .sdk_version = TEXT("c"),
         .declare = declare,

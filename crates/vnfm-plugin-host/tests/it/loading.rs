@@ -6,8 +6,9 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
-use vnfm_core::ports::{MgmtDrivers, PortError};
+use vnfm_core::ports::{MgmtDrivers, PortError, Wanted};
 use vnfm_plugin_host::{Config, LOCK_FILE, Lock, Pin, PluginHost, inspect};
+use vnfm_plugin_sdk::static_driver;
 
 fn refusal<T>(found: Result<T, PortError>) -> PortError {
     found.err().expect("it must be refused")
@@ -190,6 +191,37 @@ fn versions_lie_side_by_side_and_the_newest_is_taken() {
     let host = folder.host();
     let version = |name: &str| host.find(name, None).unwrap().declaration().version.clone();
     assert_eq!((version("c-plugin"), version("c-plugin@1.9.0")), ("1.10.0".into(), "1.9.0".into()));
+}
+
+#[test]
+fn an_instances_own_version_is_found_beside_a_newest_one_that_cannot_be_loaded() {
+    let folder = Folder::new();
+    for version in ["1.9.0", "1.10.0"] {
+        let define = format!("PLUGIN_VERSION=\"{version}\"");
+        c::plugin(folder.path(), &format!("c-{version}.so"), &[&define]);
+        folder.host().allow(&format!("c-{version}.so")).unwrap();
+    }
+    std::fs::write(folder.path().join("c-1.10.0.so"), "cut short").unwrap();
+    let host = folder.host();
+    let wanted = Wanted { implementation: "c-plugin", plugin: None, script: None };
+    assert_eq!(refusal(host.for_hook(&wanted)).name(), "plugin.hash-mismatch");
+    let kept = |name: &str| host.for_hook_kept(name, &wanted);
+    assert_eq!(kept("c-plugin@1.9.0").unwrap().id().version, "1.9.0");
+    assert_eq!(refusal(kept("c-plugin@1.10.0")).name(), "plugin.hash-mismatch");
+    assert_eq!(refusal(kept("c-plugin@1.8.0")).name(), "plugin.not-found");
+}
+
+#[test]
+fn an_operation_that_began_with_a_driver_of_the_program_ends_with_it_beside_a_newer_library() {
+    let folder = Folder::new();
+    let define = "PLUGIN_NAME=\"mgmt-template\"";
+    c::plugin(folder.path(), "newer.so", &[define, "PLUGIN_VERSION=\"9.0.0\""]);
+    let host = folder.host();
+    host.register(static_driver::<mgmt_template::Template>()).unwrap();
+    let began = host.find("mgmt-template", None).unwrap().id();
+    host.allow("newer.so").unwrap();
+    assert_eq!(host.find("mgmt-template", None).unwrap().id().version, "9.0.0");
+    assert_eq!(host.again(&began, "mgmt-template", None).unwrap().id(), began);
 }
 
 #[test]

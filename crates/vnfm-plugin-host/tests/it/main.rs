@@ -7,6 +7,7 @@
 
 mod c;
 mod loading;
+mod older;
 mod processes;
 mod released;
 mod running;

@@ -70,6 +70,18 @@ fn with(hook: &str, limit: Duration, params: Value) -> HookRequest {
 }
 
 #[tokio::test]
+async fn what_a_newer_sdk_asks_for_besides_is_said_and_the_rest_is_done() {
+    for runner in RUNNERS {
+        let stage = Stage::in_c(&["NEWER_EFFECTS"], runner);
+        let effects = stage.hook("instantiate_end").await.unwrap();
+        assert_eq!(effects.message.as_deref(), Some("done in C"));
+        let logs = stage.host.logs();
+        let said = |line: &String| line.starts_with("warn: ") && line.contains("`scaleTo`");
+        assert_eq!(logs.iter().filter(|line| said(line)).count(), 1, "{logs:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_template_does_its_work_through_the_boundary() {
     let folder = Folder::new();
     folder.put(&built("mgmt-template"), "t.so");

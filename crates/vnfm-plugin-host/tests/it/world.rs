@@ -68,6 +68,7 @@ impl Folder {
             "gone",
             "link",
             "mgmt-template",
+            "old-rust",
             "other-name",
             "outside",
             "text",

@@ -6,6 +6,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What a hook asks the engine to do.
+///
+/// ```
+/// use vnfm_plugin_sdk::Effects;
+///
+/// // The end of a termination: what `instantiate_end` registered goes.
+/// let effects = Effects::none().unregister_vim("cluster");
+/// assert_eq!(effects.unregister_vims, ["cluster"]);
+/// assert_eq!(Effects::default(), Effects::none());
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -84,6 +93,16 @@ impl Effects {
 }
 
 /// A VIM to register, in the shape of SOL003's `VimConnectionInfo`.
+///
+/// ```
+/// use vnfm_plugin_sdk::NewVim;
+///
+/// let vim = NewVim::new("cluster", "ETSINFV.KUBERNETES.V_1")
+///     .interface("endpoint", "https://10.0.0.1:6443")
+///     .access("bearer_token", "never printed")
+///     .extra("site", "north");
+/// assert_eq!((vim.extra["site"].as_str(), vim.interface_info.len()), (Some("north"), 1));
+/// ```
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

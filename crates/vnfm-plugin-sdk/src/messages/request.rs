@@ -9,6 +9,37 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What a hook is told. `P` is the hook's own type for `additionalParams`.
+///
+/// A newer host may tell more than this SDK knows; that is kept in [`more`](Self::more), and lost by no hook that hands
+/// the request on.
+///
+/// ```
+/// use serde::Deserialize;
+/// use vnfm_plugin_sdk::serde_json::{Value, from_value, json};
+/// use vnfm_plugin_sdk::{DriverError, HookRequest};
+///
+/// #[derive(Deserialize)]
+/// struct Page {
+///     text: String,
+/// }
+///
+/// # fn main() -> Result<(), DriverError> {
+/// let told = vnfm_plugin_sdk::testkit::request("instantiate_end")
+///     .vnfc("web", "web-1", &[("CP1", "10.0.0.1")])
+///     .artifact("page", "Files/page.html", "tosca.artifacts.File")
+///     .params(json!({"text": "hello"}));
+/// let mut told = told.json().clone();
+/// told["newInTenYears"] = json!(true);
+/// let request: HookRequest<Value> = from_value(told).unwrap();
+///
+/// let request: HookRequest<Page> = request.typed()?;
+/// assert_eq!(request.additional_params.text, "hello");
+/// assert_eq!(request.vnfcs().len(), 1);
+/// assert_eq!(request.artifact("page").unwrap().path, "Files/page.html");
+/// assert_eq!(request.more["newInTenYears"], true);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -48,6 +79,9 @@ pub struct HookRequest<P = Value> {
     pub deadline: String,
     /// How often this hook was begun, from 1.
     pub attempt: u32,
+    /// What the host tells besides: members that this SDK does not know yet.
+    #[serde(flatten)]
+    pub more: Object,
 }
 
 impl<P> std::fmt::Debug for HookRequest<P> {
@@ -93,6 +127,7 @@ impl HookRequest<Value> {
             artifacts: self.artifacts,
             deadline: self.deadline,
             attempt: self.attempt,
+            more: self.more,
         })
     }
 }
@@ -150,9 +185,24 @@ pub struct Instance {
     pub vnfd_version: String,
     /// Metadata.
     pub metadata: Object,
+    /// What the host tells besides: members that this SDK does not know yet.
+    #[serde(flatten)]
+    pub more: Object,
 }
 
 /// Resources of the instance, as SOL003 shows them in `instantiatedVnfInfo`.
+///
+/// ```
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+/// use vnfm_plugin_sdk::{ComputeResource, Instance, Inventory};
+///
+/// let server = json!({"id": "v", "vduId": "web", "computeResource": {"resourceId": "server-1"}});
+/// let inventory: Inventory = from_value(json!({"vnfcResourceInfo": [server], "extCpInfo": [{"id": "cp"}]})).unwrap();
+/// let resource: &ComputeResource = &inventory.vnfc_resource_info[0].compute_resource;
+/// assert_eq!((resource.resource_id.as_str(), inventory.ext_cp_info.len()), ("server-1", 1));
+/// let instance: Instance = from_value(json!({"id": "i", "metadata": {"site": "north"}})).unwrap();
+/// assert_eq!(instance.metadata["site"], "north");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
@@ -167,9 +217,35 @@ pub struct Inventory {
     pub vnf_virtual_link_resource_info: Vec<Value>,
     /// Volumes.
     pub virtual_storage_resource_info: Vec<Value>,
+    /// What the host tells besides: members that this SDK does not know yet.
+    #[serde(flatten)]
+    pub more: Object,
 }
 
 /// One VNFC: a server or a pod (`VnfcResourceInfo`).
+///
+/// ```
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+/// use vnfm_plugin_sdk::{Vnfc, VnfcCp};
+///
+/// let ip = json!({"ipOverEthernet": {"ipAddresses": [{"type": "IPV4", "addresses": ["10.0.0.1", "10.0.0.2"]}]}});
+/// let vnfc: Vnfc = from_value(json!({
+///     "id": "vnfc-1",
+///     "vduId": "web",
+///     "computeResource": {"resourceId": "server-1"},
+///     "vnfcCpInfo": [{"id": "cp-1", "cpdId": "CP1", "cpProtocolInfo": [ip]}],
+///     "metadata": {"name": "web-1"},
+/// }))
+/// .unwrap();
+/// assert_eq!((vnfc.name(), vnfc.server_id()), ("web-1", "server-1"));
+/// assert_eq!(vnfc.address("CP1").unwrap(), "10.0.0.1");
+/// assert_eq!(vnfc.ssh("CP1", "ubuntu").unwrap().label(), "web-1");
+/// let cp: &VnfcCp = &vnfc.vnfc_cp_info[0];
+/// assert_eq!(cp.addresses().count(), 2);
+/// let error = vnfc.address("CP9").unwrap_err();
+/// assert_eq!(error.code, "no-address");
+/// assert!(error.detail.contains("CP1"), "it says which there are");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -186,6 +262,9 @@ pub struct Vnfc {
     /// `name`, and what else the VIM's driver knows.
     #[serde(default)]
     pub metadata: Object,
+    /// What the host tells besides: members that this SDK does not know yet.
+    #[serde(flatten)]
+    pub more: Object,
 }
 
 /// `computeResource` of a [`Vnfc`].
@@ -272,6 +351,25 @@ impl VnfcCp {
 }
 
 /// A VIM that the instance registered.
+///
+/// ```
+/// use vnfm_plugin_sdk::serde_json::from_value;
+/// use vnfm_plugin_sdk::{Dependent, Heal, HookRequest, RegisteredVim};
+///
+/// // A heal of `w1`, while somebody else runs on the cluster that this instance has registered.
+/// let told = vnfm_plugin_sdk::testkit::request("heal_start")
+///     .vnfc("worker", "w1", &[("CP1", "10.0.0.1")])
+///     .vnfc("worker", "w2", &[("CP1", "10.0.0.2")])
+///     .vim("7d5f", "cluster", "ETSINFV.KUBERNETES.V_1")
+///     .dependent("0c9a", "shop")
+///     .heal(&["w1"]);
+/// let request: HookRequest = from_value(told.json().clone()).unwrap();
+/// let cluster: &RegisteredVim = &request.vims[0];
+/// let user: &Dependent = &request.dependents[0];
+/// let heal: &Heal = request.heal.as_ref().unwrap();
+/// assert_eq!((cluster.name.as_str(), user.id.as_str()), ("cluster", "0c9a"));
+/// assert_eq!(heal.vnfcs[0].name(), "w1");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -314,6 +412,15 @@ pub struct Heal {
 }
 
 /// A file of the package that the VNFD names as an artifact.
+///
+/// ```
+/// use vnfm_plugin_sdk::Artifact;
+/// use vnfm_plugin_sdk::serde_json::{from_value, json};
+///
+/// let told = json!({"name": "page", "path": "Files/page.html", "type": "tosca.artifacts.File"});
+/// let artifact: Artifact = from_value(told).unwrap();
+/// assert_eq!(artifact.type_, "tosca.artifacts.File");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]

@@ -18,6 +18,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A file that a driver put on a simulated host.
+///
+/// ```
+/// use vnfm_plugin_sdk::testkit::{TestHost, Uploaded, block_on};
+/// use vnfm_plugin_sdk::{SshTarget, Upload};
+///
+/// let host = TestHost::new();
+/// let ssh = host.context().ssh(SshTarget::new("server-1", "10.0.0.1", "ubuntu"));
+/// block_on(ssh.put(Upload::new("/etc/motd", "hello").mode("0644").sudo())).unwrap();
+/// let file: &Uploaded = &host.uploads()[0];
+/// assert_eq!((file.path.as_str(), file.mode.as_str(), file.sudo), ("/etc/motd", "0644", true));
+/// assert_eq!(file.text(), "hello");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Uploaded {
@@ -43,6 +55,30 @@ impl Uploaded {
 /// A world that answers in place of the script: hosts over a real protocol, a simulated API.
 ///
 /// Faults, checkpoints and books stay those of the [`TestHost`] that is made with [`TestHost::over`].
+///
+/// ```
+/// use std::pin::Pin;
+/// use std::sync::Arc;
+/// use vnfm_plugin_sdk::serde_json::{Value, json};
+/// use vnfm_plugin_sdk::testkit::{TestHost, World, block_on};
+/// use vnfm_plugin_sdk::{HttpRequest, ServiceError};
+///
+/// type Answer = Option<Result<Value, ServiceError>>;
+///
+/// /// An API that is always up.
+/// struct Api;
+///
+/// impl World for Api {
+///     fn call(&self, service: &str, _: &Value) -> Pin<Box<dyn Future<Output = Answer> + Send>> {
+///         let is_known = service == "http";
+///         Box::pin(async move { is_known.then(|| Ok(json!({"status": 200, "body": "up"}))) })
+///     }
+/// }
+///
+/// let host = TestHost::over(Arc::new(Api));
+/// let answer = block_on(host.context().http(HttpRequest::new("GET", "https://10.0.0.1/"))).unwrap();
+/// assert_eq!(answer.body, "up");
+/// ```
 pub trait World: Send + Sync {
     /// Serves a call, such as `ssh.run`; `None` where the script is to answer.
     fn call(
@@ -92,6 +128,45 @@ struct Books {
 /// assert!(block_on(ssh.run("uptime")).is_err(), "it ran, and its answer was lost");
 /// assert_eq!(host.commands(), ["10.0.0.1: uptime", "10.0.0.1: uptime"]);
 /// assert_eq!(host.leaks_of("s3cret"), [""; 0]);
+/// assert_eq!(block_on(ssh.run("reboot")).unwrap().exit_code, 127);
+/// assert_eq!(host.unknown_commands(), ["10.0.0.1: reboot"]);
+/// ```
+///
+/// What goes wrong is chosen by the number of the call, from now on:
+///
+/// ```
+/// use vnfm_plugin_sdk::testkit::{Reply, TestHost, block_on, request};
+/// # use vnfm_plugin_sdk::prelude::*;
+/// # use std::sync::Arc;
+/// # struct Greeter;
+/// # impl MgmtDriver for Greeter {
+/// #     type Config = NoConfig;
+/// #     fn new(_: NoConfig) -> Result<Self, DriverError> { Ok(Self) }
+/// #     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> { hooks.on("instantiate_end", Self::end) }
+/// # }
+/// # impl Greeter {
+/// #     async fn end(self: Arc<Self>, cx: HookContext, r: HookRequest<NoParams>) -> Result<Effects, DriverError> {
+/// #         for vnfc in r.vnfcs() {
+/// #             cx.ssh(vnfc.ssh("CP1", "root")?).check("greet", "echo hello").await?;
+/// #         }
+/// #         Ok(Effects::none())
+/// #     }
+/// # }
+/// let host = TestHost::new().ssh("*", "echo", Reply::ok("hello"));
+/// let request = request("instantiate_end").vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")]);
+/// let run = || host.run::<Greeter>(request.clone());
+/// host.fail_before(1);
+/// assert!(run().unwrap_err().retryable);
+/// host.crash_before(1);
+/// assert_eq!(run().unwrap_err().code, "crashed");
+/// host.crash_after(1);
+/// assert_eq!(run().unwrap_err().code, "crashed");
+/// block_on(host.run_async::<Greeter>(request.clone())).unwrap();
+/// host.cancel_after(0);
+/// assert!(block_on(host.context().cancelled()));
+/// host.go_on();
+/// assert!(!block_on(host.context().cancelled()));
+/// assert!(host.slept_while_cancelled().is_zero());
 /// ```
 #[derive(Clone, Default)]
 pub struct TestHost {

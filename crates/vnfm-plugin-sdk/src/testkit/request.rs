@@ -35,6 +35,15 @@ pub fn request(hook: &str) -> TestRequest {
 }
 
 /// See [`request`].
+///
+/// ```
+/// use vnfm_plugin_sdk::serde_json::json;
+/// use vnfm_plugin_sdk::testkit::{TestRequest, request};
+///
+/// let made: TestRequest = request("instantiate_end").inputs(json!({"size": 3})).metadata("site", json!("north"));
+/// let again = TestRequest::recorded(made.json().clone());
+/// assert_eq!(again.json()["inputs"]["size"], 3);
+/// ```
 #[derive(Clone)]
 #[must_use]
 pub struct TestRequest {

@@ -6,6 +6,20 @@ use crate::ssh::Output;
 use serde_json::{Value, json};
 
 /// What a simulated host answers to a command.
+///
+/// ```
+/// use vnfm_plugin_sdk::testkit::{Reply, TestHost, block_on};
+/// use vnfm_plugin_sdk::{ErrorKind, SshTarget};
+///
+/// let replies = [Reply::unreachable(), Reply::login_refused(), Reply::exit(1, "busy"), Reply::ok("done")];
+/// let host = TestHost::new().ssh_each("10.0.0.1", "install", replies);
+/// let ssh = host.context().ssh(SshTarget::new("server-1", "10.0.0.1", "ubuntu"));
+/// let run = || block_on(ssh.run("install"));
+/// assert_eq!(run().unwrap_err().kind, ErrorKind::Unavailable);
+/// assert_eq!(run().unwrap_err().kind, ErrorKind::Refused);
+/// assert_eq!(run().unwrap().stderr, "busy");
+/// assert_eq!(run().unwrap().stdout, "done");
+/// ```
 #[derive(Debug, Clone)]
 pub struct Reply(Result<Output, (ErrorKind, String)>);
 

@@ -28,6 +28,51 @@ type StateOf = Box<dyn Fn(&TestHost, &Effects) -> Value + Send + Sync>;
 type BeforeOf = Box<dyn Fn(&TestHost) -> Value + Send + Sync>;
 
 /// Tries what every hook promises; made by [`trial`].
+///
+/// ```
+/// use std::time::Duration;
+/// use vnfm_plugin_sdk::testkit::{TestHost, Trial, Tried, Uploaded, request, trial_each};
+/// # use vnfm_plugin_sdk::prelude::*;
+/// # use std::sync::Arc;
+/// # struct Drain;
+/// # impl MgmtDriver for Drain {
+/// #     type Config = NoConfig;
+/// #     fn new(_: NoConfig) -> Result<Self, DriverError> { Ok(Self) }
+/// #     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> {
+/// #         hooks.on("heal_start", Self::drain).undone_by("heal_start", Self::back)
+/// #     }
+/// # }
+/// # impl Drain {
+/// #     async fn mark(cx: HookContext, r: HookRequest<NoParams>, text: &str) -> Result<Effects, DriverError> {
+/// #         for vnfc in r.vnfcs() {
+/// #             cx.ssh(vnfc.ssh("CP1", "root")?).put(Upload::new("/run/drained", text)).await?;
+/// #         }
+/// #         Ok(Effects::none())
+/// #     }
+/// #     async fn drain(self: Arc<Self>, cx: HookContext, r: HookRequest<NoParams>) -> Result<Effects, DriverError> {
+/// #         Self::mark(cx, r, "yes").await
+/// #     }
+/// #     async fn back(self: Arc<Self>, cx: HookContext, r: HookRequest<NoParams>) -> Result<Effects, DriverError> {
+/// #         Self::mark(cx, r, "no").await
+/// #     }
+/// # }
+/// // `Drain` writes `yes` into a file of each host, and its opposite `no`.
+/// fn is_drained(host: &TestHost) -> bool {
+///     host.uploads().last().map(Uploaded::text).as_deref() == Some("yes")
+/// }
+///
+/// let stage = || (TestHost::new(), request("heal_start").vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")]));
+/// let trial: Trial<Drain> = trial_each(stage);
+/// let tried: Tried = trial
+///     .alike(|host, _| is_drained(host).into())
+///     .taken_back(|host| is_drained(host).into())
+///     .patience(Duration::from_secs(5))
+///     .every(1)
+///     .at_once(4)
+///     .run()
+///     .unwrap();
+/// assert_eq!((tried.calls, tried.worlds), (1, 5));
+/// ```
 #[must_use = "nothing is tried until it runs"]
 pub struct Trial<D> {
     stage: Box<dyn Fn() -> (TestHost, TestRequest) + Send + Sync>,
@@ -57,6 +102,27 @@ pub struct Tried {
 }
 
 /// The promises that a hook does not keep.
+///
+/// ```
+/// use vnfm_plugin_sdk::testkit::{Broken, TestHost, block_on, request, trial};
+/// # use vnfm_plugin_sdk::prelude::*;
+/// # use std::sync::Arc;
+/// # struct Talker;
+/// # impl MgmtDriver for Talker {
+/// #     type Config = NoConfig;
+/// #     fn new(_: NoConfig) -> Result<Self, DriverError> { Ok(Self) }
+/// #     fn hooks(hooks: Hooks<Self>) -> Hooks<Self> { hooks.on("instantiate_end", Self::end) }
+/// # }
+/// # impl Talker {
+/// #     async fn end(self: Arc<Self>, cx: HookContext, _: HookRequest<NoParams>) -> Result<Effects, DriverError> {
+/// #         cx.progress(50, "logged in with pass-phrase").await;
+/// #         Ok(Effects::none())
+/// #     }
+/// # }
+/// let talks = trial::<Talker>(TestHost::new, request("instantiate_end")).secret("pass-phrase");
+/// let broken: Broken = block_on(talks.run_async()).unwrap_err();
+/// assert_eq!(broken.sentences()[0], "a secret can be read: logged in with [the secret]");
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Broken(Vec<String>);
 

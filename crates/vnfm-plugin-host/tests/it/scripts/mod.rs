@@ -1,6 +1,9 @@
 //! Hooks that are scripts, by the plugin `mgmt-script` in processes of its own: what a script finds, what it may not, and
 //! every way in which it goes wrong, as its author reads it.
 
+mod apart;
+mod playbooks;
+
 use crate::world::{AMPLE, Folder, RUNNER, RealClock, built, request};
 use async_trait::async_trait;
 use base64::Engine as _;
@@ -31,6 +34,8 @@ struct Side {
     calls: Mutex<Vec<(String, Value)>>,
     logs: Mutex<Vec<String>>,
     cancelled: AtomicBool,
+    /// Becoming root needs a password on its hosts.
+    guarded: AtomicBool,
 }
 
 const NO_FILE: Code = Code {
@@ -52,7 +57,12 @@ impl HookHost for Side {
                 Ok(json!({"contentBase64": BASE64.encode(content.ok_or_else(absent)?)}))
             }
             "ssh.run" => {
-                let stdout = format!("{}\n", request["command"].as_str().unwrap());
+                let command = request["command"].as_str().unwrap();
+                if self.guarded.load(Ordering::Relaxed) && command.contains("sudo ") {
+                    let stderr = "sudo: a password is required\n";
+                    return Ok(json!({"exitCode": 1, "stdout": "", "stderr": stderr, "truncated": false}));
+                }
+                let stdout = format!("{command}\n");
                 Ok(json!({"exitCode": 0, "stdout": stdout, "stderr": "", "truncated": false}))
             }
             "cancelled" => Ok(json!({"cancelled": self.cancelled.load(Ordering::Relaxed)})),
@@ -434,6 +444,9 @@ async fn scripts_run_only_where_somebody_allowed_their_package() {
     lock.write(world.plugins.dir()).unwrap();
     let again = world.plugins.for_hook_again(&began, &WANTED).err().unwrap();
     assert_eq!(again.name(), "plugin.script-not-allowed");
+    let kept = format!("{}@{}", began.name, began.version);
+    let kept = world.plugins.for_hook_kept(&kept, &WANTED).err().unwrap();
+    assert_eq!(kept.name(), "plugin.script-not-allowed", "also where that version made it");
     let never = World::with(&Value::Null, |scripts| scripts.allow = AllowedScripts::None);
     assert!(never.plugins.for_hook(&WANTED).is_err());
 }

@@ -1,0 +1,75 @@
+//! Playbooks, by the Ansible of the machine.
+
+use super::{PASSWORD, Side, World, hook, is_gone};
+use crate::world::AMPLE;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+const ANSIBLE: &str = "tosca.artifacts.Implementation.Ansible";
+
+/// Whether Ansible is there; where not, that is said.
+fn has_ansible() -> bool {
+    let there = Path::new("/usr/bin/ansible-playbook").is_file();
+    if !there {
+        assert!(
+            std::env::var("VNFM_REQUIRE_LIVE").as_deref() != Ok("1"),
+            "no Ansible, and VNFM_REQUIRE_LIVE=1"
+        );
+        eprintln!("skipped: no `/usr/bin/ansible-playbook` (Debian: apt-get install ansible-core)");
+    }
+    there
+}
+
+const PLAYBOOK: &str = r#"
+- hosts: VDU1
+  gather_facts: false
+  become: true
+  tasks:
+    - name: 40% restarting the service
+      ansible.builtin.raw: systemctl restart app
+    - ansible.builtin.set_stats:
+        data: {vnfm_effects: {metadata: {restarted: true}}}
+"#;
+
+#[tokio::test]
+async fn a_playbook_becomes_root_where_no_password_is_asked_and_says_so_where_one_is() {
+    if !has_ansible() {
+        return;
+    }
+    let world = World::new();
+    let side = Side::of(PLAYBOOK);
+    let effects = world.run(&side, hook(ANSIBLE, AMPLE)).await.unwrap();
+    assert_eq!(effects.metadata["restarted"], true);
+    let asked = side.asked("ssh.run");
+    let restart = asked.iter().find(|run| run["command"].as_str().unwrap().contains("restart app"));
+    let restart = restart.unwrap_or_else(|| panic!("{asked:?}"))["command"].as_str().unwrap();
+    assert!(restart.starts_with("sudo "), "{restart}");
+
+    let guarded = Side::of(PLAYBOOK);
+    guarded.guarded.store(true, Ordering::Relaxed);
+    let error = world.run(&guarded, hook(ANSIBLE, AMPLE)).await.unwrap_err();
+    assert_eq!(error.name(), "script-failed");
+    assert!(error.to_string().contains("password is required"), "{error}");
+    is_gone(&world).await;
+}
+
+#[tokio::test]
+async fn a_password_for_become_is_refused_before_any_command_and_told_to_nobody() {
+    if !has_ansible() {
+        return;
+    }
+    let world = World::new();
+    let vars = format!("  vars: {{ansible_become_password: {PASSWORD}}}\n  tasks:");
+    let side = Side::of(&PLAYBOOK.replacen("  tasks:", &vars, 1));
+    let error = world.run(&side, hook(ANSIBLE, AMPLE)).await.unwrap_err();
+    assert_eq!(error.name(), "script-failed");
+    let text = error.to_string();
+    assert!(text.contains("let the login user become root without one"), "{text}");
+    let run = side.asked("ssh.run");
+    assert!(run.iter().all(|run| !run["command"].to_string().contains("restart")), "{run:?}");
+    let mut told = side.logs();
+    told.push(text);
+    told.extend(run.iter().map(|run| format!("{} {}", run["command"], run["stdin"])));
+    assert!(told.iter().all(|line| !line.contains(PASSWORD)), "{told:?}");
+    is_gone(&world).await;
+}

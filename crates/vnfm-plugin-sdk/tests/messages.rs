@@ -1,0 +1,84 @@
+//! What holds of every message, whatever stands in it.
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests may")]
+
+use proptest::collection::{btree_map, vec};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use vnfm_plugin_sdk::testkit::request;
+use vnfm_plugin_sdk::{Effects, HookRequest, NewVim};
+
+/// Any JSON, of a size that a person can read.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            btree_map(".{0,6}", inner, 0..4).prop_map(|all| all.into_iter().collect::<Value>()),
+        ]
+    })
+}
+
+/// Members of names that no SDK knows.
+fn unknown() -> impl Strategy<Value = Map<String, Value>> {
+    btree_map("x-[a-z]{1,6}", any_json(), 0..4)
+        .prop_map(|all| all.into_iter().collect::<Map<String, Value>>())
+}
+
+/// Where a host of the future may tell more.
+const PLACES: [&str; 4] = ["", "/instance", "/inventory", "/inventory/vnfcResourceInfo/0"];
+
+proptest! {
+    #[test]
+    fn what_a_newer_host_tells_besides_goes_through_a_hook_unchanged(
+        more in vec(unknown(), PLACES.len()),
+        params in any_json(),
+    ) {
+        let told = request("instantiate_end").vnfc("VDU1", "web-1", &[("CP1", "10.0.0.1")]);
+        let mut told = told.json().clone();
+        told["additionalParams"] = params.clone();
+        for (place, members) in PLACES.iter().zip(&more) {
+            told.pointer_mut(place).unwrap().as_object_mut().unwrap().extend(members.clone());
+        }
+        let read: HookRequest = serde_json::from_value(told).unwrap();
+        prop_assert_eq!(&read.more, &more[0]);
+        let typed: HookRequest<Value> = read.typed().unwrap();
+        let params = if params.is_null() { json!({}) } else { params };
+        prop_assert_eq!(&typed.additional_params, &params);
+        let again = serde_json::to_value(&typed).unwrap();
+        for (place, members) in PLACES.iter().zip(&more) {
+            let there = again.pointer(place).unwrap();
+            for (name, value) in members {
+                prop_assert_eq!(&there[name.as_str()], value, "`{}` at `{}`", name, place);
+            }
+        }
+    }
+
+    #[test]
+    fn effects_are_read_as_they_were_written_and_show_no_secret(
+        metadata in btree_map(".{1,8}", any_json(), 0..4),
+        names in vec(".{1,12}", 0..3),
+        message in proptest::option::of(".{0,20}"),
+    ) {
+        const SECRET: &str = "a secret of 24 characters";
+        let mut effects = Effects::none();
+        for (key, value) in metadata {
+            effects = effects.metadata(key, value);
+        }
+        for name in names {
+            let vim = NewVim::new(name.clone(), "ETSINFV.KUBERNETES.V_1").access("bearer_token", SECRET);
+            effects = effects.register_vim(vim).unregister_vim(name);
+        }
+        if let Some(message) = message {
+            effects = effects.message(message);
+        }
+        let read: Effects = serde_json::from_value(serde_json::to_value(&effects).unwrap()).unwrap();
+        prop_assert_eq!(&read, &effects);
+        let shown = format!("{effects:?}");
+        prop_assert!(!shown.contains(SECRET), "{}", shown);
+    }
+}

@@ -1,0 +1,167 @@
+//! The drivers of ours keep the contract of infrastructure drivers on the real neighbours as well. A call is cut off at
+//! fewer places than in the simulated world, where nothing takes long; the rules are the same.
+//!
+//! What makes an instance again and again takes minutes on a real cloud: with `VNFM_LIVE_CONTRACTS=all` every rule is
+//! tried there, without it those that make none, or one.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use vnfm::SystemClock;
+use vnfm_conformance::infra_driver::{RULES, Stand};
+use vnfm_conformance::{Broken, Rule};
+use vnfm_kubernetes::KubernetesDriver;
+use vnfm_openstack::OpenStack;
+use vnfm_tests::cloud::Cloud;
+use vnfm_tests::contracts::{On, by_kubeconfig, first_with_image, sample, with_image};
+use vnfm_tests::live::neighbour;
+use vnfm_types::OPENSTACK;
+
+/// At how many places a call is cut off.
+const PLACES: usize = 2;
+/// What makes more than one instance, or replaces what it has made.
+const LONG: &[&str] = &[
+    "an_allocation_that_was_interrupted_is_adopted",
+    "what_was_half_made_is_released_without_a_handle",
+    "a_release_that_was_interrupted_goes_on",
+    "a_heal_replaces_what_it_names_alone",
+    "a_heal_that_is_repeated_replaces_nothing_more",
+    "a_heal_that_was_interrupted_goes_on",
+    "a_call_ends_at_its_deadline",
+    "an_observation_changes_nothing",
+    "each_call_is_made_during_a_turn",
+    "no_secret_is_told",
+    "what_another_installation_made_is_not_touched",
+];
+
+/// Tries these rules, each with a word on how long it took.
+async fn check<F: Future<Output = Arc<dyn Stand>>>(
+    rules: impl Iterator<Item = &'static Rule<Arc<dyn Stand>>>,
+    fresh: impl Fn() -> F,
+) -> Result<(), Vec<Broken>> {
+    let mut broken = Vec::new();
+    for rule in rules {
+        let began = std::time::Instant::now();
+        let tried = vnfm_conformance::check(std::slice::from_ref(rule), &fresh).await;
+        eprintln!("{:>6.1} s  {}", began.elapsed().as_secs_f64(), rule.name);
+        broken.extend(tried.err());
+    }
+    if broken.is_empty() { Ok(()) } else { Err(broken) }
+}
+
+fn openstack(clouds: &Path) -> Arc<dyn Stand> {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let file: Value = serde_yaml::from_str(&std::fs::read_to_string(clouds).unwrap()).unwrap();
+    let cloud = &file["clouds"]["nfv"];
+    let login = |password: &Value| {
+        json!({"vimType": OPENSTACK, "interfaceInfo": {"endpoint": cloud["auth"]["auth_url"]}, "accessInfo": {
+            "username": cloud["auth"]["username"], "password": password, "project": cloud["auth"]["project_name"],
+            "userDomain": cloud["auth"]["user_domain_id"], "projectDomain": cloud["auth"]["project_domain_id"],
+            "region": cloud["region_name"]}})
+    };
+    let past = Cloud::login(clouds);
+    let network = past.network();
+    let fill = |request: &str| request.replace("@NETWORK_ID@", &network).replace("@VIM_ID@", "vim");
+    let what = sample("vnf-ha-pair", fill);
+    Arc::new(On {
+        driver: OpenStack::new(Arc::new(SystemClock)),
+        login: login(&cloud["auth"]["password"]),
+        wrong: login(&json!("a wrong password")),
+        impossible: with_image(&what, &first_with_image(&what)),
+        what,
+        looked_at: Box::new(move || past.inventory(Path::new("/nowhere")).into_iter().collect()),
+        places: Some(PLACES),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_driver_of_openstack_keeps_its_rules_on_a_real_cloud() {
+    let Some(clouds) = neighbour("VNFM_LIVE_OPENSTACK") else { return };
+    let past = Cloud::login(&clouds);
+    let before = past.inventory(Path::new("/nowhere"));
+    let all = std::env::var("VNFM_LIVE_CONTRACTS").as_deref() == Ok("all");
+    let rules = RULES.iter().filter(|rule| all || !LONG.contains(&rule.name));
+    let outcome = check(rules, || async { openstack(&clouds) }).await;
+    if outcome.is_err() {
+        past.delete_stacks(&before);
+    }
+    outcome.unwrap();
+}
+
+/// A cluster, asked by kubectl.
+#[derive(Clone)]
+struct Cluster {
+    kubectl: PathBuf,
+    kubeconfig: PathBuf,
+}
+
+/// What a driver makes, and what is made of that.
+const KINDS: &str = "namespaces,deployments,services,configmaps,pods";
+
+impl Cluster {
+    fn kubectl(&self, words: &[&str]) -> Vec<u8> {
+        let mut command = Command::new(&self.kubectl);
+        let output =
+            command.arg("--kubeconfig").arg(&self.kubeconfig).args(words).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    }
+
+    /// Everything that is not on its way out, but for what the cluster itself puts into each namespace.
+    fn things(&self) -> Vec<String> {
+        let listed = self.kubectl(&["get", KINDS, "--all-namespaces", "--output=json"]);
+        let listed: Value = serde_json::from_slice(&listed).unwrap();
+        let named = |item: &Value| {
+            let (of, kind) = (&item["metadata"], item["kind"].as_str()?);
+            let stays = of["deletionTimestamp"].is_null() && of["name"] != "kube-root-ca.crt";
+            stays.then(|| format!("{kind} {} {} {}", of["namespace"], of["name"], of["uid"]))
+        };
+        listed["items"].as_array().unwrap().iter().filter_map(named).collect()
+    }
+
+    /// The namespaces that instances got.
+    fn namespaces(&self) -> BTreeSet<String> {
+        let names = self.kubectl(&["get", "namespaces", "--output=name"]);
+        let names = String::from_utf8(names).unwrap();
+        let ours = names.lines().filter(|name| name.starts_with("namespace/vnf-"));
+        ours.map(ToOwned::to_owned).collect()
+    }
+}
+
+fn kubernetes(cluster: &Cluster) -> Arc<dyn Stand> {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let (login, wrong) = by_kubeconfig(&std::fs::read_to_string(&cluster.kubeconfig).unwrap());
+    let what = sample("vnf-b-cnf", |request| request.replace("@VIM_ID@", "vim"));
+    let vdu = what.package.vnfd().flavours["simple"].vdus.keys().next().unwrap().clone();
+    let past = cluster.clone();
+    Arc::new(On {
+        driver: KubernetesDriver::new(),
+        login,
+        wrong,
+        impossible: with_image(&what, &vdu),
+        what,
+        looked_at: Box::new(move || past.things()),
+        places: Some(PLACES),
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_driver_of_kubernetes_keeps_its_rules_on_a_real_control_plane() {
+    let (Some(kubeconfig), Some(assets)) =
+        (neighbour("VNFM_LIVE_KUBECONFIG"), neighbour("VNFM_LIVE_ASSETS"))
+    else {
+        return;
+    };
+    let cluster = Cluster { kubectl: assets.join("kubectl"), kubeconfig };
+    let before = cluster.namespaces();
+    let outcome = check(RULES.iter(), || async { kubernetes(&cluster) }).await;
+    if outcome.is_err() {
+        for name in cluster.namespaces().difference(&before) {
+            cluster.kubectl(&["delete", "--wait=false", name]);
+        }
+    }
+    outcome.unwrap();
+}

@@ -1,0 +1,111 @@
+//! What the contract of infrastructure drivers is tried with, whatever VIM is behind the driver.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+#![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
+
+use async_trait::async_trait;
+use serde_json::Value;
+use std::sync::Arc;
+use vnfm::SystemClock;
+use vnfm_conformance::infra_driver::Stand;
+use vnfm_core::ports::{Allocation, Clock, Granted, InfraDriver};
+use vnfm_descriptor::{Limits, Package};
+use vnfm_types::VimConnectionInfo;
+
+use crate::sources::root;
+
+/// Everything on a VIM, looked at past the driver.
+pub type Look = Box<dyn Fn() -> Vec<String> + Send + Sync>;
+
+/// A driver on a VIM.
+pub struct On<D> {
+    /// The driver.
+    pub driver: D,
+    /// A connection that works, as JSON.
+    pub login: Value,
+    /// The same with a login that is refused.
+    pub wrong: Value,
+    /// What is made.
+    pub what: Allocation,
+    /// What cannot be.
+    pub impossible: Allocation,
+    /// What is there.
+    pub looked_at: Look,
+    /// At how many places at most a call is cut off, where each takes long.
+    pub places: Option<usize>,
+}
+
+fn connection(value: &Value) -> VimConnectionInfo {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+#[async_trait]
+impl<D: InfraDriver> Stand for On<D> {
+    fn driver(&self) -> &dyn InfraDriver {
+        &self.driver
+    }
+    fn clock(&self) -> Arc<dyn Clock> {
+        Arc::new(SystemClock)
+    }
+    fn login(&self) -> VimConnectionInfo {
+        connection(&self.login)
+    }
+    fn wrong_login(&self) -> Option<VimConnectionInfo> {
+        Some(connection(&self.wrong))
+    }
+    fn what(&self) -> Allocation {
+        self.what.clone()
+    }
+    fn impossible(&self) -> Option<Allocation> {
+        Some(self.impossible.clone())
+    }
+    async fn things(&self) -> Vec<String> {
+        (self.looked_at)()
+    }
+    fn places(&self) -> usize {
+        self.places.unwrap_or(vnfm_conformance::infra_driver::PLACES)
+    }
+}
+
+/// A sample as it is requested.
+pub fn sample(name: &str, fill: impl Fn(&str) -> String) -> Allocation {
+    let folder = root().join("vnfd-samples").join(name);
+    let package = Package::open(&folder, &Limits::default()).unwrap();
+    let request = std::fs::read_to_string(folder.join("requests/instantiate.json")).unwrap();
+    Allocation {
+        package: Arc::new(package),
+        request: serde_json::from_str(&fill(&request)).unwrap(),
+        instance_name: Some("one".into()),
+        granted: Granted::default(),
+    }
+}
+
+/// The same with an image for `owner` that an NFVO prescribes and no VIM has.
+#[must_use]
+pub fn with_image(what: &Allocation, owner: &str) -> Allocation {
+    let images = [(owner.to_owned(), "no-such-image".to_owned())].into();
+    Allocation { granted: Granted { images, ..Granted::default() }, ..what.clone() }
+}
+
+/// Who has the first image of the flavour `simple`.
+pub fn first_with_image(what: &Allocation) -> String {
+    let mut images = what.package.vnfd().flavours["simple"].images();
+    images.next().unwrap().0.to_owned()
+}
+
+/// The connection to the cluster of a kubeconfig, as JSON: its login, and one that is refused.
+pub fn by_kubeconfig(kubeconfig: &str) -> (Value, Value) {
+    let file: Value = serde_yaml::from_str(kubeconfig).unwrap();
+    let at = |pointer: &str| file.pointer(pointer).cloned().unwrap_or_default();
+    let interface = serde_json::json!({"endpoint": at("/clusters/0/cluster/server"),
+        "ssl_ca_cert": at("/clusters/0/cluster/certificate-authority-data")});
+    let access = match file.pointer("/users/0/user/token") {
+        Some(token) => serde_json::json!({"bearer_token": token}),
+        None => {
+            serde_json::json!({"client_certificate": at("/users/0/user/client-certificate-data"),
+            "client_key": at("/users/0/user/client-key-data")})
+        }
+    };
+    let login = |access: &Value| serde_json::json!({"vimType": vnfm_types::KUBERNETES, "interfaceInfo": interface, "accessInfo": access});
+    (login(&access), login(&serde_json::json!({"bearer_token": "a wrong token"})))
+}

@@ -1,0 +1,150 @@
+//! Whether what is published can be: each crate says what it is, names versions of what it needs, packs, and builds from
+//! what it packs, with the oldest Rust that we promise.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::{cargo, is_published, packages, published, umbrella};
+use crate::{places, process, terminal};
+
+/// Packs all, and compares them with the revision `since`.
+///
+/// # Errors
+/// Where a crate does not say what it is, does not pack, or breaks those who build on the release.
+pub(super) fn package(since: Option<&str>) -> Result<()> {
+    let missing = missing(&packages()?);
+    ensure!(missing.is_empty(), "what is published is not described:\n  {}", missing.join("\n  "));
+    let names = published()?;
+    let each: Vec<_> = names.iter().flat_map(|name| ["--package", name]).collect();
+    cargo(&[&["package", "--allow-dirty"], &each[..]].concat())?;
+    println!("{} crates pack, and build from what they pack", names.len());
+    let Some(since) = since else {
+        terminal::note("nothing to compare with: `--since REVISION` names a release");
+        return Ok(());
+    };
+    ensure!(
+        has("semver-checks"),
+        "cargo-semver-checks is not installed; hint: `cargo install cargo-semver-checks --locked`"
+    );
+    cargo(&[&["semver-checks", "--baseline-rev", since], &each[..]].concat())
+}
+
+/// Whether cargo has a command that does not come with it.
+fn has(command: &str) -> bool {
+    let mut asked = places::cargo();
+    asked.args([command, "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    asked.status().is_ok_and(|status| status.success())
+}
+
+/// Checks all with the Rust that the umbrella names as the oldest.
+///
+/// # Errors
+/// Where that Rust is not there, or does not build them.
+pub(super) fn msrv() -> Result<()> {
+    let umbrella = umbrella()?;
+    let oldest = umbrella["rust_version"].as_str().context("`vnfm` names no oldest Rust")?;
+    let toolchain = format!("{oldest}.0").split('.').take(3).collect::<Vec<_>>().join(".");
+    let known = process::ask("rustup", &["run", &toolchain, "rustc", "--version"]);
+    let version = known.with_context(|| {
+        format!("Rust {toolchain} is not installed; hint: `rustup toolchain install {toolchain}`")
+    })?;
+    let names = published()?;
+    let mut command = Command::new("rustup");
+    command.args(["run", &toolchain, "cargo", "check", "--all-features"]);
+    command.current_dir(places::root());
+    // What cargo tells the programs that it runs would lead back to the Rust that built us.
+    for name in ["CARGO", "RUSTC", "RUSTDOC"] {
+        command.env_remove(name);
+    }
+    command.args(names.iter().flat_map(|name| ["--package", name]));
+    ensure!(
+        process::foreground(&mut command)?,
+        "what is published does not build with Rust {toolchain}; hint: use less new things, or raise `rust-version`"
+    );
+    println!("{} crates build with {version}", names.len());
+    Ok(())
+}
+
+/// What the crates that are published do not say of themselves.
+fn missing(packages: &[Value]) -> Vec<String> {
+    let ours = packages.iter().filter(|package| is_published(package));
+    let names: Vec<_> = ours.clone().filter_map(|package| package["name"].as_str()).collect();
+    ours.flat_map(|package| {
+        let name = package["name"].as_str().unwrap_or_default();
+        lacks(package, &names).into_iter().map(move |what| format!("`{name}` {what}"))
+    })
+    .collect()
+}
+
+/// What one of them does not say; `published` are all that one may depend on.
+fn lacks(package: &Value, published: &[&str]) -> Vec<String> {
+    let texts = ["description", "license", "readme", "documentation", "rust_version"];
+    let lists = ["keywords", "categories"];
+    let is_empty = |name: &&&str| package[**name].as_str().is_none_or(str::is_empty);
+    let is_short = |name: &&&str| package[**name].as_array().is_none_or(Vec::is_empty);
+    let absent = texts.iter().filter(is_empty).chain(lists.iter().filter(is_short));
+    let mut lacks: Vec<_> = absent.map(|name| format!("has no `{name}`")).collect();
+    let root = package["manifest_path"].as_str().unwrap_or_default();
+    if let (Some(readme), Some(root)) =
+        (package["readme"].as_str(), root.strip_suffix("Cargo.toml"))
+        && !std::path::Path::new(root).join(readme).is_file()
+    {
+        lacks.push(format!("names a `{readme}` that is not there"));
+    }
+    let has_features = package["features"].as_object().is_some_and(|all| !all.is_empty());
+    if has_features && package["metadata"]["docs"]["rs"]["all-features"] != true {
+        lacks.push("has features, and `package.metadata.docs.rs` does not show them".to_owned());
+    }
+    for needed in package["dependencies"].as_array().into_iter().flatten() {
+        let name = needed["name"].as_str().unwrap_or_default();
+        if needed["path"].is_null() || needed["kind"] == "dev" {
+            continue;
+        }
+        if !published.contains(&name) {
+            lacks.push(format!("depends on `{name}`, which is not published"));
+        }
+        if needed["req"] == "*" {
+            lacks.push(format!("names no version of `{name}`"));
+        }
+    }
+    lacks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{lacks, missing, packages};
+    use serde_json::json;
+
+    #[test]
+    fn what_is_published_says_what_it_is_and_depends_on_nothing_else() {
+        let all = packages().unwrap();
+        assert!(all.iter().any(|package| package["publish"].is_null()), "nothing is published");
+        assert_eq!(missing(&all), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let package = json!({
+            "name": "x", "description": "d", "license": "", "readme": "none.md", "rust_version": "1.95",
+            "documentation": "https://docs.rs/x", "keywords": [], "categories": ["os"], "manifest_path": "/nowhere/Cargo.toml",
+            "features": {"a": []}, "metadata": null,
+            "dependencies": [
+                {"name": "known", "path": "/p", "req": "*", "kind": null},
+                {"name": "unknown", "path": "/p", "req": "^0.1", "kind": "build"},
+                {"name": "tests", "path": "/p", "req": "*", "kind": "dev"},
+                {"name": "serde", "req": "^1", "kind": null},
+            ],
+        });
+        let expected = [
+            "has no `license`",
+            "has no `keywords`",
+            "names a `none.md` that is not there",
+            "has features, and `package.metadata.docs.rs` does not show them",
+            "names no version of `known`",
+            "depends on `unknown`, which is not published",
+        ];
+        assert_eq!(lacks(&package, &["x", "known"]), expected);
+    }
+}

@@ -1,0 +1,228 @@
+//! What a program gets heavier by for each feature: crates, a cold build, bytes.
+//!
+//! The program is a hello-world that could use all of the feature: what is behind a trait object or a future is linked,
+//! though nothing of it is ever run. Each is built from nothing without optimisation, which is the build that an embedder
+//! waits for; its size is that of a release build without symbols. A machine that does other work at the same time makes
+//! the seconds more, not the CPU seconds.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::features::features;
+use super::umbrella;
+use crate::{interrupt, places, process, terminal};
+
+/// The most crates that the engine alone may need.
+const CRATES: usize = 60;
+
+/// One row of the table.
+struct Row {
+    what: String,
+    crates: usize,
+    seconds: f64,
+    /// Of all processor cores together.
+    cpu: f64,
+    kib: u64,
+}
+
+/// Measures `only` these features, or all, and prints the table.
+///
+/// # Errors
+/// Where a feature is unknown, or a program does not build.
+pub(super) fn measure(only: &[String]) -> Result<()> {
+    let all: Vec<_> = features(&umbrella()?)?.into_keys().collect();
+    if let Some(unknown) = only.iter().find(|name| !all.contains(name)) {
+        bail!("`vnfm` has no feature `{unknown}`; there are {}", all.join(", "));
+    }
+    let folder = tempfile::tempdir()?;
+    let mut rows = vec![weighed(folder.path(), None)?, weighed(folder.path(), Some(""))?];
+    for name in all.iter().filter(|name| only.is_empty() || only.contains(name)) {
+        rows.push(weighed(folder.path(), Some(name))?);
+    }
+    let core = crates_of(&["--package", "vnfm-core"])?;
+    println!("vnfm-core alone: {core} crates beside it (aim ≤ {CRATES})");
+    println!(
+        "{:<32} {:>7} {:>12} {:>12} {:>12}",
+        "hello world with", "crates", "cold build", "CPU", "size"
+    );
+    for Row { what, crates, seconds, cpu, kib } in &rows {
+        println!("{what:<32} {crates:>7} {seconds:>10.1} s {cpu:>10.1} s {kib:>8} KiB");
+    }
+    ensure!(core <= CRATES, "the engine alone needs more than {CRATES} crates");
+    Ok(())
+}
+
+/// The crates that a package needs beside itself.
+fn crates_of(words: &[&str]) -> Result<usize> {
+    let mut tree = places::cargo();
+    tree.args(["tree", "--edges", "normal", "--prefix", "none"]).args(words);
+    let output = tree.output().context("cannot ask `cargo tree`")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let name_and_version =
+        |line: &str| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ");
+    Ok(text.lines().map(name_and_version).collect::<BTreeSet<_>>().len() - 1)
+}
+
+/// A program that makes an engine, with one feature; without the umbrella where that is `None`.
+fn weighed(folder: &Path, feature: Option<&str>) -> Result<Row> {
+    interrupt::check()?;
+    let what = match feature {
+        None => "nothing".to_owned(),
+        Some("") => "vnfm".to_owned(),
+        Some(feature) => format!("vnfm, feature `{feature}`"),
+    };
+    terminal::note(&format!("── {what} ──"));
+    let manifest = written(folder, feature)?;
+    let path = manifest.to_string_lossy().into_owned();
+    let crates = crates_of(&["--manifest-path", &path])?;
+    let (cold, kept) = (folder.join("cold"), folder.join("release"));
+    let (began, spent) = (Instant::now(), spent()?);
+    build(&manifest, &cold, &[])?;
+    let (seconds, cpu) = (began.elapsed().as_secs_f64(), self::spent()? - spent);
+    std::fs::remove_dir_all(&cold)?;
+    // Only its size counts, so what the row before has built is used.
+    build(&manifest, &kept, &["--release"])?;
+    let kib = kept.join("release/hello").metadata()?.len() / 1024;
+    Ok(Row { what, crates, seconds, cpu, kib })
+}
+
+fn build(manifest: &Path, target: &Path, profile: &[&str]) -> Result<()> {
+    let mut command = places::cargo();
+    command.args(["build", "--quiet", "--manifest-path"]).arg(manifest).args(profile);
+    command.arg("--target-dir").arg(target);
+    ensure!(process::foreground(&mut command)?, "the program does not build");
+    Ok(())
+}
+
+/// CPU seconds of the programs that we have run so far, and of those that they ran.
+fn spent() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").context("cannot read our own times")?;
+    // After the name in parentheses: the 14th and 15th of the rest are `cutime` and `cstime`.
+    let after = stat.rsplit_once(')').map(|(_, rest)| rest).unwrap_or_default();
+    let fields = after.split_whitespace().skip(13).take(2);
+    let ticks: u32 = fields.filter_map(|field| field.parse::<u32>().ok()).sum();
+    Ok(f64::from(ticks) / TICKS)
+}
+
+/// In a second, on every Linux that there is.
+const TICKS: f64 = 100.0;
+
+/// Writes the program; its manifest.
+fn written(folder: &Path, feature: Option<&str>) -> Result<std::path::PathBuf> {
+    let place = folder.join("hello");
+    std::fs::create_dir_all(place.join("src"))?;
+    let vnfm = places::root().join("crates/vnfm");
+    let dependency = feature.map_or_else(String::new, |feature| {
+        let features = if feature.is_empty() { String::new() } else { format!("\"{feature}\"") };
+        format!("vnfm = {{ path = \"{}\", features = [{features}] }}\n", vnfm.display())
+    });
+    let manifest = format!(
+        "[package]\nname = \"hello\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n{dependency}\n[workspace]\n\n\
+         [profile.release]\nstrip = true\n"
+    );
+    let path = place.join("Cargo.toml");
+    std::fs::write(&path, manifest)?;
+    std::fs::write(place.join("src/main.rs"), hello(feature)?)?;
+    std::fs::copy(places::root().join("Cargo.lock"), place.join("Cargo.lock"))?;
+    Ok(path)
+}
+
+/// What uses a feature: (feature, statement).
+const USES: &[(&str, &str)] = &[
+    ("", ""),
+    ("schema", "keep(Arc::new(vnfm::misfits) as Arc<dyn Schemas>);"),
+    ("memory", "keep(Arc::new(vnfm::memory::MemoryStore::new(clock)) as Arc<dyn Store>);"),
+    (
+        "sqlite",
+        "later(async { keep(vnfm::store::SqliteStore::in_memory().await.map(|s| Arc::new(s) as Arc<dyn Store>)) });",
+    ),
+    ("openstack", "keep(Drivers::default().with(vnfm::openstack::OpenStack::new(clock)));"),
+    ("kubernetes", "keep(Drivers::default().with(vnfm::kubernetes::KubernetesDriver::new()));"),
+    (
+        "plugins",
+        "keep(Arc::new(vnfm::plugins::PluginHost::new(Default::default(), clock)) as Arc<dyn MgmtDrivers>);",
+    ),
+    ("clock", "keep(Arc::new(vnfm::SystemClock) as Arc<dyn Clock>);"),
+    ("hosts", "keep(Arc::new(vnfm::Hosts::new(parts.store.clone())) as Arc<dyn HostServices>);"),
+    (
+        "conformance",
+        "let store = parts.store.clone();
+    use vnfm::conformance::{check, store::RULES};
+    later(async move { keep(check(RULES, || async { store.clone() }).await) });",
+    ),
+    ("sim", "later(async { keep(vnfm::sim::World::start(Default::default()).await.is_ok()) });"),
+];
+
+/// The program.
+fn hello(feature: Option<&str>) -> Result<String> {
+    let Some(feature) = feature else {
+        return Ok("fn main() {\n    println!(\"hello\");\n}\n".to_owned());
+    };
+    let own = USES.iter().find(|(name, _)| *name == feature);
+    let (_, own) = own.with_context(|| format!("nobody says what uses feature `{feature}`"))?;
+    Ok(HELLO.replace("OWN", own))
+}
+
+const HELLO: &str = "#![allow(unused_imports, unused_variables)]
+use std::future::Future;
+use std::hint::black_box;
+use std::pin::Pin;
+use std::sync::Arc;
+use vnfm::ports::{Clock, HostServices, MgmtDrivers, Schemas, Store};
+use vnfm::{Drivers, Engine, EngineParts};
+
+fn keep<T>(it: T) {
+    black_box(it);
+}
+
+fn later(it: impl Future<Output = ()> + 'static) {
+    black_box(Box::pin(it) as Pin<Box<dyn Future<Output = ()>>>);
+}
+
+fn embedded(parts: EngineParts) {
+    let clock = parts.clock.clone();
+    OWN
+    let engine = Engine::new(parts);
+    later(async move { keep(engine.resume_all().await) });
+}
+
+fn main() {
+    if let Some(parts) = black_box(None) {
+        embedded(parts);
+    }
+    println!(\"hello\");
+}
+";
+
+#[cfg(test)]
+mod tests {
+    use super::{USES, crates_of, features, hello, spent, umbrella};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_feature_has_a_use_and_no_other() {
+        let all = features(&umbrella().unwrap()).unwrap();
+        let known: BTreeSet<_> = all.keys().map(String::as_str).collect();
+        let used: BTreeSet<_> = USES.iter().map(|(name, _)| *name).skip(1).collect();
+        assert_eq!(used, known);
+        assert!(hello(Some("no-such-feature")).is_err());
+        assert!(hello(Some("clock")).unwrap().contains("vnfm::SystemClock"));
+    }
+
+    #[test]
+    fn crates_are_counted_once_and_without_the_one_that_needs_them() {
+        assert_eq!(crates_of(&["--package", "vnfm-plugin-abi", "--offline"]).unwrap(), 0);
+        assert!(crates_of(&["--package", "vnfm-core", "--offline"]).unwrap() > 20);
+    }
+
+    #[test]
+    fn the_time_of_programs_that_ran_is_told() {
+        let before = spent().unwrap();
+        crates_of(&["--package", "vnfm-core", "--offline"]).unwrap();
+        assert!(spent().unwrap() >= before);
+    }
+}
