@@ -65,7 +65,7 @@ fn openstack(clouds: &Path) -> Arc<dyn Stand> {
     let past = Cloud::login(clouds);
     let network = past.network();
     let fill = |request: &str| request.replace("@NETWORK_ID@", &network).replace("@VIM_ID@", "vim");
-    let what = sample("vnf-ha-pair", fill);
+    let what = sample("vnf-script-hooks", fill);
     Arc::new(On {
         driver: OpenStack::new(Arc::new(SystemClock)),
         login: login(&cloud["auth"]["password"]),

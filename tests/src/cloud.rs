@@ -135,6 +135,10 @@ impl Cloud {
         let mut found = BTreeSet::new();
         for (kind, service, path, key) in KINDS {
             for item in self.list(service, path, key) {
+                // It is gone; Heat takes it out of its list a moment later.
+                if item["stack_status"] == "DELETE_COMPLETE" {
+                    continue;
+                }
                 let item = if item["keypair"].is_object() { &item["keypair"] } else { &item };
                 let name = item["stack_name"].as_str().or(item["name"].as_str());
                 let id = item["id"].as_str().unwrap_or_default();

@@ -438,7 +438,7 @@ fn hash(file: &Path, algorithm: &str) -> std::io::Result<String> {
         }
     }
     let mut text = String::new();
-    for byte in hasher.finalize().iter() {
+    for byte in &hasher.finalize() {
         let _ = write!(text, "{byte:02x}"); // a String takes everything
     }
     Ok(text)
@@ -449,7 +449,7 @@ mod tests {
     use super::{OfferedPackage, literal};
     use serde_json::{Value, json};
 
-    fn stated(checksum: Value) -> Result<(String, String), String> {
+    fn stated(checksum: &Value) -> Result<(String, String), String> {
         let package = json!({"id": "p", "onboardingState": "ONBOARDED", "operationalState": "ENABLED",
             "checksum": checksum});
         serde_json::from_value::<OfferedPackage>(package).unwrap().stated()
@@ -460,11 +460,11 @@ mod tests {
         let (hash, long) = ("Ab".repeat(32), "ab".repeat(64));
         let known = ("SHA256".to_owned(), hash.to_lowercase());
         for algorithm in ["SHA-256", "sha-256", "SHA256", "sha_256"] {
-            let found = stated(json!({"algorithm": algorithm, "hash": hash}));
+            let found = stated(&json!({"algorithm": algorithm, "hash": hash}));
             assert_eq!(found.unwrap(), known, "{algorithm}");
         }
-        assert_eq!(stated(json!(hash)).unwrap(), known);
-        assert_eq!(stated(json!({"algorithm": "SHA-512", "hash": long})).unwrap().0, "SHA512");
+        assert_eq!(stated(&json!(hash)).unwrap(), known);
+        assert_eq!(stated(&json!({"algorithm": "SHA-512", "hash": long})).unwrap().0, "SHA512");
         for wrong in [
             json!(null),
             json!("abcd"),
@@ -473,7 +473,7 @@ mod tests {
             json!({"algorithm": "SHA-512", "hash": hash}),
             json!({"algorithm": "SHA-256", "hash": "z".repeat(64)}),
         ] {
-            assert!(stated(wrong.clone()).is_err(), "{wrong}");
+            assert!(stated(&wrong).is_err(), "{wrong}");
         }
     }
 

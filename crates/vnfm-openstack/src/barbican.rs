@@ -86,7 +86,7 @@ impl Barbican {
             watcher: None,
             deadline,
         };
-        cloud.send(Service::KeyManager, &call).await.map_err(|error| as_ours(&call, error))
+        cloud.send(Service::KeyManager, &call).await.map_err(|error| as_ours(&call, &error))
     }
 }
 
@@ -148,7 +148,7 @@ fn odd(doing: &str, what: &str) -> PortError {
 }
 
 /// An error of the login or of the call, in the words of somebody who configures no VIM.
-fn as_ours(call: &Call, error: PortError) -> PortError {
+fn as_ours(call: &Call, error: &PortError) -> PortError {
     const LOGIN: &str = "correct the login at `secrets.barbican` of the configuration; a new password in its file is taken at \
                          the next call";
     const ROLE: &str =

@@ -8,9 +8,7 @@ use crate::library;
 use crate::runner::{self, Threads};
 use crate::services::{EndsWith, LogOnly};
 use async_trait::async_trait;
-use serde::de::IgnoredAny;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use serde_json::{Map, Value};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -254,7 +252,7 @@ pub(crate) fn effects(
 
 /// Members of effects that are none of ours.
 fn unknown(effects: &[u8]) -> Vec<String> {
-    let asked: BTreeMap<String, IgnoredAny> = serde_json::from_slice(effects).unwrap_or_default();
+    let asked: Map<String, Value> = serde_json::from_slice(effects).unwrap_or_default();
     let known = serde_json::to_value(Effects::default()).unwrap_or_default();
-    asked.into_keys().filter(|name| known.get(name).is_none()).collect()
+    asked.into_iter().map(|(name, _)| name).filter(|name| known.get(name).is_none()).collect()
 }

@@ -35,6 +35,7 @@ pub struct DriverError(Box<Failure>);
 /// assert!(!failure.retryable, "somebody has to make room first");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(description = "The members of a [`DriverError`].")]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Failure {

@@ -1,5 +1,4 @@
 //! What holds of every message, whatever stands in it.
-#![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests may")]
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;

@@ -147,7 +147,7 @@ fn artifacts(package: &Package) -> impl Iterator<Item = &str> {
         others.extend(source.certificate.as_deref());
     }
     let flavours = package.vnfd().flavours.values();
-    let images = flavours.flat_map(|flavour| flavour.images());
+    let images = flavours.flat_map(vnfm_descriptor::Flavour::images);
     others.extend(images.filter_map(|(_, image)| image.artifact.as_deref()));
     let vnfd = of_vnfd(package, false);
     package.paths().filter(move |path| !vnfd.contains_key(*path) && !others.contains(path))
@@ -191,7 +191,7 @@ fn sets(package: &Package) -> Result<BTreeMap<String, String>, String> {
             inside = value.is_empty() && key.eq_ignore_ascii_case("non_mano_artifact_sets");
             set.clear();
         } else if inside && value.is_empty() {
-            set = key.to_owned();
+            key.clone_into(&mut set);
         } else if inside && key.eq_ignore_ascii_case("source") && !set.is_empty() {
             let path = vnfm_descriptor::normalise(value).unwrap_or_else(|_| value.to_owned());
             sets.insert(if value.contains("://") { value.to_owned() } else { path }, set.clone());

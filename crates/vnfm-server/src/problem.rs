@@ -135,6 +135,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "read it again",
     ),
     (
+        "request.stale",
+        "the resource is not as `If-Match` says: somebody changed it",
+        "read it again and decide anew",
+    ),
+    (
         "package.refused",
         "the package is not onboarded; the message has every finding with file, line and column",
         "mend the findings and upload again",

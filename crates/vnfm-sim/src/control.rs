@@ -195,20 +195,10 @@ impl Control {
                 self.nfvo.revoke_tokens();
                 true
             }
-            Action::OfferPackage { vnf_pkg_id, vnfd_id, path } => {
-                let content = std::fs::read(&path)
-                    .map_err(|why| refuse(400, &format!("`{}`: {why}", path.display())))?;
-                self.nfvo.offer(&vnf_pkg_id, &vnfd_id, content);
-                true
-            }
-            Action::SetPackage { vnf_pkg_id, operational_state } => {
-                self.nfvo.set_package(&vnf_pkg_id, &operational_state)
-            }
-            Action::WithdrawPackage { vnf_pkg_id } => self.nfvo.withdraw(&vnf_pkg_id),
-            Action::ForgetSubscriptions => {
-                self.nfvo.forget_subscriptions();
-                true
-            }
+            action @ (Action::OfferPackage { .. }
+            | Action::SetPackage { .. }
+            | Action::WithdrawPackage { .. }
+            | Action::ForgetSubscriptions) => self.act_on_packages(action)?,
             Action::SetQuota { quota, value } => {
                 self.cloud.set_quota(&quota, value);
                 true
@@ -239,6 +229,27 @@ impl Control {
         } else {
             Err(refuse(404, "nothing of that name is there to act on"))
         }
+    }
+
+    /// What is done to the NFVO's packages; false for anything else, and where there is none of that name.
+    fn act_on_packages(&self, action: Action) -> Result<bool, Reply> {
+        Ok(match action {
+            Action::OfferPackage { vnf_pkg_id, vnfd_id, path } => {
+                let content = std::fs::read(&path)
+                    .map_err(|why| refuse(400, &format!("`{}`: {why}", path.display())))?;
+                self.nfvo.offer(&vnf_pkg_id, &vnfd_id, content);
+                true
+            }
+            Action::SetPackage { vnf_pkg_id, operational_state } => {
+                self.nfvo.set_package(&vnf_pkg_id, &operational_state)
+            }
+            Action::WithdrawPackage { vnf_pkg_id } => self.nfvo.withdraw(&vnf_pkg_id),
+            Action::ForgetSubscriptions => {
+                self.nfvo.forget_subscriptions();
+                true
+            }
+            _ => false,
+        })
     }
 }
 

@@ -52,7 +52,10 @@ pub enum KeyPlace {
 
 impl std::fmt::Debug for SecretKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SecretKeys").field("keys", &"[hidden]").field("path", &self.path).finish()
+        f.debug_struct("SecretKeys")
+            .field("keys", &"[hidden]")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
     }
 }
 

@@ -10,6 +10,7 @@
 use crate::dialect;
 use crate::fault::Done;
 use crate::filter::Bound;
+use std::fmt::Write as _;
 use vnfm_core::query::Sight;
 
 /// A list that somebody may see a part of.
@@ -37,7 +38,7 @@ pub(crate) fn condition(list: List, sight: &Sight, first: usize) -> Done<(String
         List::Packages => seen.is_among(&dialect::extract("info", &provider()), &sight.vendors),
         List::Subscriptions => {
             let same = seen.bind(serde_json::to_string(sight)?);
-            seen.sql += &format!(" AND sight = {same}");
+            let _ = write!(seen.sql, " AND sight = {same}"); // a String takes everything
         }
     }
     Ok((seen.sql, seen.bound))
@@ -74,7 +75,7 @@ impl Seen {
     fn is_among(&mut self, value: &str, names: &[String]) {
         if !names.is_empty() {
             let names = self.names(names);
-            self.sql += &format!(" AND {value} IN ({names})");
+            let _ = write!(self.sql, " AND {value} IN ({names})"); // a String takes everything
         }
     }
 
@@ -88,7 +89,9 @@ impl Seen {
     fn lives_only_in(&mut self, what: &str, names: &[String]) {
         if !names.is_empty() {
             let names = self.names(names);
-            self.sql += &format!(
+            // A String takes everything.
+            let _ = write!(
+                self.sql,
                 " AND NOT EXISTS (SELECT 1 FROM uses WHERE uses.instance_id = instances.id AND {what} NOT IN ({names}))"
             );
         }

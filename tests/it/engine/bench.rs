@@ -525,6 +525,8 @@ pub(crate) async fn furnish(store: &dyn Store) {
             registered_by: None,
             identity: None,
             shared: false,
+            key_type: None,
+            secret_uuid: None,
             expires_at: None,
             created_at: now,
             updated_at: now,

@@ -156,7 +156,9 @@ async fn a_link_that_the_request_says_others_manage_is_not_asked_for_and_used() 
 async fn an_nfvo_that_wants_to_be_left_alone_is_left_alone() {
     let world = World::with_nfvo();
     let clock = Arc::new(Quick(AtomicI64::new(Timestamp::now().as_millisecond())));
-    let limits = Limits { lease: Duration::from_hours(1), ..Limits::default() };
+    // How long a call may take passes with each call, where it is short.
+    let call = Duration::from_mins(3);
+    let limits = Limits { lease: Duration::from_hours(1), grant_call: call, ..Limits::default() };
     let engine = engine_at(store().await, &world, limits, clock.clone());
     let id = instance(&engine).await;
     world.calls.lock().unwrap().clear();

@@ -127,7 +127,17 @@ impl Scene {
             "authentication": {"authType": ["BASIC"], "paramsBasic": {"userName": "u", "password": "planted-callback"}}});
         let request = serde_json::from_value(request).unwrap();
         let root = "http://vnfm.example.com";
-        match self.engine.subscribe(TENANT, request, root, &*self.callbacks).await.unwrap() {
+        match self
+            .engine
+            .subscribe(
+                TENANT,
+                request,
+                (root, &vnfm_core::query::Sight::default()),
+                &*self.callbacks,
+            )
+            .await
+            .unwrap()
+        {
             Subscribed::New(record) => record.subscription.id,
             Subscribed::Known(id) => id,
         }

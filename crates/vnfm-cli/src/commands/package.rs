@@ -1,7 +1,7 @@
 //! `vnfmctl package …`
 
-use super::{described, download};
 use super::vendor::{self, Local, Opened};
+use super::{described, download};
 use crate::args::{Onboard, Package};
 use crate::client::{Client, Failure, Outcome, local, lost};
 use crate::output::{Column, Output, tell};

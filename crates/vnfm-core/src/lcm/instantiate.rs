@@ -357,11 +357,12 @@ fn promised_cps(op: &Op) -> Vec<VnfExtCpInfo> {
     let (Ok(flavour), Ok(request)) = (op.flavour(), op.instantiation()) else { return Vec::new() };
     let promised = |cpd: &str| {
         let asked = request.ext_virtual_links.iter().flat_map(|link| &link.ext_cps);
-        let config = asked.filter(|data| data.cpd_id == cpd).flat_map(|data| data.cp_config.keys());
+        let mut config =
+            asked.filter(|data| data.cpd_id == cpd).flat_map(|data| data.cp_config.keys());
         VnfExtCpInfo {
             id: cpd.to_owned(),
             cpd_id: cpd.to_owned(),
-            cp_config_id: config.cloned().next().unwrap_or_else(|| cpd.to_owned()),
+            cp_config_id: config.next().cloned().unwrap_or_else(|| cpd.to_owned()),
             cp_protocol_info: vec![CpProtocolInfo {
                 layer_protocol: "IP_OVER_ETHERNET".to_owned(),
                 ip_over_ethernet: None,

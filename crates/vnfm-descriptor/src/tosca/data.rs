@@ -21,13 +21,13 @@ pub(super) type Known<'a> = RefCell<HashMap<&'a str, Option<Rc<DataType<'a>>>>>;
 pub(super) type Properties<'a> = BTreeMap<&'a str, Property<'a>>;
 
 /// The properties of the types that were asked for.
-pub(super) type KnownProperties<'a> =
-    RefCell<HashMap<Kind, HashMap<String, Rc<Properties<'a>>>>>;
+pub(super) type KnownProperties<'a> = RefCell<HashMap<Kind, HashMap<String, Rc<Properties<'a>>>>>;
 
 impl<'a> Types<'a> {
     /// The properties of a type, as [`Types::properties`] tells them; put together once.
     pub(super) fn declared(&self, kind: Kind, name: &str) -> Rc<Properties<'a>> {
-        let known = self.known_properties.borrow().get(&kind).and_then(|all| all.get(name).cloned());
+        let known =
+            self.known_properties.borrow().get(&kind).and_then(|all| all.get(name).cloned());
         known.unwrap_or_else(|| {
             let made = Rc::new(self.properties(kind, name));
             let mut known = self.known_properties.borrow_mut();

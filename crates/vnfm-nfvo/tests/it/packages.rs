@@ -117,7 +117,8 @@ async fn another_file_under_the_same_name_is_begun_anew() {
     let scene = Scene::new(Wanted::None).await;
     let package = scene.source.of_vnfd("vnfd-1").await.unwrap();
     scene.arm(Rule::new("nfvo.package_content", Fault::CutAfter { cut_after: 100_000 }));
-    let first = scene.source.fetch(&package, MOST, &scene.to());
+    let to = scene.to();
+    let first = scene.source.fetch(&package, MOST, &to);
     let other: Vec<u8> = content().into_iter().rev().collect();
     // It is put there while the first half is on its way: the tag is another one, and all of it comes.
     let exchanged = async {

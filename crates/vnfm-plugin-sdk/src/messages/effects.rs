@@ -16,6 +16,7 @@ use serde_json::Value;
 /// assert_eq!(Effects::default(), Effects::none());
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(description = "What a hook asks the engine to do.")]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Effects {
@@ -104,6 +105,7 @@ impl Effects {
 /// assert_eq!((vim.extra["site"].as_str(), vim.interface_info.len()), (Some("north"), 1));
 /// ```
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(description = "A VIM to register, in the shape of SOL003's `VimConnectionInfo`.")]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct NewVim {

@@ -41,6 +41,7 @@ use serde_json::Value;
 /// # }
 /// ```
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(description = "What a hook is told. `P` is the hook's own type for `additionalParams`.")]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HookRequest<P = Value> {
@@ -204,6 +205,9 @@ pub struct Instance {
 /// assert_eq!(instance.metadata["site"], "north");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(
+    description = "Resources of the instance, as SOL003 shows them in `instantiatedVnfInfo`."
+)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Inventory {
@@ -247,6 +251,7 @@ pub struct Inventory {
 /// assert!(error.detail.contains("CP1"), "it says which there are");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(description = "One VNFC: a server or a pod (`VnfcResourceInfo`).")]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Vnfc {
@@ -371,6 +376,7 @@ impl VnfcCp {
 /// assert_eq!(heal.vnfcs[0].name(), "w1");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(description = "A VIM that the instance registered.")]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RegisteredVim {
@@ -422,6 +428,7 @@ pub struct Heal {
 /// assert_eq!(artifact.type_, "tosca.artifacts.File");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(description = "A file of the package that the VNFD names as an artifact.")]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct Artifact {

@@ -2,6 +2,7 @@
 
 use super::request::TestRequest;
 use super::script::{Reply, Script};
+use super::uploaded::Uploaded;
 use crate::context::{HookContext, Level, Services};
 use crate::driver::{Hooks, MgmtDriver};
 use crate::error::{DriverError, ErrorKind, ServiceError};
@@ -16,41 +17,6 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// A file that a driver put on a simulated host.
-///
-/// ```
-/// use vnfm_plugin_sdk::testkit::{TestHost, Uploaded, block_on};
-/// use vnfm_plugin_sdk::{SshTarget, Upload};
-///
-/// let host = TestHost::new();
-/// let ssh = host.context().ssh(SshTarget::new("server-1", "10.0.0.1", "ubuntu"));
-/// block_on(ssh.put(Upload::new("/etc/motd", "hello").mode("0644").sudo())).unwrap();
-/// let file: &Uploaded = &host.uploads()[0];
-/// assert_eq!((file.path.as_str(), file.mode.as_str(), file.sudo), ("/etc/motd", "0644", true));
-/// assert_eq!(file.text(), "hello");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Uploaded {
-    /// The host's address.
-    pub address: String,
-    /// Where on it.
-    pub path: String,
-    /// Permissions.
-    pub mode: String,
-    /// True where root wrote it.
-    pub sudo: bool,
-    /// Its content.
-    pub content: Vec<u8>,
-}
-
-impl Uploaded {
-    /// Its content as text.
-    pub fn text(&self) -> String {
-        String::from_utf8_lossy(&self.content).into_owned()
-    }
-}
 
 /// A world that answers in place of the script: hosts over a real protocol, a simulated API.
 ///

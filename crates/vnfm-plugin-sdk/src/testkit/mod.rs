@@ -24,7 +24,7 @@
 //! assert_eq!(host.commands(), ["10.0.0.1: echo hello"]);
 //! ```
 //!
-//! [`trial`] then lets everything go wrong, one thing at a time, and looks whether the hook keeps its promises.
+//! [`trial()`] then lets everything go wrong, one thing at a time, and looks whether the hook keeps its promises.
 //!
 //! Time stands still: `sleep` returns at once. What no rule knows is answered as a real host would: a command
 //! with exit code 127, a URL with no answer.
@@ -33,6 +33,7 @@ mod host;
 mod request;
 mod script;
 mod trial;
+mod uploaded;
 
 /// Runs a future of a driver to its end, for tests of its parts.
 ///
@@ -48,7 +49,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     futures::executor::block_on(future)
 }
 
-pub use host::{TestHost, Uploaded, World};
+pub use host::{TestHost, World};
 pub use request::{TestRequest, request};
 pub use script::Reply;
 pub use trial::{Broken, Trial, Tried, trial, trial_each};
+pub use uploaded::Uploaded;

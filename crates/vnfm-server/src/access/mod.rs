@@ -10,9 +10,9 @@
 //! | [`principal`] | name, tenant, role, and what that is narrowed to |
 //! | [`users`], [`oauth2`], [`keystone`], [`certificates`] | the ways to log in, beside the server's own token |
 //! | [`roles`] | which role each route needs; what is not in its table is shut |
-//! | [`narrow`] | requests of those who are narrowed to VIMs, namespaces, vendors |
+//! | `narrow` | requests of those who are narrowed to VIMs, namespaces, vendors |
 //! | [`rate`], [`quota`] | how much is too much |
-//! | [`trail`] | each change in the audit |
+//! | `trail` | each change in the audit |
 //!
 //! Whose objects a request sees is not decided here: handlers take the tenant from the principal ([`Tenant`]), and every
 //! question to the database names it.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use vnfm_core::ports::{News, OutboxRow, StoreError};
+use vnfm_core::query::Query as Filtered;
 
 /// How many events one answer has at most.
 const EVENTS: usize = 500;
@@ -65,7 +66,9 @@ async fn read(
                 return Ok(());
             }
             *next = row.seq;
-            let is_seen = row.tenant == who.tenant && who.only.sees(&row.about);
+            let is_seen = row.tenant == who.tenant
+                && who.only.sees(&row.about)
+                && !is_hidden(app, who, &row.instance_id).await?;
             events.extend(is_seen.then(|| event(&row)));
         }
         if is_last {
@@ -73,6 +76,17 @@ async fn read(
         }
     }
     Ok(())
+}
+
+/// Whether an instance is there, and somewhere by now where it is not seen: what it was before is not told either.
+async fn is_hidden(app: &App, who: &Principal, instance_id: &str) -> Result<bool, StoreError> {
+    if who.only.is_whole() {
+        return Ok(false);
+    }
+    let (store, one) = (app.engine.store(), Filtered::only("id", instance_id));
+    let seen = Filtered { sight: who.only.clone(), ..one.clone() };
+    Ok(store.instances(&who.tenant, &seen).await?.is_empty()
+        && !store.instances(&who.tenant, &one).await?.is_empty())
 }
 
 fn event(row: &OutboxRow) -> Value {

@@ -150,6 +150,18 @@ impl Rotate for NoRotation {
     }
 }
 
+/// Serves it at `listener`, and stands as a customer of the NFVO where there is one.
+fn served(app: &App, listener: tokio::net::TcpListener) -> JoinSet<()> {
+    let service = routes::router(app.clone()).into_make_service_with_connect_info::<SocketAddr>();
+    let mut tasks = JoinSet::new();
+    if let Some(supply) = app.supply.clone() {
+        let app = app.clone();
+        tasks.spawn(async move { supply.stand(&app).await });
+    }
+    tasks.spawn(async move { axum::serve(listener, service).await.unwrap() });
+    tasks
+}
+
 impl Bench {
     pub(crate) async fn new() -> Self {
         Self::with(Setup::default()).await
@@ -205,16 +217,9 @@ impl Bench {
             upkeep: None,
             operating,
         });
-        let supplied = app.clone();
-        let service =
-            routes::router(app.clone()).into_make_service_with_connect_info::<SocketAddr>();
-        let mut tasks = JoinSet::new();
+        let mut tasks = served(&app, listener);
         tasks.spawn(async move { notifier.run().await });
-        if let Some(supply) = supplied.supply.clone() {
-            tasks.spawn(async move { supply.stand(&supplied).await });
-        }
         tasks.spawn(drive::run(engine, clock, wake, std::future::pending()));
-        tasks.spawn(async move { axum::serve(listener, service).await.unwrap() });
         let http = reqwest::Client::builder().no_proxy();
         let http = http.redirect(reqwest::redirect::Policy::none()).build().unwrap();
         let login = Mutex::default();

@@ -60,12 +60,13 @@ async fn no_route_shows_or_touches_what_a_role_is_not_narrowed_to() {
             let what = format!("{user}: {method} {path}: {answer:?}");
             let parameter = has.ids.iter().find(|(_, id)| Some(id) == named.as_ref());
             match (needs, parameter.map(|(parameter, _)| is_shown(user, parameter))) {
-                (Needs::Operator, _) => assert_eq!(answer.status, 403, "{what}"),
                 (Needs::Role(_), Some(false)) => assert_eq!(answer.status, 404, "{what}"),
                 (Needs::Role(_), Some(true)) if method == "get" => {
                     assert_eq!(answer.status, 200, "{what}");
                 }
-                (Needs::Role(_), Some(true)) => assert_eq!(answer.status, 403, "{what}"),
+                (Needs::Operator, _) | (Needs::Role(_), Some(true)) => {
+                    assert_eq!(answer.status, 403, "{what}");
+                }
                 (Needs::Role(_), None) => {}
             }
             nothing_is_told(user, (method, &path), &answer, (&has, named.as_deref()));
@@ -145,7 +146,6 @@ async fn lists_operations_events_and_the_page_show_what_a_role_is_narrowed_to() 
     assert_eq!(ids(&bench.get(INSTANCES).await.body), [ours.as_str()]);
     let filtered = format!("{INSTANCES}?filter=(in,id,{ours},{theirs})");
     assert_eq!(ids(&bench.get(&filtered).await.body), [ours.as_str()]);
-    assert_eq!(ids(&bench.get("/vnflcm/v1/vnf_instances").await.body), [ours.as_str()]);
     let ops = bench.get(OPS).await.body;
     assert_eq!((ops.as_array().unwrap().len(), &ops[0]["vnfInstanceId"]), (1, &json!(ours)));
     assert_eq!(ids(&bench.get(VIMS).await.body), [OURS]);

@@ -76,7 +76,8 @@ pub(crate) fn check_sol005(kind: &str, value: &Value) {
     const DOCUMENT: &str = "openapi-bundled/vnfpkgm-sol005-v3.7.1.patched.json";
     let Ok(text) = std::fs::read_to_string(data().join(DOCUMENT)) else { return };
     let mut schema: Value = serde_json::from_str(&text).unwrap();
-    schema = json!({"$ref": format!("#/components/schemas/{kind}"), "components": schema["components"]});
+    schema =
+        json!({"$ref": format!("#/components/schemas/{kind}"), "components": schema["components"]});
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     let wrong: Vec<_> = validator.iter_errors(value).map(|error| error.to_string()).collect();
     assert!(wrong.is_empty(), "no {kind}:\n{}\nin {value:#}", wrong.join("\n"));

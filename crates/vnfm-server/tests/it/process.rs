@@ -171,7 +171,7 @@ fn the_service_manager_is_told_when_it_is_ready_and_when_it_ends() {
     let data = tempfile::tempdir().unwrap();
     let path = data.path().join("notify");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     let told = || {
         let mut words = [0; 64];
         let size = socket.recv(&mut words).unwrap();

@@ -2,6 +2,7 @@
 //! ranges; whoever has subscribed is told, with the login that the subscription names.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -298,5 +299,9 @@ async fn sent(method: reqwest::Method, asked: &Value, body: Option<&Value>) -> u
 }
 
 fn hash(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in Sha256::digest(content) {
+        let _ = write!(text, "{byte:02x}"); // a String takes everything
+    }
+    text
 }

@@ -22,7 +22,12 @@ fn upload(packages: &PackageDir, content: &[u8]) -> PathBuf {
 }
 
 fn names(folder: &tempfile::TempDir) -> Vec<String> {
-    all_names(folder).into_iter().filter(|name| !name.ends_with(".kept")).collect()
+    all_names(folder).into_iter().filter(|name| !is_kept(name)).collect()
+}
+
+/// Whether it is the name that an archive has by its hash.
+fn is_kept(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "kept")
 }
 
 /// With the names that archives have by their hash.

@@ -60,7 +60,9 @@ impl HookHost for Side {
                 let command = request["command"].as_str().unwrap();
                 if self.guarded.load(Ordering::Relaxed) && command.contains("sudo ") {
                     let stderr = "sudo: a password is required\n";
-                    return Ok(json!({"exitCode": 1, "stdout": "", "stderr": stderr, "truncated": false}));
+                    return Ok(
+                        json!({"exitCode": 1, "stdout": "", "stderr": stderr, "truncated": false}),
+                    );
                 }
                 let stdout = format!("{command}\n");
                 Ok(json!({"exitCode": 0, "stdout": stdout, "stderr": "", "truncated": false}))

@@ -20,7 +20,7 @@ fn has_ansible() -> bool {
     there
 }
 
-const PLAYBOOK: &str = r#"
+const PLAYBOOK: &str = r"
 - hosts: VDU1
   gather_facts: false
   become: true
@@ -29,7 +29,7 @@ const PLAYBOOK: &str = r#"
       ansible.builtin.raw: systemctl restart app
     - ansible.builtin.set_stats:
         data: {vnfm_effects: {metadata: {restarted: true}}}
-"#;
+";
 
 #[tokio::test]
 async fn a_playbook_becomes_root_where_no_password_is_asked_and_says_so_where_one_is() {
