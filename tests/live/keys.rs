@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use vnfm_tests::live::neighbour;
+use vnfm_tests::live::{neighbour, skip};
 use vnfm_tests::programs::Server;
 
 #[test]
@@ -29,7 +29,7 @@ fn the_key_goes_into_barbican_and_back() {
     ]);
     let vim = format!("/vnfm/v1/vims/{}", vim["id"].as_str().unwrap());
     if !server.run(&["vim", "check", "cloud", "-o", "json"]).data.contains("key-manager") {
-        return skip_without_barbican();
+        return skip("the cloud has no Barbican; OPENSTACK_BARBICAN=1 starts one with it");
     }
     let refused = server.refused(&["secrets", "migrate", "--to", "barbican"]);
     assert!(refused.contains("secrets.barbican"), "{refused}");
@@ -56,9 +56,4 @@ fn the_key_goes_into_barbican_and_back() {
     server.ctl(&["vim", "check", "cloud"]);
     let (status, took) = server.terminate();
     assert!(status.success() && took < Duration::from_secs(10), "{status} {took:?}");
-}
-
-/// The stack has one where it was started with it; that it has none is no failure.
-fn skip_without_barbican() {
-    eprintln!("skipped: the cloud has no Barbican; OPENSTACK_BARBICAN=1 starts one with it");
 }
