@@ -50,10 +50,16 @@ fn killed_at_ten_points_of_the_story_it_loses_nothing_and_shows_no_secret() {
         deaths.over(&mut stage, |stage| stage.terminate(name));
         stage.server.ctl(&["vnf", "delete", name]);
     }
-    println!("{} retries; died at\n{}", deaths.retried, deaths.died.join("\n"));
-    assert_eq!(deaths.died.len(), DEATHS);
     let seen = watch.end();
     each_joined_once(&seen);
+    let package = secrets.package();
+    deaths.in_further_lives(&mut stage, |stage| {
+        let mut request = stage.create_a(&package).1;
+        secrets.fill(&mut request);
+        request
+    });
+    println!("{} retries; died at\n{}", deaths.retried, deaths.died.join("\n"));
+    assert_eq!(deaths.died.len(), DEATHS);
     assert_eq!(seen.processes.with(planted), [""; 0], "in a process");
     assert_eq!(written(&stage, planted), [""; 0], "in a file of the server");
     is_found_in_a_process(seen, planted, &secrets.password);

@@ -1,8 +1,9 @@
 //! A story in which the server is killed again and again, at points that are drawn over its course.
 //!
 //! A point is a moment of one of its operations: another state of the journal, or another word about how far it is,
-//! never a time. Points that a course is too short for come at the beginning of the next operation. Which points they
-//! are is a matter of a seed, which is printed; `VNFM_SEED` tells the same story again.
+//! never a time. Points that a course is too short for come at the beginning of the next operation, if need be in
+//! another life of VNF-A. Which points they are is a matter of a seed, which is printed; `VNFM_SEED` tells the same
+//! story again.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 #![expect(clippy::missing_panics_doc, reason = "see above: all of it panics")]
@@ -14,7 +15,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::programs::until;
-use crate::stage::{LONG, Stage};
+use crate::stage::{LONG, Stage, VNF_A};
 
 /// What an operation stops with when the server has died twice in the same hook.
 const DIED: &str = "hook.server-died";
@@ -71,6 +72,17 @@ impl Deaths {
         println!("operation {}: {number} moments in {seconds:.1} s", self.operation);
         self.operation += 1;
         op
+    }
+
+    /// What the story was too short for comes in further lives of VNF-A, which `create` begins; it returns the request.
+    pub fn in_further_lives(&mut self, stage: &mut Stage, create: impl Fn(&Stage) -> Value) {
+        while !self.to_come.is_empty() {
+            stage.packages_go();
+            let request = create(stage);
+            self.over(stage, |stage| stage.instantiate(VNF_A, &request));
+            self.over(stage, |stage| stage.terminate(VNF_A));
+            stage.server.ctl(&["vnf", "delete", VNF_A]);
+        }
     }
 
     /// Takes the next death out of the list if it is time for it.

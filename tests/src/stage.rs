@@ -184,11 +184,16 @@ impl Stage {
         assert_eq!(orphans, json!([]), "orphans");
         let vims = self.server.ctl(&["vim", "list"]);
         assert_eq!(vims.as_array().unwrap().len(), 1, "{vims:#}");
+        self.packages_go();
+        self.server.ctl(&["vim", "delete", VIM]);
+        assert_eq!(self.server.ctl(&["vnf", "list"]), json!([]));
+    }
+
+    /// Deletes every package.
+    pub fn packages_go(&self) {
         for package in self.server.ctl(&["package", "list"]).as_array().unwrap() {
             self.server.ctl(&["package", "delete", &text(&package["id"])]);
         }
-        self.server.ctl(&["vim", "delete", VIM]);
-        assert_eq!(self.server.ctl(&["vnf", "list"]), json!([]));
     }
 }
 

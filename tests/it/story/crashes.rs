@@ -100,6 +100,7 @@ fn killed_at_ten_points_of_the_story_it_goes_on_each_time() {
         deaths.over(&mut stage, |stage| stage.terminate(name));
         stage.server.ctl(&["vnf", "delete", name]);
     }
+    deaths.in_further_lives(&mut stage, |stage| stage.create_a(SAMPLE).1);
     println!("{} retries; died at\n{}", deaths.retried, deaths.died.join("\n"));
     assert_eq!(deaths.died.len(), 10);
     stage.ends();
