@@ -33,6 +33,10 @@ pub(crate) fn count(report: &str, is_meant: impl Fn(&str) -> bool) -> Result<Cou
             count.why.push(format!("{name}: ignored"));
         } else {
             count.passed += 1;
+            // nextest's word for a try that did not hold before one that did
+            if has("flakyFailure") || has("flakyError") {
+                count.unsteady.push(name);
+            }
         }
     }
     Ok(count)
@@ -60,13 +64,15 @@ mod tests {
               skipped: no schemas here</system-err></testcase>
             <testcase name="four" classname="a"><system-out>not skipped: a word</system-out></testcase>
             <testcase name="five" classname="a::live"/>
+            <testcase name="six" classname="a"><flakyFailure type="x"><system-out>why</system-out></flakyFailure></testcase>
         </testsuite></testsuites>"#;
         let expected = Count {
-            passed: 2,
+            passed: 3,
             failed: 1,
             skipped: 1,
             why: vec!["a three: no schemas here".into()],
             failures: vec!["a two".into()],
+            unsteady: vec!["a six".into()],
         };
         assert_eq!(count(report, |program| program == "a").unwrap(), expected);
         assert_eq!(count(report, |program| program == "a::live").unwrap().passed, 1);

@@ -7,7 +7,8 @@
 //! ```
 //! They run side by side: the real tests wait more than they work.
 //! A test that cannot run prints a line `skipped: why`; it is counted as skipped. A tier that cannot
-//! run says why. With `VNFM_REQUIRE_LIVE=1` either is a failure.
+//! run says why. With `VNFM_REQUIRE_LIVE=1` either is a failure. A test that fails is tried once more: one
+//! that holds then has passed, and is named as `unsteady`.
 
 mod junit;
 mod plain;
@@ -81,6 +82,8 @@ pub(crate) struct Count {
     pub(crate) why: Vec<String>,
     /// The names of those that failed.
     pub(crate) failures: Vec<String>,
+    /// The names of those that held at their second try only.
+    pub(crate) unsteady: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -117,10 +120,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Count { passed, failed, skipped, why, failures } = &self.count;
+        let Count { passed, failed, skipped, why, failures, unsteady } = &self.count;
         write!(f, "{:<10} {passed} passed, {failed} failed, {skipped} skipped", self.tier.name())?;
         write!(f, " in {:.0} s", self.seconds)?;
         failures.iter().try_for_each(|name| write!(f, "\n  failed: {name}"))?;
+        unsteady
+            .iter()
+            .try_for_each(|name| write!(f, "\n  unsteady: {name}: held at its second try only"))?;
         why.iter().try_for_each(|reason| write!(f, "\n  skipped: {reason}"))
     }
 }
