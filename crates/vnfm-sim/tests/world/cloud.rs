@@ -9,9 +9,7 @@ use crate::support::{Client, password_login, read, three_servers, until, world};
 async fn a_stack_of_three_servers_lives_and_goes_without_a_trace() {
     let world = world().await;
     let nfv = Client::login(&world, "nfv").await;
-    let begin = std::time::Instant::now();
     let stack = nfv.stack("vnf-1", &three_servers(), json!({ "tags": "vnfm-x,vnfm-op-y" })).await;
-    assert!(begin.elapsed().as_millis() < 1000, "{:?}", begin.elapsed());
     assert_eq!(stack["stack_status"], "CREATE_COMPLETE");
     assert_eq!(stack["tags"], json!(["vnfm-x", "vnfm-op-y"]));
     let block = world.endpoints().address_block.trim_end_matches("0/24").to_owned();
