@@ -7,8 +7,8 @@ use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, SubscriptionReco
 use vnfm_types::LcmOperationState::FailedTemp;
 use vnfm_types::v1::{self, Edition};
 use vnfm_types::{
-    InstantiationState, LccnSubscription, LccnSubscriptionLinks, Link, PackageOnboardingState,
-    VnfInstance, VnfInstanceLinks, VnfLcmOpOcc, VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks,
+    InstantiationState, LccnSubscription, LccnSubscriptionLinks, Link, VnfInstance,
+    VnfInstanceLinks, VnfLcmOpOcc, VnfLcmOpOccLinks, VnfPkgInfo, VnfPkgInfoLinks,
 };
 
 /// Where this server is, as the client sees it: configured, or from the request's `Host`.
@@ -147,10 +147,9 @@ pub fn subscription(record: SubscriptionRecord, root: &Root) -> Shown<LccnSubscr
 pub fn package(record: PackageRecord, root: &Root) -> VnfPkgInfo {
     let mut info = record.info;
     let path = format!("/vnfpkgm/v2/vnf_packages/{}", info.id);
-    let onboarded = info.onboarding_state == PackageOnboardingState::Onboarded;
     info.links = Some(VnfPkgInfoLinks {
         this: root.link(&path),
-        vnfd: onboarded.then(|| root.link(&format!("{path}/vnfd"))),
+        vnfd: root.link(&format!("{path}/vnfd")),
         package_content: root.link(&format!("{path}/package_content")),
     });
     info

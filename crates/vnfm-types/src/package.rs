@@ -196,9 +196,8 @@ pub struct VnfPkgInfoLinks {
     /// This resource.
     #[serde(rename = "self")]
     pub this: Link,
-    /// The VNFD; once onboarded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vnfd: Option<Link>,
+    /// The VNFD; there once it is onboarded, 409 before.
+    pub vnfd: Link,
     /// The content.
     pub package_content: Link,
 }
