@@ -256,7 +256,15 @@ fn unwritable(error: &serde_json::Error) -> PortError {
 
 /// Of what an NFVO may prescribe a cluster knows nothing: refused by name.
 fn honoured(granted: &Granted) -> Result<(), PortError> {
-    let Granted { zones, flavours, images, managed_links, resource_groups, expected: _ } = granted;
+    let Granted {
+        zones,
+        flavours,
+        images,
+        managed_links,
+        managed_link_ids: _,
+        resource_groups,
+        expected: _,
+    } = granted;
     let first =
         [("zone", zones), ("flavor", flavours), ("image", images), ("network", managed_links)]
             .into_iter()

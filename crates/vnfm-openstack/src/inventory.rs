@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! stack ─ resources (nested too) ─┬─ OS::Nova::Server ─ its ports ─ VNFC, its CPs ─ external CPs
-//!                                 ├─ OS::Neutron::Net ─ internal virtual link
+//!                                 ├─ OS::Neutron::Net ─ internal virtual link; that of others is not in the stack
 //!                                 └─ OS::Cinder::Volume ─ virtual storage
 //! ```
 //! A server's VDU is what its metadata says (`vnfm_vdu`, ours), else the first name on its way to the top of
@@ -21,9 +21,10 @@ use std::collections::BTreeSet;
 use vnfm_core::ports::{Allocation, Inventory, PortError};
 use vnfm_descriptor::{Cp, Flavour};
 use vnfm_types::{
-    CpProtocolInfo, ExtLinkPortInfo, ExtVirtualLinkInfo, IpAddressesInfo,
-    IpOverEthernetAddressInfo, KeyValuePairs, ResourceHandle, VirtualStorageResourceInfo,
-    VnfExtCpInfo, VnfLinkPortInfo, VnfVirtualLinkResourceInfo, VnfcCpInfo, VnfcResourceInfo,
+    CpProtocolInfo, ExtLinkPortInfo, ExtManagedVirtualLinkInfo, ExtVirtualLinkInfo,
+    IpAddressesInfo, IpOverEthernetAddressInfo, KeyValuePairs, ResourceHandle,
+    VirtualStorageResourceInfo, VnfExtCpInfo, VnfLinkPortInfo, VnfVirtualLinkResourceInfo,
+    VnfcCpInfo, VnfcResourceInfo,
 };
 
 /// Servers that are asked for at once.
@@ -81,6 +82,7 @@ pub(crate) fn inventory(seen: &Seen, against: Against<'_>) -> Result<Inventory, 
     vnfcs.sort_by_cached_key(|(server, _, vnfc)| (vnfc.vdu_id.clone(), natural(&server.name)));
     let mut links = reader.links();
     let mut outside = reader.outside();
+    let mut managed = reader.managed();
     let mut ordinals: Vec<String> = Vec::new();
     for (server, ports, mut vnfc) in vnfcs {
         let index = index_of(server, &vnfc.vdu_id, &ordinals);
@@ -97,20 +99,31 @@ pub(crate) fn inventory(seen: &Seen, against: Against<'_>) -> Result<Inventory, 
                 cp.vnf_ext_cp_id = Some(external.id.clone());
                 reader.plug_outside(&mut outside, bound, port, &external.id);
                 found.ext_cp_info.push(external);
-            } else if let Some(link) =
-                links.iter_mut().find(|link| link.network_resource.resource_id == port.network_id)
-            {
+            } else if let Some(plugs) = plugs(&mut links, &mut managed, &port.network_id) {
                 let plug = reader.link_port(port);
                 cp.vnf_link_port_id = Some(plug.id.clone());
-                link.vnf_link_ports.push(plug);
+                plugs.push(plug);
             }
             vnfc.vnfc_cp_info.push(cp);
         }
         found.vnfc_resource_info.push(vnfc);
     }
     found.ext_virtual_link_info = outside;
+    found.ext_managed_virtual_link_info = managed;
     found.vnf_virtual_link_resource_info = links;
     Ok(found)
+}
+
+/// The ports of the internal link, ours or others', that a network is.
+fn plugs<'l>(
+    ours: &'l mut [VnfVirtualLinkResourceInfo],
+    managed: &'l mut [ExtManagedVirtualLinkInfo],
+    network: &str,
+) -> Option<&'l mut Vec<VnfLinkPortInfo>> {
+    let ours = ours.iter_mut().map(|link| (&link.network_resource, &mut link.vnf_link_ports));
+    let managed = managed.iter_mut().map(|link| (&link.network_resource, &mut link.vnf_link_ports));
+    let mut all = ours.chain(managed);
+    all.find(|(handle, _)| handle.resource_id == network).map(|(_, ports)| ports)
 }
 
 /// Which instance of its VDU a server is: what we wrote, else how many came before it.
@@ -241,6 +254,10 @@ impl Reader<'_> {
             let network = self.against.prepared.network_of(self.against.what, &cp.name);
             return network == Some(port.network_id.as_str());
         }
+        let managed = &self.against.prepared.managed;
+        if let Some(network) = cp.virtual_link.as_ref().and_then(|link| managed.get(link)) {
+            return *network == port.network_id;
+        }
         let network = self.resource(&port.network_id);
         network.is_some_and(|one| Some(&one.name) == cp.virtual_link.as_ref())
     }
@@ -282,6 +299,20 @@ impl Reader<'_> {
                 vnf_virtual_link_desc_id: network.name.clone(),
                 network_resource: self.handle(network.id(), NETWORK),
                 ..VnfVirtualLinkResourceInfo::default()
+            })
+            .collect()
+    }
+
+    /// Internal links whose networks others manage, as the request or the grant calls them.
+    fn managed(&self) -> Vec<ExtManagedVirtualLinkInfo> {
+        let ids = &self.against.what.granted.managed_link_ids;
+        let links = self.against.prepared.managed.iter();
+        links
+            .map(|(link, network)| ExtManagedVirtualLinkInfo {
+                id: ids.get(link).unwrap_or(link).clone(),
+                vnf_virtual_link_desc_id: link.clone(),
+                network_resource: self.handle(network, NETWORK),
+                vnf_link_ports: Vec::new(),
             })
             .collect()
     }

@@ -108,6 +108,9 @@ pub struct InstantiatedVnfInfo {
     /// External virtual links.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ext_virtual_link_info: Vec<ExtVirtualLinkInfo>,
+    /// Internal virtual links that others manage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ext_managed_virtual_link_info: Vec<ExtManagedVirtualLinkInfo>,
     /// Language of the VNF.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub localization_language: Option<String>,
@@ -280,6 +283,21 @@ pub struct ExtVirtualLinkInfo {
     /// The CPs as configured (mandatory).
     #[serde(default)]
     pub current_vnf_ext_cp_data: Vec<VnfExtCpData>,
+}
+
+/// `ExtManagedVirtualLinkInfo` (5.5.3.3): an internal virtual link whose network others made, and keep.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtManagedVirtualLinkInfo {
+    /// Identifier, given by the request or the grant.
+    pub id: String,
+    /// The `VnfVirtualLink` node.
+    pub vnf_virtual_link_desc_id: String,
+    /// The network.
+    pub network_resource: ResourceHandle,
+    /// Ports on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vnf_link_ports: Vec<VnfLinkPortInfo>,
 }
 
 /// `ExtLinkPortInfo` (5.5.3.8).

@@ -150,6 +150,7 @@ async fn a_link_that_the_request_says_others_manage_is_not_asked_for_and_used() 
     assert!(asked.add_resources.iter().all(|one| one.id != "vl/internalVL"), "{asked:?}");
     let (_, used) = world.allocated.lock().unwrap().clone().unwrap();
     assert_eq!(used.managed_links["internalVL"], "their-network");
+    assert_eq!(used.managed_link_ids["internalVL"], "theirs");
 }
 
 #[tokio::test]
@@ -357,6 +358,7 @@ async fn what_is_granted_is_what_the_vnf_is_made_of() {
             }],
         });
         grant.ext_managed_virtual_links = vec![ExtManagedVirtualLinkData {
+            id: "managed-by-nfvo".into(),
             vnf_virtual_link_desc_id: "internalVL".into(),
             resource_id: "n1".into(),
             ..ExtManagedVirtualLinkData::default()
@@ -374,6 +376,7 @@ async fn what_is_granted_is_what_the_vnf_is_made_of() {
         ("f1", "i1")
     );
     assert_eq!(granted.managed_links["internalVL"], "n1");
+    assert_eq!(granted.managed_link_ids["internalVL"], "managed-by-nfvo");
     assert_eq!(request.ext_virtual_links[0].resource_id, "n2");
     let told = world.told.lock().unwrap().clone();
     assert!(told.iter().all(|(_, params)| params["from"] == "nfvo"), "{told:?}");

@@ -163,6 +163,7 @@ impl Reading<'_> {
                 return Err(amiss(what));
             }
             granted.managed_links.insert(id.clone(), link.resource_id.clone());
+            granted.managed_link_ids.insert(id.clone(), link.id.clone());
         }
         Ok(granted)
     }

@@ -15,6 +15,7 @@ pub(crate) fn inventory(instance: &InstanceRecord) -> Inventory {
         vnfc_resource_info: info.vnfc_resource_info,
         ext_cp_info: info.ext_cp_info,
         ext_virtual_link_info: info.ext_virtual_link_info,
+        ext_managed_virtual_link_info: info.ext_managed_virtual_link_info,
         vnf_virtual_link_resource_info: info.vnf_virtual_link_resource_info,
         virtual_storage_resource_info: info.virtual_storage_resource_info,
     }

@@ -274,6 +274,7 @@ fn healed(op: &Op, now: Allocated) -> Result<InstanceRecord, PortError> {
     if let Some(info) = &mut vnf.instantiated_vnf_info {
         info.ext_cp_info = now.inventory.ext_cp_info;
         info.ext_virtual_link_info = now.inventory.ext_virtual_link_info;
+        info.ext_managed_virtual_link_info = now.inventory.ext_managed_virtual_link_info;
         info.vnfc_resource_info = now.inventory.vnfc_resource_info;
         info.vnf_virtual_link_resource_info = now.inventory.vnf_virtual_link_resource_info;
         info.virtual_storage_resource_info = now.inventory.virtual_storage_resource_info;

@@ -402,6 +402,7 @@ fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
         localization_language: request.localization_language,
         ext_cp_info: made.inventory.ext_cp_info,
         ext_virtual_link_info: made.inventory.ext_virtual_link_info,
+        ext_managed_virtual_link_info: made.inventory.ext_managed_virtual_link_info,
         vnfc_resource_info: made.inventory.vnfc_resource_info,
         vnf_virtual_link_resource_info: made.inventory.vnf_virtual_link_resource_info,
         virtual_storage_resource_info: made.inventory.virtual_storage_resource_info,

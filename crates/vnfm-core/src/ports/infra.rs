@@ -25,8 +25,9 @@ use serde_json::Value;
 use std::sync::Arc;
 use vnfm_descriptor::Package;
 use vnfm_types::{
-    ExtVirtualLinkInfo, InstantiateVnfRequest, KeyValuePairs, VimConnectionInfo,
-    VirtualStorageResourceInfo, VnfExtCpInfo, VnfVirtualLinkResourceInfo, VnfcResourceInfo,
+    ExtManagedVirtualLinkInfo, ExtVirtualLinkInfo, InstantiateVnfRequest, KeyValuePairs,
+    VimConnectionInfo, VirtualStorageResourceInfo, VnfExtCpInfo, VnfVirtualLinkResourceInfo,
+    VnfcResourceInfo,
 };
 
 /// A VIM as a driver sees it: a place to ask for the connection that is valid now.
@@ -138,6 +139,9 @@ pub struct Inventory {
     pub ext_cp_info: Vec<VnfExtCpInfo>,
     /// External virtual links.
     pub ext_virtual_link_info: Vec<ExtVirtualLinkInfo>,
+    /// Internal virtual links that others manage.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ext_managed_virtual_link_info: Vec<ExtManagedVirtualLinkInfo>,
     /// Internal virtual links.
     pub vnf_virtual_link_resource_info: Vec<VnfVirtualLinkResourceInfo>,
     /// Volumes.

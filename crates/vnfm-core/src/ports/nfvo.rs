@@ -56,6 +56,9 @@ pub struct Granted {
     pub images: BTreeMap<String, String>,
     /// Network on the VIM by internal link: made by others, and theirs; those of the request, too.
     pub managed_links: BTreeMap<String, String>,
+    /// What whoever named them calls these links, by internal link.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub managed_link_ids: BTreeMap<String, String>,
     /// Projects on the VIM.
     pub resource_groups: BTreeSet<String>,
     /// True where an NFVO has still to decide: what is not here yet it may bring.
@@ -72,8 +75,11 @@ impl Granted {
     /// With the internal links that the request says others manage, where nothing else was decided about them.
     pub(crate) fn with_links_of(mut self, request: &InstantiateVnfRequest) -> Self {
         for link in &request.ext_managed_virtual_links {
-            let known = self.managed_links.entry(link.vnf_virtual_link_desc_id.clone());
-            known.or_insert_with(|| link.resource_id.clone());
+            let of = &link.vnf_virtual_link_desc_id;
+            if !self.managed_links.contains_key(of) {
+                self.managed_links.insert(of.clone(), link.resource_id.clone());
+                self.managed_link_ids.insert(of.clone(), link.id.clone());
+            }
         }
         self
     }

@@ -89,6 +89,13 @@ async fn a_foreign_stack_is_not_touched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_internal_link_that_others_manage_is_used_and_told() {
+    let world = world(Duration::ZERO).await;
+    stories::an_internal_link_that_others_manage_is_used_and_told(&place(&world)).await;
+    is_clean(&world);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_image_of_the_package_comes_and_goes() {
     let world = world(Duration::ZERO).await;
     stories::an_image_of_the_package_comes_and_goes(&place(&world)).await;

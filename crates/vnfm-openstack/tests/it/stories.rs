@@ -88,6 +88,28 @@ pub(crate) async fn a_foreign_stack_is_not_touched(place: &Place, other: &mut Pl
     assert!(place.owned().await.is_empty());
 }
 
+/// The network of an internal link is of others: it is used, told, and neither made nor deleted.
+pub(crate) async fn an_internal_link_that_others_manage_is_used_and_told(place: &Place) {
+    let mut what = place.cluster("vnf-a-k8s-cluster");
+    what.granted.managed_links.insert("internalVL".into(), place.network.clone());
+    what.granted.managed_link_ids.insert("internalVL".into(), "their-link".into());
+    let made = place.make(&what).await.unwrap();
+    let found = &made.inventory;
+    assert!(found.vnf_virtual_link_resource_info.is_empty(), "{found:#?}");
+    let [link] = found.ext_managed_virtual_link_info.as_slice() else { panic!("{found:#?}") };
+    let told = (link.id.as_str(), link.vnf_virtual_link_desc_id.as_str());
+    assert_eq!(told, ("their-link", "internalVL"));
+    let network = &found.ext_virtual_link_info[0].resource_handle;
+    assert_eq!(link.network_resource, *network, "by its id on the cloud");
+    let ports: Vec<_> = link.vnf_link_ports.iter().map(|port| Some(port.id.as_str())).collect();
+    let vnfcs = found.vnfc_resource_info.iter();
+    let on_it = vnfcs.map(|vnfc| vnfc.vnfc_cp_info[0].vnf_link_port_id.as_deref());
+    assert_eq!((ports.len(), &ports), (3, &on_it.collect()));
+    place.release(&what, made.handle).await.unwrap();
+    assert!(place.owned().await.is_empty());
+    place.prepare(&what).await.unwrap(); // the network is still there
+}
+
 /// An image that the package brings comes with the instance and goes with it.
 pub(crate) async fn an_image_of_the_package_comes_and_goes(place: &Place) {
     let what = with_image(place);

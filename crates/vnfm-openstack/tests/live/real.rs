@@ -87,6 +87,13 @@ async fn an_image_of_the_package_comes_and_goes() {
     place.cleaned(&what, stories::an_image_of_the_package_comes_and_goes(&place)).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_internal_link_that_others_manage_is_used_and_told() {
+    let Some(place) = place() else { return };
+    let story = stories::an_internal_link_that_others_manage_is_used_and_told(&place);
+    place.cleaned(&place.cluster("vnf-a-k8s-cluster"), story).await;
+}
+
 /// Three servers that must lie on three of two hypervisors: Heat gives up, says why, and a retry starts anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stack_that_failed_says_why_and_is_made_again() {
