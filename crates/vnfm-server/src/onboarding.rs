@@ -350,13 +350,27 @@ impl Onboarding {
         Ok(())
     }
 
-    /// Deletes a package that no instance was made from.
+    /// Deletes a package that is DISABLED and that no instance was made from (SOL005 9.4.3.3.5).
     ///
     /// # Errors
     ///
-    /// 404; 409 with the instances that need it.
+    /// 404; 409 with the instances that need it, or that it is ENABLED.
     pub async fn delete(&self, tenant: &str, id: &str) -> Answer<()> {
-        self.store.package_record(tenant, id).await?;
+        // Nobody enables it meanwhile.
+        let _writing = self.writing.lock().await;
+        let info = self.store.package_record(tenant, id).await?.info;
+        let is_enabled = info.operational_state == PackageOperationalState::Enabled;
+        if is_enabled && info.usage_state == PackageUsageState::NotInUse {
+            let what = format!(
+                "package `{id}` is ENABLED; next: make its operationalState DISABLED, then delete it"
+            );
+            return Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what));
+        }
+        self.remove(tenant, id).await
+    }
+
+    /// Deletes a package that no instance was made from, whatever its operational state.
+    pub(crate) async fn remove(&self, tenant: &str, id: &str) -> Answer<()> {
         let gone = Change::RemovePackage { tenant: tenant.to_owned(), id: id.to_owned() };
         self.store.write(None, vec![gone]).await?;
         if let Err(error) = self.packages.remove(id).await {

@@ -64,12 +64,7 @@ pub(super) async fn run(client: &Client, output: Output, command: Package) -> Ou
         Package::Enable { package } => switch(client, output, (&package, "ENABLED")).await,
         Package::Disable { package } => switch(client, output, (&package, "DISABLED")).await,
         Package::Download(wanted) => download::run(client, output, &wanted).await,
-        Package::Delete { package } => {
-            let found = find(client, &package).await?;
-            let id = found["id"].as_str().unwrap_or_default();
-            client.send(client.request(Method::DELETE, &format!("{PACKAGES}/{id}"))).await?;
-            output.done(&format!("deleted package {id}"), &found)
-        }
+        Package::Delete { package } => delete(client, output, &package).await,
     }
 }
 
@@ -172,6 +167,30 @@ async fn switch(client: &Client, output: Output, (package, state): (&str, &str))
     let request = client.request(Method::PATCH, &format!("{PACKAGES}/{id}"));
     let changed: Value = client.json(request.json(&json!({"operationalState": state}))).await?;
     output.done(&format!("package {id} is {state}"), &changed)
+}
+
+/// Deletes a package. The standard wants it DISABLED first: one that nobody uses is, and is ENABLED again where it cannot
+/// be deleted all the same.
+async fn delete(client: &Client, output: Output, package: &str) -> Outcome<()> {
+    let found = find(client, package).await?;
+    let id = found["id"].as_str().unwrap_or_default();
+    let uri = format!("{PACKAGES}/{id}");
+    let switched = async |state: &str| {
+        let request = client.request(Method::PATCH, &uri);
+        client.send(request.json(&json!({"operationalState": state}))).await
+    };
+    let is_free = found["operationalState"] == "ENABLED" && found["usageState"] == "NOT_IN_USE";
+    if is_free {
+        switched("DISABLED").await?;
+        tell(&format!("package {id} is DISABLED, so that it can be deleted"));
+    }
+    if let Err(failure) = client.send(client.request(Method::DELETE, &uri)).await {
+        if is_free && switched("ENABLED").await.is_ok() {
+            tell(&format!("package {id} is ENABLED again"));
+        }
+        return Err(failure);
+    }
+    output.done(&format!("deleted package {id}"), &found)
 }
 
 async fn onboard(client: &Client, output: Output, wanted: &Onboard) -> Outcome<()> {

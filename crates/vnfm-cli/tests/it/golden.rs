@@ -1,6 +1,6 @@
 //! What commands print, letter by letter, and what they send.
 
-use crate::stub::{OP, Stub, VNF, accepted, at, events, ok, progress};
+use crate::stub::{OP, Stub, VNF, accepted, at, events, ok, problem, progress};
 use serde_json::{Value, json};
 use std::io::Write as _;
 
@@ -427,6 +427,29 @@ async fn a_package_is_enabled_disabled_and_downloaded() {
     let ended = stub.run(&["package", "download", "p-1", "--part", "vnfd", "--out", file]).await;
     assert_eq!(ended.code, 3, "{ended:?}");
     assert_eq!(std::fs::read_to_string(&out).unwrap(), "\"a manifest\"", "it stays as it was");
+}
+
+#[tokio::test]
+async fn a_package_is_disabled_before_it_is_deleted_and_enabled_again_where_it_stays() {
+    let one = "/vnfpkgm/v2/vnf_packages/p-1";
+    let (patch, delete) = (format!("PATCH {one}"), format!("DELETE {one}"));
+    for (usage, deleted, code, said, asked) in [
+        ("NOT_IN_USE", ok(&json!(null)), 0, "p-1 is DISABLED", vec!["DISABLED", ""]),
+        ("NOT_IN_USE", problem(409, "taken"), 3, "ENABLED again", vec!["DISABLED", "", "ENABLED"]),
+        ("IN_USE", problem(409, "taken"), 3, "taken", vec![""]),
+    ] {
+        let package = json!({"id": "p-1", "onboardingState": "ONBOARDED", "operationalState": "ENABLED",
+            "usageState": usage});
+        let switched = ok(&json!({"operationalState": "DISABLED"}));
+        let stub =
+            Stub::new([(FOUND, ok(&package)), (&*patch, switched), (&*delete, deleted)]).await;
+        let ended = stub.run(&["package", "delete", "p-1"]).await;
+        assert_eq!((ended.code, ended.said.contains(said)), (code, true), "{ended:?}");
+        let states = stub.asked().into_iter().skip(1);
+        let states = states
+            .map(|asked| asked.body["operationalState"].as_str().unwrap_or_default().to_owned());
+        assert_eq!(states.collect::<Vec<_>>(), asked, "{usage}");
+    }
 }
 
 #[tokio::test]

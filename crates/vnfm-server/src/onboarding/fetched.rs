@@ -114,7 +114,7 @@ impl Onboarding {
         if record.info.onboarding_state == PackageOnboardingState::Onboarded {
             return outcome;
         }
-        if let Err(problem) = self.delete(&record.tenant, &record.info.id).await {
+        if let Err(problem) = self.remove(&record.tenant, &record.info.id).await {
             let (id, why) = (&record.info.id, &problem.details().detail);
             tracing::warn!(id, why, "the record of a package that was not fetched stays");
         }

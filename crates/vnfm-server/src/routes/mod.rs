@@ -18,11 +18,12 @@ mod vnf_packages;
 
 use crate::state::App;
 use crate::{access, follow, gate, metrics, page, probes};
-use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer};
+use vnf_packages::Part;
 use vnfm_types::v1::Edition;
 
 /// Our `OpenAPI` document, written by hand and checked against [`PATHS`].
@@ -183,6 +184,7 @@ fn lcm_of(edition: Edition) -> Router<App> {
 }
 
 fn packages() -> Router<App> {
+    let part = |part| get(vnf_packages::part).layer(Extension(part));
     Router::new()
         .route("/vnfpkgm/api_versions", get(api_versions::packages))
         .route("/vnfpkgm/v2/api_versions", get(api_versions::packages_v2))
@@ -202,8 +204,8 @@ fn packages() -> Router<App> {
             "/vnfpkgm/v2/vnf_packages/{id}/package_content/upload_from_uri",
             post(vnf_packages::upload_from_uri),
         )
-        .route("/vnfpkgm/v2/vnf_packages/{id}/vnfd", get(vnf_packages::vnfd))
-        .route("/vnfpkgm/v2/vnf_packages/{id}/manifest", get(vnf_packages::manifest))
+        .route("/vnfpkgm/v2/vnf_packages/{id}/vnfd", part(Part::Vnfd))
+        .route("/vnfpkgm/v2/vnf_packages/{id}/manifest", part(Part::Manifest))
         .route("/vnfpkgm/v2/vnf_packages/{id}/artifacts", get(vnf_packages::artifacts))
         .route("/vnfpkgm/v2/vnf_packages/{id}/artifacts/{*path}", get(vnf_packages::artifact))
 }

@@ -10,6 +10,7 @@ use crate::problem::{Answer, Problem};
 use crate::query::known;
 use crate::state::App;
 use crate::view::{self, Root};
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -126,26 +127,29 @@ pub(super) async fn content(
 /// Parameters of a request.
 type Parameters = Query<BTreeMap<String, String>>;
 
-pub(super) async fn vnfd(
-    State(app): State<App>,
-    Tenant(tenant): Tenant,
-    Path(id): Path<String>,
-    Query(query): Parameters,
-    headers: HeaderMap,
-) -> Answer {
-    let content = app.onboarding.vnfd((&tenant, &id), signatures(&query)?, accepts(&headers));
-    content.await?.served(&whole(headers)).await
+/// A small part of a package, which has no ranges in the standard.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    /// SOL005 9.4.4.3.2.
+    Vnfd,
+    /// SOL005 9.4.4b.3.2.
+    Manifest,
 }
 
-pub(super) async fn manifest(
+pub(super) async fn part(
     State(app): State<App>,
-    Tenant(tenant): Tenant,
-    Path(id): Path<String>,
+    Extension(part): Extension<Part>,
+    (Tenant(tenant), Path(id)): (Tenant, Path<String>),
     Query(query): Parameters,
-    headers: HeaderMap,
+    mut headers: HeaderMap,
 ) -> Answer {
-    let content = app.onboarding.manifest((&tenant, &id), signatures(&query)?, accepts(&headers));
-    content.await?.served(&whole(headers)).await
+    let (signatures, accepts) = (signatures(&query)?, accepts(&headers));
+    let content = match part {
+        Part::Vnfd => app.onboarding.vnfd((&tenant, &id), signatures, accepts).await,
+        Part::Manifest => app.onboarding.manifest((&tenant, &id), signatures, accepts).await,
+    };
+    headers.remove(header::RANGE);
+    content?.served(&headers).await
 }
 
 /// All artifacts that are selected, in an archive (SOL005 9.4.5a.3.2).
@@ -179,12 +183,6 @@ pub(super) async fn artifact(
 fn signatures(query: &BTreeMap<String, String>) -> Answer<bool> {
     known(query, &[SIGNATURES])?;
     flag(query, SIGNATURES)
-}
-
-/// The standard has no ranges of what is small.
-fn whole(mut headers: HeaderMap) -> HeaderMap {
-    headers.remove(header::RANGE);
-    headers
 }
 
 fn takes(headers: &HeaderMap, kind: &str) -> bool {

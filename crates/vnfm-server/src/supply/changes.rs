@@ -90,7 +90,7 @@ impl Supply {
 async fn gone(app: &AppState, record: &PackageRecord) -> Answer<()> {
     let (tenant, id) = (record.tenant.as_str(), record.info.id.as_str());
     let deleted = match record.info.usage_state {
-        PackageUsageState::NotInUse => app.onboarding.delete(tenant, id).await,
+        PackageUsageState::NotInUse => app.onboarding.remove(tenant, id).await,
         PackageUsageState::InUse => Err(Problem::not_found("")),
     };
     match deleted {

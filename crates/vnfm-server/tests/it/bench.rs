@@ -292,6 +292,15 @@ impl Bench {
     }
 
     /// An instance of a VNFD.
+    /// Disables a package and deletes it, as the standard wants it.
+    pub(crate) async fn drop_package(&self, id: &str) {
+        let path = format!("{PACKAGES}/{id}");
+        let disable = self.request(Method::PATCH, &path);
+        let disabled = self.send(disable.json(&json!({"operationalState": "DISABLED"}))).await;
+        assert_eq!(disabled.status, 200, "{disabled:?}");
+        assert_eq!(self.delete(&path).await.status, 204);
+    }
+
     pub(crate) async fn create(&self, vnfd: &str) -> String {
         let answer = self.post(INSTANCES, &json!({"vnfdId": vnfd})).await;
         assert_eq!(answer.status, 201, "{answer:?}");

@@ -193,7 +193,7 @@ async fn each_way_to_log_in_is_used_and_none_is_shown() {
         let id = begun(&bench, &request).await;
         let shown = ended(&bench, &id).await;
         assert_eq!(shown["onboardingState"], "ONBOARDED", "{request}: {shown:#}");
-        assert_eq!(bench.delete(&format!("{PACKAGES}/{id}")).await.status, 204);
+        bench.drop_package(&id).await;
     }
     let basic = "Basic dTpwbGFudGVkLXBhc3N3b3Jk";
     let bearer = "Bearer planted-token-of-a-shelf";

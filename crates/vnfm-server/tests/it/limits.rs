@@ -88,6 +88,6 @@ async fn packages_are_no_larger_together_than_the_quota() {
         "{refused:?}"
     );
     assert!(refused.detail().contains(&format!("{size} are used")), "{refused:?}");
-    assert_eq!(bench.delete(&format!("{PACKAGES}/{first}")).await.status, 204);
+    bench.drop_package(&first).await;
     assert_eq!(bench.send(upload(packed("vnf-b-cnf"))).await.status, 202, "there is room again");
 }

@@ -37,7 +37,14 @@ async fn from_created_to_onboarded_and_gone() {
     let used = bench.delete(&path).await;
     assert_eq!((used.status, used.detail().contains(&instance)), (409, true), "{used:?}");
     assert_eq!(bench.delete(&format!("{}/{instance}", crate::bench::INSTANCES)).await.status, 204);
-    assert_eq!(bench.delete(&path).await.status, 204);
+    let enabled = bench.delete(&path).await;
+    assert_eq!(
+        (enabled.status, enabled.detail().contains("is ENABLED")),
+        (409, true),
+        "{enabled:?}"
+    );
+    assert_eq!(bench.get(&path).await.body["operationalState"], "ENABLED");
+    bench.drop_package(&made.id()).await;
     assert_eq!(bench.get(&path).await.status, 404);
 }
 
@@ -86,7 +93,7 @@ async fn a_second_package_with_the_same_vnfd_is_refused_while_the_first_exists()
     let (first, vnfd) = bench.onboard("vnf-b-cnf").await;
     let detail = why(&bench, packed("vnf-b-cnf")).await;
     assert!(detail.contains(&vnfd), "{detail}");
-    assert_eq!(bench.delete(&format!("{PACKAGES}/{first}")).await.status, 204);
+    bench.drop_package(&first).await;
     bench.onboard("vnf-b-cnf").await;
 }
 
