@@ -26,7 +26,10 @@ fn they_are_those_of_the_official_schemas() {
     let Some(data) = sol_data() else { return };
     let text = std::fs::read_to_string(data.join(BUNDLE)).unwrap();
     let mut bundle: Value = serde_json::from_str(&text).unwrap();
-    // Packages are served the SOL005 way, where a checksum is an object.
+    // Packages are served the SOL005 way, where a checksum is an object, and an artifact in the package or at one URI.
+    let artifact = &mut bundle["$defs"]["VnfPackageArtifactInfo"];
+    artifact["required"] = json!(["checksum", "isEncrypted"]);
+    artifact["properties"]["artifactURI"] = json!({"type": "string"});
     bundle["$defs"]["Checksum"] = json!({"required": ["algorithm", "hash"],
         "properties": {"algorithm": {"type": "string"}, "hash": {"type": "string"}}});
     let mut walk = Walk { bundle, compared: 0, wrong: Vec::new() };

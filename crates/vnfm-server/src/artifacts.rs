@@ -11,7 +11,7 @@
 
 use crate::problem::{Answer, Problem};
 use std::collections::{BTreeMap, BTreeSet};
-use vnfm_descriptor::Package;
+use vnfm_descriptor::{Package, SwImage};
 
 /// Which artifacts are wanted (SOL005 9.4.5a.3.2).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -139,18 +139,26 @@ pub fn selected(package: &Package, selection: &Selection) -> Result<Files, Strin
 }
 
 /// What is neither VNFD nor manifest, image or signature.
-fn artifacts(package: &Package) -> impl Iterator<Item = &str> {
+pub fn artifacts(package: &Package) -> impl Iterator<Item = &str> {
     let mut others: BTreeSet<&str> = vouching(package).collect();
     let sources = package.manifest().map(|manifest| manifest.sources.as_slice());
     for source in sources.unwrap_or_default() {
         others.extend(source.signature.as_deref());
         others.extend(source.certificate.as_deref());
     }
-    let flavours = package.vnfd().flavours.values();
-    let images = flavours.flat_map(vnfm_descriptor::Flavour::images);
-    others.extend(images.filter_map(|(_, image)| image.artifact.as_deref()));
+    others.extend(images(package).filter_map(|(_, image)| image.artifact.as_deref()));
     let vnfd = of_vnfd(package, false);
     package.paths().filter(move |path| !vnfd.contains_key(*path) && !others.contains(path))
+}
+
+/// The images of all flavours, by the VDU, storage or container that is made of them.
+pub fn images(package: &Package) -> impl Iterator<Item = (&str, &SwImage)> {
+    package.vnfd().flavours.values().flat_map(|flavour| {
+        let containers = flavour.containers.values();
+        let of_containers =
+            containers.filter_map(|one| Some((one.name.as_str(), one.image.as_ref()?)));
+        flavour.images().chain(of_containers)
+    })
 }
 
 /// What vouches for the package as a whole.
@@ -177,7 +185,11 @@ fn signatures_of<'a>(package: &'a Package, path: &str) -> Vec<&'a str> {
 ///   acme_tests:
 ///     Source: Tests/smoke.sh
 /// ```
-fn sets(package: &Package) -> Result<BTreeMap<String, String>, String> {
+///
+/// # Errors
+///
+/// The manifest cannot be read.
+pub fn sets(package: &Package) -> Result<BTreeMap<String, String>, String> {
     let Some(manifest) = package.manifest() else { return Ok(BTreeMap::new()) };
     let text = package.read(&manifest.path).map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&text).into_owned();

@@ -9,10 +9,12 @@
 //! |---|---|
 //! | here | records, uploads, the check |
 //! | `onboarding/fetched.rs` | content that this server fetches: from a URI, from the NFVO |
+//! | `onboarding/held.rs` | what a package holds, for its record |
 //! | `onboarding/modified.rs` | enabled, disabled, `userDefinedData`; what the NFVO says of its packages |
 //! | `onboarding/served.rs` | archive, VNFD, manifest and artifacts, for those who fetch them |
 
 mod fetched;
+mod held;
 mod modified;
 mod served;
 
@@ -110,6 +112,9 @@ impl Onboarding {
                 checksum: None,
                 package_security_option: None,
                 signing_certificate: None,
+                vnfm_info: Vec::new(),
+                software_images: Vec::new(),
+                additional_artifacts: Vec::new(),
                 onboarding_state: PackageOnboardingState::Created,
                 operational_state: PackageOperationalState::Disabled,
                 usage_state: PackageUsageState::NotInUse,
@@ -219,6 +224,10 @@ impl Onboarding {
             Ok(()) => self.fetch(&id, &package).await,
             Err(problem) => Err(problem),
         };
+        let accepted = match accepted {
+            Ok(()) => self.described(record, package).await,
+            Err(problem) => Err(problem),
+        };
         let kept = match accepted {
             Ok(()) => match self.put(record).await {
                 Err(StoreError::Exists { .. }) => Err(taken(record)),
@@ -232,6 +241,8 @@ impl Onboarding {
         record.info.checksum = None;
         record.info.package_security_option = None;
         record.info.signing_certificate = None;
+        record.info.software_images.clear();
+        record.info.additional_artifacts.clear();
         if let Err(error) = self.packages.remove(&id).await {
             tracing::warn!(id, %error, "the file of a refused package stays");
         }
@@ -284,6 +295,7 @@ impl Onboarding {
         info.vnf_product_name = Some(vnfd.product_name.clone());
         info.vnf_software_version = Some(vnfd.software_version.clone());
         info.vnfd_version = Some(vnfd.descriptor_version.clone());
+        info.vnfm_info.clone_from(&vnfd.vnfm_info);
         let hash = package.sha256().to_owned();
         info.checksum = Some(Checksum { algorithm: "SHA-256".into(), hash });
         info.onboarding_state = PackageOnboardingState::Onboarded;
@@ -304,6 +316,17 @@ impl Onboarding {
             let fetched = self.externals.fetch(external, left, (&part, &to)).await;
             left = left.saturating_sub(fetched.map_err(not_onboarded)?);
         }
+        Ok(())
+    }
+
+    /// Writes what the package holds into its record.
+    async fn described(&self, record: &mut PackageRecord, package: Arc<Package>) -> Answer<()> {
+        let at = self.signatures.clock().now();
+        let looking = tokio::task::spawn_blocking(move || held::of(&package, at)).await;
+        let held = looking.map_err(|error| Problem::bug(&error))?;
+        let held = held.map_err(|error| not_onboarded(error.to_string()))?;
+        record.info.software_images = held.images;
+        record.info.additional_artifacts = held.artifacts;
         Ok(())
     }
 

@@ -154,12 +154,13 @@ impl Signatures {
     ///
     /// Where the files of the configuration cannot be read any more.
     pub(crate) fn inside(&self, package: &Package) -> Result<Verdict, String> {
+        let beside = package.certificate().and_then(|path| package.read(path).ok());
         if self.is_off() {
-            return Ok(Verdict::default());
+            let is_signed = package.manifest().is_some_and(|manifest| manifest.signed);
+            return Ok(unverified(is_signed.then_some(PackageSecurityOption::Option1), beside));
         }
         let (trust, at) = (self.trust()?, self.now());
         let report = check(package, trust.as_ref().map(|trust| (trust, at)));
-        let beside = package.certificate().and_then(|path| package.read(path).ok());
         Ok(self.verdict(&report, PackageSecurityOption::Option1, beside))
     }
 
@@ -170,18 +171,13 @@ impl Signatures {
         beside: Option<Vec<u8>>,
     ) -> Verdict {
         if self.is_off() {
-            return Verdict::default();
+            return unverified(Some(option), beside);
         }
-        let certificate = beside.and_then(|bytes| Certificate::read(&bytes).ok());
-        let certificate = certificate.and_then(|all| all.first().map(Certificate::to_pem));
-        let signed = !report.signed.is_empty();
+        let option = Some(option).filter(|_| !report.signed.is_empty());
         let fault =
             |(file, fault): &(String, vnfm_signature::Fault)| format!("signature: {file}: {fault}");
-        Verdict {
-            option: signed.then_some(option),
-            certificate: certificate.filter(|_| signed),
-            faults: report.faults.iter().map(fault).collect(),
-        }
+        let faults = report.faults.iter().map(fault).collect();
+        Verdict { faults, ..unverified(option, beside) }
     }
 
     /// Notes the verdict in the package's record.
@@ -204,8 +200,21 @@ impl Signatures {
         Ok(())
     }
 
+    /// When it is now.
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
     /// Seconds since 1970.
     fn now(&self) -> u64 {
         u64::try_from(self.clock.now().as_second()).unwrap_or_default()
     }
+}
+
+/// How a package is signed, whatever that is worth: with which certificate, where that came as a file.
+fn unverified(option: Option<PackageSecurityOption>, beside: Option<Vec<u8>>) -> Verdict {
+    let certificate = beside.filter(|_| option.is_some());
+    let certificate = certificate.and_then(|bytes| Certificate::read(&bytes).ok());
+    let certificate = certificate.and_then(|all| all.first().map(Certificate::to_pem));
+    Verdict { option, certificate, faults: Vec::new() }
 }

@@ -1,6 +1,7 @@
 //! `VnfPkgInfo` (SOL005 9.5.2.5), as far as onboarding needs it, and what is asked of a package.
 
 use crate::{KeyValuePairs, Link, ProblemDetails, Secret};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// How a package is signed (SOL004 5.1).
@@ -83,12 +84,21 @@ pub struct VnfPkgInfo {
     /// Checksum of the archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<Checksum>,
-    /// How the package is signed, where signatures are looked at and it is.
+    /// How the package is signed, where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package_security_option: Option<PackageSecurityOption>,
     /// The certificate of the signature as PEM, where it came as a file of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signing_certificate: Option<String>,
+    /// VNFMs that may manage the VNF, as the VNFD has them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vnfm_info: Vec<String>,
+    /// The software images that it brings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub software_images: Vec<VnfPackageSoftwareImageInfo>,
+    /// What it brings beside descriptor, manifest, signatures and images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub additional_artifacts: Vec<VnfPackageArtifactInfo>,
     /// How far onboarding is.
     pub onboarding_state: PackageOnboardingState,
     /// Whether it may be used.
@@ -110,6 +120,76 @@ pub struct VnfPkgInfo {
     /// Related resources.
     #[serde(rename = "_links", default, skip_serializing_if = "Option::is_none")]
     pub links: Option<VnfPkgInfoLinks>,
+}
+
+/// `VnfPackageSoftwareImageInfo` (SOL005 9.5.3.2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VnfPackageSoftwareImageInfo {
+    /// The node of the VNFD that is made of it, or its tag.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Who makes it.
+    pub provider: String,
+    /// Its version.
+    pub version: String,
+    /// Of its bytes.
+    pub checksum: Checksum,
+    /// Whether it is encrypted.
+    pub is_encrypted: bool,
+    /// `AKI`, `AMI`, `ARI`, `BARE`, `DOCKER`, `OVA` or `OVF`.
+    pub container_format: String,
+    /// `QCOW2`, `RAW`, …
+    pub disk_format: String,
+    /// When it came here.
+    pub created_at: Timestamp,
+    /// The least disk, in bytes.
+    pub min_disk: u64,
+    /// The least memory, in bytes.
+    pub min_ram: u64,
+    /// Of the image, in bytes.
+    pub size: u64,
+    /// Where it lies in the package.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_path: Option<String>,
+    /// Where it lies outside of the package.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_uri: Option<String>,
+}
+
+/// `VnfPackageArtifactInfo` (SOL005 9.5.3.3).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VnfPackageArtifactInfo {
+    /// Where it lies in the package.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_path: Option<String>,
+    /// Where it lies outside of the package.
+    #[serde(rename = "artifactURI", default, skip_serializing_if = "Option::is_none")]
+    pub artifact_uri: Option<String>,
+    /// Of its bytes.
+    pub checksum: Checksum,
+    /// Whether it is encrypted.
+    pub is_encrypted: bool,
+    /// The set of non-MANO artifacts that it is in (SOL004 4.3.7).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub non_mano_artifact_set_id: Option<String>,
+    /// What it is for, where SOL004 has a place for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_classification: Option<ArtifactClassification>,
+}
+
+/// What an artifact is for, beyond the VNF itself (SOL004 4.1.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ArtifactClassification {
+    /// A change log.
+    History,
+    /// Tests.
+    Testing,
+    /// Licences.
+    License,
 }
 
 /// A package at the NFVO that it was fetched from.

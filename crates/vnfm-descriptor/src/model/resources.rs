@@ -95,6 +95,9 @@ pub struct SwImage {
     pub name: String,
     /// Version, as written.
     pub version: Option<String>,
+    /// Who makes it, if not the VNF's provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
     /// Checksum of the bytes.
     pub checksum: Option<Checksum>,
     /// `bare`, `docker`, …

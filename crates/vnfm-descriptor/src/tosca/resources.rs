@@ -224,6 +224,7 @@ impl Builder<'_, '_> {
         Some(SwImage {
             name: text("name").unwrap_or_else(|| key.to_owned()),
             version: text("version"),
+            provider: text("provider"),
             checksum,
             container_format: text("container_format"),
             disk_format: text("disk_format"),

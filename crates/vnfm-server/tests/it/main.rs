@@ -13,6 +13,7 @@ mod external;
 mod from_uri;
 mod gate;
 mod keys;
+mod held;
 mod large;
 mod limits;
 mod lists;

@@ -107,6 +107,10 @@ fn load() -> Option<HashMap<&'static str, Validator>> {
         "required": ["algorithm", "hash"],
         "properties": {"algorithm": {"type": "string"}, "hash": {"type": "string"}},
     });
+    // There an artifact is in the package or outside, and its URI one; in SOL003 it always has a path, and a list of URIs.
+    let artifact = &mut bundle["$defs"]["VnfPackageArtifactInfo"];
+    artifact["required"] = json!(["checksum", "isEncrypted"]);
+    artifact["properties"]["artifactURI"] = json!({"$ref": "#/$defs/Uri"});
     let of = |kind: &&'static str| {
         let schema = json!({"$schema": bundle["$schema"], "$ref": format!("#/$defs/{kind}"), "$defs": bundle["$defs"]});
         (*kind, jsonschema::validator_for(&schema).unwrap())

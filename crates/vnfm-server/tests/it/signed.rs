@@ -5,7 +5,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
     PKCS_ECDSA_P256_SHA256,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::Cursor;
 use std::path::PathBuf;
@@ -121,8 +121,7 @@ async fn where_signatures_are_required_only_those_of_trusted_vendors_are_taken()
             beside
         );
         assert!(!shown["warnings"].to_string().contains("ignature"), "{shown:#}");
-        let path = format!("{PACKAGES}/{}", shown["id"].as_str().unwrap());
-        assert_eq!(bench.delete(&path).await.status, 204);
+        bench.drop_package(shown["id"].as_str().unwrap()).await;
     }
 }
 
@@ -154,10 +153,19 @@ async fn what_is_only_warned_of_is_taken() {
 #[tokio::test]
 async fn where_nobody_looks_a_signed_package_is_a_package() {
     let bench = Bench::new().await;
-    let whole = Vendor::new().whole(&packed("vnf-b-cnf"), true);
-    let shown = onboarded(&bench, whole).await;
-    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
-    assert!(shown.get("packageSecurityOption").is_none(), "nobody verified it: {shown:#}");
+    let vendor = Vendor::new();
+    for (content, option) in [
+        (vendor.whole(&packed("vnf-b-cnf"), false), json!("OPTION_2")),
+        (vendor.manifest(false), json!("OPTION_1")),
+        (packed("vnf-b-cnf"), Value::Null),
+    ] {
+        let shown = onboarded(&bench, content).await;
+        assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+        assert_eq!(shown["packageSecurityOption"], option, "{shown:#}");
+        let certificate = shown["signingCertificate"].as_str().unwrap_or_default();
+        assert_eq!(certificate.starts_with("-----BEGIN CERTIFICATE"), !option.is_null());
+        bench.drop_package(shown["id"].as_str().unwrap()).await;
+    }
 }
 
 #[tokio::test]

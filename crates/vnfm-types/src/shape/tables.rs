@@ -235,7 +235,7 @@ types! {
         imageUri: One Text
     }
     VNF_PACKAGE_ARTIFACT_INFO = VnfPackageArtifactInfo {
-        artifactPath [needed]: One Text; artifactURI: List Text; checksum [needed]: One CHECKSUM; isEncrypted
+        artifactPath: One Text; artifactURI: One Text; checksum [needed]: One CHECKSUM; isEncrypted
         [needed]: One Truth; nonManoArtifactSetId: One Text; artifactClassification: One Text; metadata: One
         Free
     }

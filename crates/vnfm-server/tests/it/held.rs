@@ -1,0 +1,150 @@
+//! What the record of a package says that it holds: images and artifacts, of packages of every form.
+
+use crate::bench::{Bench, PACKAGES, packed};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use std::io::Cursor;
+use vnfm_descriptor::{Limits, Package};
+
+/// A sample with files that are more or otherwise.
+fn with(sample: &str, files: &[(&str, String)]) -> Vec<u8> {
+    let package = Package::from_bytes(packed(sample), &Limits::default()).unwrap();
+    let files = files.iter().map(|(path, text)| ((*path).to_owned(), text.clone().into_bytes()));
+    let mut bytes = Cursor::new(Vec::new());
+    vnfm_descriptor::repack(&package, &files.collect(), &mut bytes).unwrap();
+    bytes.into_inner()
+}
+
+fn text_of(sample: &str, path: &str) -> String {
+    let package = Package::from_bytes(packed(sample), &Limits::default()).unwrap();
+    String::from_utf8(package.read(path).unwrap()).unwrap()
+}
+
+fn sha256(text: &str) -> Value {
+    let hash =
+        Sha256::digest(text).iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    json!({"algorithm": "SHA-256", "hash": hash})
+}
+
+async fn onboarded(bench: &Bench, content: Vec<u8>) -> Value {
+    let (id, answer) = bench.upload(content).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    let shown = bench.get(&format!("{PACKAGES}/{id}")).await.body;
+    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+    shown
+}
+
+fn artifact<'a>(shown: &'a Value, path: &str) -> &'a Value {
+    let all = shown["additionalArtifacts"].as_array().unwrap();
+    all.iter().find(|one| one["artifactPath"] == path).unwrap_or(&Value::Null)
+}
+
+#[tokio::test]
+async fn a_package_tells_its_images_and_artifacts() {
+    let vnfd = text_of("vnf-b-cnf", "Definitions/vnf-b.yaml");
+    assert!(
+        vnfd.contains("file: localhost/busybox:1") && vnfd.contains("            version: '1'\n")
+    );
+    let vnfd = vnfd.replace("file: localhost/busybox:1", "file: ../Files/images/busybox.tar");
+    let said = "            version: '1'\n            provider: somebody else\n            min_ram: 100 MiB\n";
+    let vnfd = vnfd.replace("            version: '1'\n", said);
+    let manifest = text_of("vnf-b-cnf", "vnf-b.mf")
+        + "\nSource: Tests/smoke.sh\nAlgorithm: sha-256\nHash: "
+        + sha256("true")["hash"].as_str().unwrap()
+        + "\nnon_mano_artifact_sets:\n  acme_tests:\n    Source: Tests/smoke.sh\n";
+    let content = with(
+        "vnf-b-cnf",
+        &[
+            ("Definitions/vnf-b.yaml", vnfd),
+            ("vnf-b.mf", manifest),
+            ("Files/images/busybox.tar", "layers".into()),
+            ("Tests/smoke.sh", "true".into()),
+            ("Licenses/LICENSE", "do what you want".into()),
+        ],
+    );
+    let bench = Bench::new().await;
+    let shown = onboarded(&bench, content).await;
+    let images = shown["softwareImages"].as_array().unwrap();
+    // The VDU and its container are made of it.
+    assert_eq!(
+        (&images[0]["id"], &images[1]["id"], images.len()),
+        (&json!("httpd"), &json!("web"), 2)
+    );
+    for (member, value) in [
+        ("name", json!("busybox")),
+        ("provider", json!("somebody else")),
+        ("version", json!("1")),
+        ("checksum", sha256("layers")),
+        ("containerFormat", json!("DOCKER")),
+        ("diskFormat", json!("RAW")),
+        ("minRam", json!(100 << 20)),
+        ("minDisk", json!(0)),
+        ("size", json!(6)),
+        ("imagePath", json!("Files/images/busybox.tar")),
+    ] {
+        let both = (&images[0][member], &images[1][member]);
+        assert_eq!(both, (&value, &value), "{member}: {shown:#}");
+    }
+    assert!(images[0]["createdAt"].is_string());
+    let tests = artifact(&shown, "Tests/smoke.sh");
+    assert_eq!(
+        (&tests["artifactClassification"], &tests["nonManoArtifactSetId"], &tests["checksum"]),
+        (&json!("TESTING"), &json!("acme_tests"), &sha256("true")),
+        "{shown:#}"
+    );
+    let licence = artifact(&shown, "Licenses/LICENSE");
+    assert_eq!(licence["artifactClassification"], "LICENSE", "{shown:#}");
+    assert_eq!(licence["checksum"], sha256("do what you want"));
+    assert!(artifact(&shown, "Files/kubernetes/order.yaml").is_object(), "{shown:#}");
+    for other in ["Definitions/vnf-b.yaml", "vnf-b.mf", "Files/images/busybox.tar"] {
+        assert!(artifact(&shown, other).is_null(), "{other} is no artifact: {shown:#}");
+    }
+
+    // A list leaves them out until it is asked for them, and finds by them.
+    let listed = bench.get(PACKAGES).await.body;
+    assert!(
+        listed[0].get("softwareImages").is_none() && listed[0].get("additionalArtifacts").is_none()
+    );
+    let found = format!("{PACKAGES}?fields=softwareImages&filter=(eq,softwareImages/name,busybox)");
+    assert_eq!(bench.get(&found).await.body[0]["softwareImages"], shown["softwareImages"]);
+    let nothing = format!("{PACKAGES}?filter=(eq,additionalArtifacts/artifactPath,vnf-b.mf)");
+    assert_eq!(bench.get(&nothing).await.body, json!([]));
+}
+
+#[tokio::test]
+async fn a_package_with_an_asd_tells_them_as_well() {
+    let index =
+        json!({"manifests": [{"annotations": {"name": "example.com/web:1.2"}}]}).to_string();
+    let content = with(
+        "asd-web",
+        &[
+            ("Artifacts/images/web/oci-layout", "{}".into()),
+            ("Artifacts/images/web/index.json", index.clone()),
+            ("Artifacts/images/web/blobs/sha256/aa", "layer".into()),
+        ],
+    );
+    let bench = Bench::new().await;
+    let shown = onboarded(&bench, content).await;
+    assert!(shown["vnfdId"].is_string());
+    let images = shown["softwareImages"].as_array().unwrap();
+    assert_eq!(images.len(), 1, "{shown:#}");
+    for (member, value) in [
+        ("id", json!("example.com/web:1.2")),
+        ("version", json!("1.2")),
+        ("checksum", sha256(&index)),
+        ("containerFormat", json!("DOCKER")),
+        ("size", json!(index.len() + "{}".len() + "layer".len())),
+        ("imagePath", json!("Artifacts/images/web")),
+    ] {
+        assert_eq!(images[0][member], value, "{member}: {shown:#}");
+    }
+    assert!(artifact(&shown, "Artifacts/Deployment/Kubernetes/web.yaml").is_object(), "{shown:#}");
+    assert!(artifact(&shown, "Artifacts/images/web/index.json").is_null(), "{shown:#}");
+}
+
+#[tokio::test]
+async fn a_container_image_of_a_registry_is_no_part_of_the_package() {
+    let bench = Bench::new().await;
+    let shown = onboarded(&bench, packed("vnf-b-cnf")).await;
+    assert!(shown.get("softwareImages").is_none(), "{shown:#}");
+}
