@@ -2,7 +2,7 @@
 
 use crate::state::{Owned, State, absent, in_use};
 use std::collections::BTreeMap;
-use vnfm_core::ports::{OutboxRow, PackageRecord, StoreError, SubscriptionRecord};
+use vnfm_core::ports::{OutboxRow, PackageRecord, SecretJson, StoreError, SubscriptionRecord};
 use vnfm_types::{AuditEntry, PackageUsageState, Tombstone};
 
 const PACKAGE: &str = "VNF package";
@@ -61,6 +61,11 @@ pub(crate) fn shown_package(state: &State, record: &PackageRecord) -> PackageRec
     record.info.usage_state =
         if is_used { PackageUsageState::InUse } else { PackageUsageState::NotInUse };
     record
+}
+
+/// The same as a list has it: without what is secret.
+pub(crate) fn listed_package(state: &State, record: &PackageRecord) -> PackageRecord {
+    PackageRecord { fetching: SecretJson::default(), ..shown_package(state, record) }
 }
 
 /// Removes a package that no instance was made from.

@@ -190,7 +190,7 @@ impl Store for MemoryStore {
         };
         let own = state.packages.iter();
         let own = own.filter(|(_, record)| record.tenant == tenant && is_seen(record));
-        let shown = own.map(|(id, record)| (id, others::shown_package(&state, record)));
+        let shown = own.map(|(id, record)| (id, others::listed_package(&state, record)));
         Ok(page(query, shown, |record| &record.info))
     }
 

@@ -9,6 +9,9 @@
 //! | 408, 425, 429, 5xx, silence, a cut | asked again after a pause, for what is missing |
 //! | anything else | given up; no redirect is followed |
 //!
+//! [`Fetcher::go_on`] goes on after the end of a process, too, where the file's version was told by a strong `ETag`: that
+//! is noted beside what has come of it.
+//!
 //! A query in an address may be what lets somebody in, so it is never shown. Whether the bytes are the right ones is for
 //! whoever knows their hash.
 
@@ -16,6 +19,8 @@ use crate::login::{Login, Logins};
 use crate::outside::{Outside, Tls, code, words};
 use reqwest::header::{ACCEPT, CONTENT_RANGE, ETAG, HeaderValue, IF_RANGE, RANGE};
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
+use serde::{Deserialize, Serialize};
+use std::io::SeekFrom;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -171,15 +176,38 @@ impl Fetcher {
     ///
     /// Why it cannot be had; then there is no file at `to`.
     pub async fn fetch(&self, from: &Origin, most: u64, to: &Path) -> Result<u64, PortError> {
-        let fetched = self.fetched(from, most, to).await;
+        let fetched = match Part::new(to, most).await {
+            Ok(part) => self.fetched(from, part).await,
+            Err(error) => Err(error),
+        };
         if fetched.is_err() {
             let _ = tokio::fs::remove_file(to).await; // it may never have been made
         }
         fetched
     }
 
-    async fn fetched(&self, from: &Origin, most: u64, to: &Path) -> Result<u64, PortError> {
-        let mut part = Part::new(to, most).await?;
+    /// The same from where a process before this one was: what has come, and a note beside it, stay if this one ends in
+    /// the middle.
+    ///
+    /// # Errors
+    ///
+    /// As [`Fetcher::fetch`].
+    pub async fn go_on(&self, from: &Origin, most: u64, to: &Path) -> Result<u64, PortError> {
+        let fetched = match Part::resumed(to, most).await {
+            Ok(part) => self.fetched(from, part).await,
+            Err(error) => Err(error),
+        };
+        let _ = tokio::fs::remove_file(note_of(to)).await; // without a strong tag there is none
+        if fetched.is_err() {
+            let _ = tokio::fs::remove_file(to).await;
+        }
+        fetched
+    }
+
+    async fn fetched(&self, from: &Origin, mut part: Part) -> Result<u64, PortError> {
+        if part.whole == Some(part.got) {
+            return part.kept().await;
+        }
         let (mut requests, mut in_vain) = (0, 0);
         loop {
             let before = part.got;
@@ -262,6 +290,13 @@ impl Said {
     }
 }
 
+/// What is noted of a file that is on its way.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    tag: String,
+    whole: Option<u64>,
+}
+
 /// As much of a file as has come.
 struct Part {
     path: PathBuf,
@@ -272,12 +307,43 @@ struct Part {
     whole: Option<u64>,
     /// Which version of it; a strong one.
     tag: Option<HeaderValue>,
+    /// Whether that is noted for a process after this one.
+    noted: bool,
 }
 
 impl Part {
     async fn new(path: &Path, most: u64) -> Result<Self, PortError> {
         let file = File::create(path).await.map_err(|error| unwritten(path, &error))?;
-        Ok(Self { path: path.to_owned(), file, most, got: 0, whole: None, tag: None })
+        Ok(Self { path: path.to_owned(), file, most, got: 0, whole: None, tag: None, noted: false })
+    }
+
+    /// What a process before this one has left of it, where it noted which version that is; else nothing.
+    async fn resumed(path: &Path, most: u64) -> Result<Self, PortError> {
+        let note = tokio::fs::read(note_of(path)).await.ok();
+        let note: Option<Note> = note.and_then(|note| serde_json::from_slice(&note).ok());
+        let tag = note.as_ref().and_then(|note| HeaderValue::from_str(&note.tag).ok());
+        let failed = |error: std::io::Error| unwritten(path, &error);
+        let mut options = File::options();
+        options.write(true).create(true).truncate(tag.is_none());
+        let mut file = options.open(path).await.map_err(failed)?;
+        let got = file.seek(SeekFrom::End(0)).await.map_err(failed)?;
+        let whole = note.and_then(|note| note.whole).filter(|_| tag.is_some());
+        Ok(Self { path: path.to_owned(), file, most, got, whole, tag, noted: true })
+    }
+
+    /// Notes which version comes, before any of it is written.
+    async fn note(&self) -> std::io::Result<()> {
+        let note = note_of(&self.path);
+        match self.tag.as_ref().and_then(|tag| tag.to_str().ok()) {
+            Some(tag) => {
+                let text = serde_json::to_vec(&Note { tag: tag.to_owned(), whole: self.whole })?;
+                tokio::fs::write(note, text).await
+            }
+            None => match tokio::fs::remove_file(note).await {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+        }
     }
 
     /// What is missing; `None` for all of it.
@@ -312,6 +378,10 @@ impl Part {
     async fn begin_anew(&mut self, said: Said, from: &Origin) -> Result<(), Trouble> {
         self.forget().await?;
         (self.whole, self.tag) = (said.length, said.tag);
+        if self.noted {
+            let noted = self.note().await;
+            noted.map_err(|error| Trouble::Never(unwritten(&self.path, &error)))?;
+        }
         if self.whole.is_some_and(|whole| whole > self.most) {
             return Err(Trouble::Never(self.too_large(from)));
         }
@@ -392,6 +462,13 @@ fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
 /// Whether a tag stands for these very bytes (RFC 9110 8.8.1).
 fn is_strong(tag: &HeaderValue) -> bool {
     tag.as_bytes().starts_with(b"\"")
+}
+
+/// Where it is noted which version of a file is on its way.
+fn note_of(file: &Path) -> PathBuf {
+    let mut note = file.as_os_str().to_owned();
+    note.push(".note");
+    note.into()
 }
 
 fn unwritten(file: &Path, error: &std::io::Error) -> PortError {

@@ -105,8 +105,8 @@ impl Server {
             Upkeep::new((store.clone(), packages.clone()), data, kept, clock.clone()).await;
         let upkeep = Arc::new(upkeep.context("cannot use the database")?);
         let onboarding = onboarding(&config, (&store, packages), &plugins, &clock)?;
-        onboarding
-            .refuse_unfinished(store.unfinished_packages().await?)
+        let unfinished = onboarding
+            .unfinished(store.unfinished_packages().await?)
             .await
             .map_err(|problem| anyhow::anyhow!("{}", problem.details().detail))?;
         let wake = Wake::default();
@@ -129,6 +129,10 @@ impl Server {
             upkeep: Some(upkeep.clone()),
             operating,
         });
+        for fetch in unfinished {
+            let app = app.clone();
+            tokio::spawn(async move { app.onboarding.fetch_from_uri(&app, fetch).await });
+        }
         let stop = Arc::new(Notify::new());
         let every = config.retention.every_hours.unwrap_or(PRUNE_HOURS);
         let pruning = Duration::from_hours(every.into());

@@ -80,7 +80,7 @@ impl Externals {
         Origin::new(&address, login).map_err(|error| Refusal::unprocessable(error).into())
     }
 
-    /// Fetches an archive of at most `most` bytes into `to`, after a cut the rest of it.
+    /// Fetches an archive of at most `most` bytes into `to`, after a cut the rest of it, also after one of this process.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Externals {
         most: u64,
         to: &Path,
     ) -> Result<u64, PortError> {
-        self.archives.fetch(from, most, to).await
+        self.archives.go_on(from, most, to).await
     }
 
     /// Fetches an artifact of at most `most` bytes into `to`, by way of `part`; gives its size.

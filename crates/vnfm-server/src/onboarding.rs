@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::AsyncWriteExt as _;
-use vnfm_core::ports::{Change, MgmtDrivers, PackageRecord, Store, StoreError, Wanted};
+use vnfm_core::ports::{Change, MgmtDrivers, PackageRecord, SecretJson, Store, StoreError, Wanted};
 use vnfm_core::query::Query;
 use vnfm_descriptor::Package;
 use vnfm_store::PackageDir;
@@ -124,6 +124,7 @@ impl Onboarding {
                 nfvo: None,
                 links: None,
             },
+            fetching: SecretJson::default(),
         };
         self.store.write(None, vec![Change::AddPackage(Box::new(record.clone()))]).await?;
         Ok(record)
@@ -135,7 +136,7 @@ impl Onboarding {
     ///
     /// 404, 409 where there is content already, 413, 503. What is wrong with the package itself is in the record.
     pub async fn upload(&self, tenant: &str, id: &str, body: Body) -> Answer<()> {
-        let (mut record, _taking) = self.begin(tenant, id).await?;
+        let (mut record, _taking) = self.begin((tenant, id), SecretJson::default()).await?;
         let file = self.packages.incoming();
         let received = match self.receive(body, &file).await {
             Ok(sha256) => Received { file, sha256: Some(sha256) },
@@ -148,10 +149,14 @@ impl Onboarding {
         self.take_in(&mut record, received).await
     }
 
-    /// Begins to take content in: the record is UPLOADING.
+    /// Begins to take content in: the record is UPLOADING, and keeps the request by which it is fetched.
     ///
     /// A state in the middle that nobody here is at was left by a process or a client that has gone, and is begun anew.
-    async fn begin(&self, tenant: &str, id: &str) -> Answer<(PackageRecord, Taking)> {
+    async fn begin(
+        &self,
+        (tenant, id): (&str, &str),
+        fetching: SecretJson,
+    ) -> Answer<(PackageRecord, Taking)> {
         self.store.package_record(tenant, id).await?;
         let refused =
             |what: String| Problem::new(StatusCode::CONFLICT, "request.wrong-state", what);
@@ -168,6 +173,7 @@ impl Onboarding {
             return Err(refused(format!("package `{id}` has content already")));
         }
         record.info.onboarding_failure_details = None;
+        record.fetching = fetching;
         self.note(&mut record, PackageOnboardingState::Uploading).await?;
         Ok((record, taking))
     }
@@ -228,6 +234,7 @@ impl Onboarding {
             Ok(()) => self.described(record, package).await,
             Err(problem) => Err(problem),
         };
+        record.fetching = SecretJson::default();
         let kept = match accepted {
             Ok(()) => match self.put(record).await {
                 Err(StoreError::Exists { .. }) => Err(taken(record)),
@@ -344,6 +351,7 @@ impl Onboarding {
     }
 
     async fn refuse(&self, record: &mut PackageRecord, why: ProblemDetails) -> Answer<()> {
+        record.fetching = SecretJson::default();
         record.info.onboarding_state = PackageOnboardingState::Error;
         record.info.operational_state = PackageOperationalState::Disabled;
         record.info.onboarding_failure_details = Some(why);
@@ -356,21 +364,6 @@ impl Onboarding {
         let now = self.store.package_record(&record.tenant, &record.info.id).await?;
         record.info.user_defined_data = now.info.user_defined_data;
         self.store.write(None, vec![Change::PutPackage(Box::new(record.clone()))]).await
-    }
-
-    /// Refuses what a process before us left in the middle, so that it is uploaded anew.
-    ///
-    /// # Errors
-    ///
-    /// 503 where the database does not answer.
-    pub async fn refuse_unfinished(&self, records: Vec<PackageRecord>) -> Answer<()> {
-        for mut record in records {
-            let what = "the server stopped before all of it was taken in; upload it again";
-            let why = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "package.interrupted", what);
-            tracing::warn!(id = record.info.id, "a package was left in the middle: {what}");
-            self.refuse(&mut record, why.details().clone()).await?;
-        }
-        Ok(())
     }
 
     /// Deletes a package that is DISABLED and that no instance was made from (SOL005 9.4.3.3.5).

@@ -1,7 +1,8 @@
 //! What the database says for those who watch it: how much there is of what, and whether it can still be written.
 
 use crate::fault::Done;
-use crate::read::package_of;
+use crate::keys::SecretKeys;
+use crate::read::unsealed_package_of;
 use crate::sqlite::SqliteStore;
 use jiff::Timestamp;
 use sqlx::sqlite::SqliteConnection;
@@ -49,7 +50,8 @@ impl SqliteStore {
     ///
     /// Where the database does not answer.
     pub async fn unfinished_packages(&self) -> Result<Vec<PackageRecord>, StoreError> {
-        let found = unfinished(&mut *self.reader().await).await;
+        let keys = self.keys();
+        let found = unfinished(&mut *self.reader().await, &keys).await;
         found.map_err(|fault| fault.told("look for packages that were left in the middle"))
     }
 
@@ -93,10 +95,14 @@ async fn counted(connection: &mut SqliteConnection) -> Done<Figures> {
     Ok(Figures { open_ops, instances, given_up, vims: vims.into_iter().map(end).collect() })
 }
 
-async fn unfinished(connection: &mut SqliteConnection) -> Done<Vec<PackageRecord>> {
-    const ALL: &str = "SELECT tenant, info, FALSE AS used FROM packages ORDER BY id";
+async fn unfinished(
+    connection: &mut SqliteConnection,
+    keys: &SecretKeys,
+) -> Done<Vec<PackageRecord>> {
+    const ALL: &str = "SELECT tenant, info, fetching, FALSE AS used FROM packages ORDER BY id";
     let rows = query(ALL).fetch_all(connection).await?;
-    let mut all = rows.iter().map(package_of).collect::<Done<Vec<_>>>()?;
+    let mut all =
+        rows.iter().map(|row| unsealed_package_of(row, keys)).collect::<Done<Vec<_>>>()?;
     all.retain(|record| matches!(record.info.onboarding_state, Uploading | Processing));
     Ok(all)
 }

@@ -27,6 +27,7 @@ use vnfm_descriptor::{External, Findings, Limits, Package};
 const INCOMING: &str = ".incoming-";
 const ARTIFACT: &str = ".artifact";
 const KEPT: &str = ".kept";
+const ARRIVING: &str = ".arriving";
 
 const ABSENT: Code = Code {
     name: "package.absent",
@@ -87,6 +88,16 @@ impl PackageDir {
         self.folder.join(format!("{INCOMING}{}", Uuid::new_v4()))
     }
 
+    /// Where a package may arrive over several lives of the process, before [`PackageDir::store`]; what is known of it may
+    /// be noted in a file whose name goes on after this one's.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where `vnf_pkg_id` is no id of ours.
+    pub fn arriving(&self, vnf_pkg_id: &str) -> Result<PathBuf, PortError> {
+        Ok(self.path(vnf_pkg_id)?.with_extension(&ARRIVING[1..]))
+    }
+
     /// What is read of a package at most.
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -120,13 +131,23 @@ impl PackageDir {
     ///
     /// `Refused` where `vnf_pkg_id` is no id of ours; `Unavailable` where the folder cannot be read.
     pub fn files(&self, vnf_pkg_id: &str) -> Result<Vec<PathBuf>, PortError> {
-        let archive = self.path(vnf_pkg_id)?;
+        let mut files = vec![self.path(vnf_pkg_id)?];
+        files.extend(self.beside(vnf_pkg_id, |name| name.ends_with(ARTIFACT))?);
+        Ok(files)
+    }
+
+    /// Files that have a package's name, and more of it that is `meant`.
+    fn beside(
+        &self,
+        vnf_pkg_id: &str,
+        meant: impl Fn(&str) -> bool,
+    ) -> Result<Vec<PathBuf>, PortError> {
         let unread = |error: io::Error| unreadable("read the folder", &self.folder, &error);
-        let (begins, mut files) = (format!("{vnf_pkg_id}."), vec![archive]);
+        let (begins, mut files) = (format!("{vnf_pkg_id}."), Vec::new());
         for entry in fs::read_dir(&self.folder).map_err(unread)? {
             let entry = entry.map_err(unread)?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.starts_with(&begins) && name.ends_with(ARTIFACT) {
+            if name.starts_with(&begins) && meant(&name) {
                 files.push(entry.path());
             }
         }
@@ -227,7 +248,7 @@ impl PackageDir {
         self.store(vnf_pkg_id, upload).await
     }
 
-    /// Removes the archive of a package; that there is none is a success.
+    /// Removes the archive of a package, and what has arrived of one; that there is none is a success.
     ///
     /// # Errors
     ///
@@ -235,7 +256,8 @@ impl PackageDir {
     pub async fn remove(&self, vnf_pkg_id: &str) -> Result<(), PortError> {
         let path = self.path(vnf_pkg_id)?;
         self.known().remove(vnf_pkg_id);
-        let (files, folder) = (self.files(vnf_pkg_id)?, self.folder.clone());
+        let (mut files, folder) = (self.files(vnf_pkg_id)?, self.folder.clone());
+        files.extend(self.beside(vnf_pkg_id, |name| name.contains(ARRIVING))?);
         blocking(&path, move || {
             files.iter().try_for_each(|file| match fs::remove_file(file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -13,8 +13,8 @@ use sqlx::{
     query_with,
 };
 use vnfm_core::ports::{
-    InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, StepStatus, StoreError, Use,
-    VimRecord,
+    InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus,
+    StoreError, Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, LogLine, PackageUsageState, Tombstone, Vim, VnfLcmOpOcc, VnfPkgInfo};
@@ -267,17 +267,18 @@ pub(crate) async fn uses(
 /// One package's record.
 pub(crate) async fn package(
     connection: &mut SqliteConnection,
-    tenant: &str,
-    id: &str,
+    (tenant, id): (&str, &str),
+    keys: &SecretKeys,
 ) -> Done<PackageRecord> {
     const ONE: &str = "
-        SELECT tenant, info, EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) AS used
+        SELECT tenant, info, fetching, EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) AS used
         FROM packages WHERE tenant = $1 AND id = $2";
     let found = query(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
-    found.as_ref().map(package_of).ok_or_else(|| Fault::from(absent("VNF package", id)))?
+    let row = found.ok_or_else(|| Fault::from(absent("VNF package", id)))?;
+    unsealed_package_of(&row, keys)
 }
 
-/// Packages in order of id.
+/// Packages in order of id; what is sealed of them stays where it is.
 pub(crate) async fn packages(
     connection: &mut SqliteConnection,
     tenant: &str,
@@ -324,7 +325,13 @@ pub(crate) fn package_of(row: &SqliteRow) -> Done<PackageRecord> {
     let mut info: VnfPkgInfo = serde_json::from_str(row.try_get("info")?)?;
     let used: bool = row.try_get("used")?;
     info.usage_state = if used { PackageUsageState::InUse } else { PackageUsageState::NotInUse };
-    Ok(PackageRecord { tenant: row.try_get("tenant")?, info })
+    Ok(PackageRecord { tenant: row.try_get("tenant")?, info, fetching: SecretJson::default() })
+}
+
+/// The same with what is sealed of it.
+pub(crate) fn unsealed_package_of(row: &SqliteRow, keys: &SecretKeys) -> Done<PackageRecord> {
+    let fetching: Option<String> = row.try_get("fetching")?;
+    Ok(PackageRecord { fetching: keys.unseal(fetching.as_deref())?, ..package_of(row)? })
 }
 
 /// Lines of an operation's log after number `after`.

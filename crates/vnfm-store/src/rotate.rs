@@ -23,7 +23,7 @@ struct Sealed {
 /// Up to three columns of the key, and the sealed text.
 type Found = (String, String, String, String);
 
-const SEALED: [Sealed; 7] = [
+const SEALED: [Sealed; 8] = [
     Sealed {
         find: "SELECT key, '', '', value FROM meta
                WHERE key = 'key_check' AND value NOT LIKE $1 || ':%' LIMIT 500",
@@ -54,10 +54,14 @@ const SEALED: [Sealed; 7] = [
                WHERE authentication NOT LIKE $1 || ':%' LIMIT 500",
         replace: "UPDATE subscriptions SET authentication = $1 WHERE tenant = $2 AND id = $3 AND '' = $4",
     },
+    Sealed {
+        find: "SELECT tenant, id, '', fetching FROM packages WHERE fetching NOT LIKE $1 || ':%' LIMIT 500",
+        replace: "UPDATE packages SET fetching = $1 WHERE tenant = $2 AND id = $3 AND '' = $4",
+    },
 ];
 
 /// Every sealed text, whichever key sealed it.
-const TEXTS: [&str; 7] = [
+const TEXTS: [&str; 8] = [
     "SELECT value AS sealed FROM meta WHERE key = 'key_check'",
     "SELECT request FROM instances",
     "SELECT request FROM ops",
@@ -65,6 +69,7 @@ const TEXTS: [&str; 7] = [
     "SELECT value FROM checkpoints",
     "SELECT access_info FROM vims",
     "SELECT authentication FROM subscriptions",
+    "SELECT fetching FROM packages",
 ];
 
 /// How many texts each key sealed, by its fingerprint.

@@ -22,6 +22,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 6, sql: include_str!("../migrations/0006_shared.sql") },
     Migration { number: 7, sql: include_str!("../migrations/0007_keys.sql") },
     Migration { number: 8, sql: include_str!("../migrations/0008_sight.sql") },
+    Migration { number: 9, sql: include_str!("../migrations/0009_uploads.sql") },
 ];
 
 /// The newest schema that this binary knows.

@@ -320,7 +320,8 @@ impl Store for SqliteStore {
     }
 
     async fn package_record(&self, tenant: &str, id: &str) -> Result<PackageRecord, StoreError> {
-        let record = read::package(&mut *self.reader().await, tenant, id).await;
+        let keys = self.keys();
+        let record = read::package(&mut *self.reader().await, (tenant, id), &keys).await;
         record.map_err(|e| e.told("read a VNF package's record"))
     }
 

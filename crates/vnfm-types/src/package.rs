@@ -214,8 +214,9 @@ pub struct VnfPkgInfoModifications {
     pub user_defined_data: Option<KeyValuePairs>,
 }
 
-/// `UploadVnfPackageFromUriRequest` (SOL005 9.5.2.8); how V2.x logs in is taken as well.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// `UploadVnfPackageFromUriRequest` (SOL005 9.5.2.8); how V2.x logs in is taken as well. Written in the open, so that it is
+/// sealed before it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UploadVnfPackageFromUriRequest {
     /// Where the archive is.
@@ -238,7 +239,7 @@ pub struct UploadVnfPackageFromUriRequest {
 }
 
 /// How to log in where a package is fetched from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum UploadAuthType {
     /// User and password with every request.
@@ -248,7 +249,7 @@ pub enum UploadAuthType {
 }
 
 /// User and password.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UploadBasic {
     /// The user.
@@ -258,7 +259,7 @@ pub struct UploadBasic {
 }
 
 /// OAuth 2.0 client credentials.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UploadClientCredentials {
     /// The client.

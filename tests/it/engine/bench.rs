@@ -511,7 +511,7 @@ pub(crate) async fn furnish(store: &dyn Store) {
         "operationalState": "ENABLED", "usageState": "NOT_IN_USE",
     }))
     .unwrap();
-    let record = PackageRecord { tenant: TENANT.into(), info };
+    let record = PackageRecord { tenant: TENANT.into(), info, fetching: SecretJson::default() };
     let now = Timestamp::now();
     let vim = VimRecord {
         tenant: TENANT.into(),

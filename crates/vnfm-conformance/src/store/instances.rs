@@ -3,7 +3,7 @@
 use super::records::{TENANT, becomes, instance, instantiated, op, package, seed, step, told, vim};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use vnfm_core::ports::{Change, InstanceRecord, StepStatus, Store, StoreError};
+use vnfm_core::ports::{Change, InstanceRecord, SecretJson, StepStatus, Store, StoreError};
 use vnfm_core::query::Query;
 use vnfm_types::LcmOperationState::Completed;
 use vnfm_types::PackageUsageState;
@@ -125,6 +125,12 @@ pub(super) async fn a_vnfd_belongs_to_one_package(store: Shared) {
     store.write(None, vec![Change::AddPackage(theirs)]).await.unwrap();
     let records = store.package_records(TENANT, &Query::default()).await.unwrap();
     assert_eq!(records, [*package("p1", Some("vnfd")), *package("p2", None)]);
+    let mut fetched = package("p2", None);
+    fetched.fetching = SecretJson(json!({"password": "planted"}));
+    store.write(None, vec![Change::PutPackage(fetched.clone())]).await.unwrap();
+    assert_eq!(store.package_record(TENANT, "p2").await, Ok(*fetched));
+    let records = store.package_records(TENANT, &Query::default()).await.unwrap();
+    assert_eq!(records[1], *package("p2", None), "a list is without what is secret");
     let absent = store.write(None, vec![Change::PutPackage(package("p9", None))]).await;
     assert_eq!(absent, Err(StoreError::NotFound { what: "VNF package", id: "p9".into() }));
 }

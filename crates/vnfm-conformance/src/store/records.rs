@@ -47,7 +47,7 @@ pub fn package(id: &str, vnfd_id: Option<&str>) -> Box<PackageRecord> {
         nfvo: None,
         links: None,
     };
-    Box::new(PackageRecord { tenant: TENANT.into(), info })
+    Box::new(PackageRecord { tenant: TENANT.into(), info, fetching: SecretJson::default() })
 }
 
 /// An instance that is made from the package `package`.

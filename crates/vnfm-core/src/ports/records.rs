@@ -116,6 +116,8 @@ pub struct PackageRecord {
     pub tenant: String,
     /// As SOL005 shows it.
     pub info: VnfPkgInfo,
+    /// The request by which its content is being fetched, with secrets; null otherwise, and in lists.
+    pub fetching: SecretJson,
 }
 
 impl PackageRecord {
@@ -143,7 +145,7 @@ impl PackageRecord {
             nfvo: None,
             links: None,
         };
-        Self { tenant: tenant.to_owned(), info }
+        Self { tenant: tenant.to_owned(), info, fetching: SecretJson::default() }
     }
 }
 

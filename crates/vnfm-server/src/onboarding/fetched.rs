@@ -1,15 +1,19 @@
 //! Content that this server fetches itself: from a URI (SOL005 9.4.6.3.1), or from the NFVO.
 //!
-//! A login that came with a request stays in memory until the content is there or given up, and is never written: after a
-//! restart the package is ERROR and its URI is to be given again.
+//! ```text
+//! request ─ sealed in the record, UPLOADING ─ fetched into `<id>.arriving` ─ taken in, or refused ─ the request is forgotten
+//!                                                   └─ the process ends: the next one goes on ─┘
+//! ```
+//! What the NFVO was sending to a process that ended is forgotten: it is fetched anew when it is wanted.
 
 use super::{Onboarding, Received, Taking, not_onboarded, remove};
 use crate::problem::{Answer, Problem};
 use crate::state::AppState;
+use axum::http::StatusCode;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use vnfm_core::Refusal;
-use vnfm_core::ports::PackageRecord;
+use vnfm_core::ports::{PackageRecord, SecretJson};
 use vnfm_nfvo::Origin;
 use vnfm_types::{
     KeyValuePairs, NfvoPackage, PackageOnboardingState, UploadVnfPackageFromUriRequest,
@@ -39,25 +43,67 @@ impl Onboarding {
         left: Option<u64>,
     ) -> Answer<Fetch> {
         self.store.package_record(tenant, id).await?;
+        let sealed = serde_json::to_value(&request).map_err(|error| Problem::bug(&error))?;
         let from = self.externals.origin(request)?;
-        let (record, taking) = self.begin(tenant, id).await?;
+        let (record, taking) = self.begin((tenant, id), SecretJson(sealed)).await?;
         Ok(Fetch { record, from, most: self.most(left), _taking: taking })
+    }
+
+    /// What a process before us left in the middle: what it was fetching from a URI goes on, anything else is refused, so
+    /// that it is uploaded anew.
+    ///
+    /// # Errors
+    ///
+    /// 503 where the database does not answer.
+    pub async fn unfinished(&self, records: Vec<PackageRecord>) -> Answer<Vec<Fetch>> {
+        let mut all = Vec::new();
+        for mut record in records {
+            let (tenant, id) = (record.tenant.clone(), record.info.id.clone());
+            let outcome = if record.fetching.0.is_null() {
+                let what = "the server stopped before all of it was taken in; upload it again";
+                let code = "package.interrupted";
+                Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, what))
+            } else {
+                match serde_json::from_value(record.fetching.0.clone()) {
+                    Ok(request) => self.from_uri((&tenant, &id), request, None).await,
+                    Err(error) => Err(Problem::bug(&error)),
+                }
+            };
+            match outcome {
+                Ok(fetch) => {
+                    tracing::info!(id, "a package was left in the middle, and goes on");
+                    all.push(fetch);
+                }
+                Err(_) if record.info.nfvo.is_some() => self.remove(&tenant, &id).await?,
+                Err(problem) => {
+                    let why = &problem.details().detail;
+                    tracing::warn!(id, why, "a package was left in the middle");
+                    self.refuse(&mut record, problem.details().clone()).await?;
+                }
+            }
+        }
+        Ok(all)
     }
 
     /// Fetches it and takes it in; the record says how it went.
     pub async fn fetch_from_uri(&self, app: &AppState, fetch: Fetch) {
         let Fetch { mut record, from, most, _taking } = fetch;
         let id = record.info.id.clone();
-        let file = self.packages.incoming();
-        let fetched = match self.externals.archive(&from, most, &file).await {
-            // Others have come meanwhile.
-            Ok(size) => app.access.bytes_left(app, &record.tenant, size).await.map(drop),
-            Err(error) => Err(Refusal::unprocessable(error).into()),
+        let fetched = match self.packages.arriving(&id) {
+            Ok(file) => self.externals.archive(&from, most, &file).await.map(|size| (file, size)),
+            Err(error) => Err(error),
         };
         let outcome = match fetched {
-            Ok(()) => self.take_in(&mut record, Received { file, sha256: None }).await,
-            Err(problem) => {
-                remove(&file).await;
+            // Others have come meanwhile.
+            Ok((file, size)) => match app.access.bytes_left(app, &record.tenant, size).await {
+                Ok(_) => self.take_in(&mut record, Received { file, sha256: None }).await,
+                Err(problem) => {
+                    remove(&file).await;
+                    self.refuse(&mut record, problem.details().clone()).await
+                }
+            },
+            Err(error) => {
+                let problem = Problem::from(Refusal::unprocessable(error));
                 self.refuse(&mut record, problem.details().clone()).await
             }
         };
@@ -84,7 +130,7 @@ impl Onboarding {
         let mut made = self.create(tenant, KeyValuePairs::new()).await?;
         made.info.nfvo = Some(nfvo);
         self.put(&mut made).await?;
-        self.begin(tenant, &made.info.id).await
+        self.begin((tenant, &made.info.id), SecretJson::default()).await
     }
 
     /// Where what comes may be written.

@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use vnfm_server::signatures::Packages;
 
 /// A server of one file that breaks off as it is told.
-struct Shelf {
-    url: String,
+pub(crate) struct Shelf {
+    pub(crate) url: String,
     heard: Arc<Mutex<Vec<String>>>,
     /// While true, it does not answer.
     held: watch::Sender<bool>,
@@ -22,20 +22,22 @@ struct Shelf {
 
 /// What it does with a request.
 #[derive(Clone, Copy)]
-enum Does {
+pub(crate) enum Does {
     /// Sends at most so many bytes, then hangs up.
     Sends(usize),
+    /// Sends so many bytes, and nothing more until whoever asked has gone.
+    Stops(usize),
     /// Answers with a status and nothing else.
     Says(&'static str),
     /// A token.
     Gives,
 }
 
-const ALL: Does = Does::Sends(usize::MAX);
+pub(crate) const ALL: Does = Does::Sends(usize::MAX);
 
 impl Shelf {
     /// It does what `does` says, one request after the other, and from then on the last of it.
-    async fn new(content: Vec<u8>, does: &'static [Does]) -> Self {
+    pub(crate) async fn new(content: Vec<u8>, does: &'static [Does]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (heard, held) = (Arc::<Mutex<Vec<String>>>::default(), watch::Sender::new(false));
@@ -53,18 +55,21 @@ impl Shelf {
                 let does = does[number.min(does.len() - 1)];
                 // Whoever asked may have gone.
                 let _ = stream.write_all(&answer(&content, &request, does)).await;
+                if matches!(does, Does::Stops(_)) {
+                    let _ = stream.read(&mut [0]).await;
+                }
                 let _ = stream.shutdown().await;
             }
         });
         Self { url, heard, held, _task: task }
     }
 
-    fn at(&self, path: &str) -> String {
+    pub(crate) fn at(&self, path: &str) -> String {
         format!("{}{path}", self.url)
     }
 
     /// The header lines of this name, one for each request; empty where one has none.
-    fn headers(&self, name: &str) -> Vec<String> {
+    pub(crate) fn headers(&self, name: &str) -> Vec<String> {
         let of = |request: &String| {
             let mut lines = request.lines().filter_map(|line| line.split_once(": "));
             let found = lines.find(|(is, _)| is.eq_ignore_ascii_case(name));
@@ -103,7 +108,7 @@ fn answer(content: &[u8], request: &str, does: Does) -> Vec<u8> {
             )
             .into();
         }
-        Does::Sends(most) => most,
+        Does::Sends(most) | Does::Stops(most) => most,
     };
     let range = request.lines().find_map(|line| line.strip_prefix("range: bytes="));
     let first: usize = range.map_or(0, |range| range.trim_end_matches('-').parse().unwrap());

@@ -1,11 +1,13 @@
 //! What a process leaves in the middle of an upload when it is killed.
 
 use crate::bench::packed;
-use crate::process::{Server, command, started};
+use crate::from_uri::{ALL, Does, Shelf};
+use crate::process::{Server, command, started, with_config};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 
 const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
 
@@ -48,4 +50,76 @@ async fn what_a_process_left_in_the_middle_is_refused_and_may_be_uploaded_again(
     let shown = json_of(request(&server, Method::GET, &path)).await;
     assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
     assert!(shown.get("onboardingFailureDetails").is_none(), "{shown:#}");
+}
+
+/// Kills it; what its log says.
+fn killed(server: &mut Server) -> String {
+    server.process.kill().unwrap();
+    server.process.wait().unwrap();
+    let mut said = String::new();
+    server.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    said
+}
+
+/// No file below holds what was planted.
+fn is_sealed(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            is_sealed(&path);
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        let is_planted = bytes.windows(7).any(|window| window == b"planted");
+        assert!(!is_planted, "a secret lies in `{}`", path.display());
+    }
+}
+
+#[tokio::test]
+async fn what_comes_from_a_uri_goes_on_in_the_next_process_with_a_login_that_is_nowhere_in_the_open()
+ {
+    let shelf = Shelf::new(packed("vnf-b-cnf"), &[Does::Stops(1000), ALL]).await;
+    let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let config = other.path().join("vnfm.yaml");
+    let allowed = format!("log: {{level: debug}}\npackages: {{external: ['{}']}}\n", shelf.url);
+    std::fs::write(&config, allowed).unwrap();
+    let mut server = started(&mut with_config(data.path(), &config));
+    let made = json_of(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
+    let id = made["id"].as_str().unwrap();
+    let path = format!("{PACKAGES}/{id}");
+    let asked = request(&server, Method::POST, &format!("{path}/package_content/upload_from_uri"));
+    let asked = asked.json(&json!({
+        "addressInformation": shelf.at("/b.csar?sig=planted-signature"),
+        "authType": "BASIC",
+        "paramsBasic": {"userName": "u", "password": "planted-password"},
+    }));
+    assert_eq!(asked.send().await.unwrap().status(), 202);
+    let part = data.path().join(format!("packages/{id}.arriving"));
+    while std::fs::metadata(&part).map_or(0, |file| file.len()) < 1000 {
+        tokio::task::yield_now().await;
+    }
+    let shown = json_of(request(&server, Method::GET, &path)).await;
+    assert_eq!(shown["onboardingState"], "UPLOADING", "{shown:#}");
+    assert!(!shown.to_string().contains("planted"), "{shown:#}");
+    let mut said = killed(&mut server);
+    is_sealed(data.path());
+
+    let mut server = started(&mut with_config(data.path(), &config));
+    let shown = loop {
+        let shown = json_of(request(&server, Method::GET, &path)).await;
+        if !["UPLOADING", "PROCESSING"].contains(&shown["onboardingState"].as_str().unwrap()) {
+            break shown;
+        }
+    };
+    assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
+    assert_eq!(shelf.headers("range"), ["", "bytes=1000-"]);
+    assert_eq!(shelf.headers("if-range"), ["", "\"1\""]);
+    assert_eq!(shelf.headers("authorization"), ["Basic dTpwbGFudGVkLXBhc3N3b3Jk"; 2]);
+    said += &killed(&mut server);
+    assert!(said.contains("goes on") && !said.contains("planted"), "{said}");
+    is_sealed(data.path());
+    let left = std::fs::read_dir(data.path().join("packages")).unwrap();
+    let left: Vec<_> = left.map(|file| file.unwrap().file_name()).collect();
+    let of_it = left.iter().filter(|name| name.to_string_lossy().contains("arriving"));
+    assert_eq!(of_it.count(), 0, "{left:?}");
 }

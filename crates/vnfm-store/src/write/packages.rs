@@ -12,14 +12,16 @@ const WITH_VNFD: &str = "VNF package with VNFD";
 /// A new one.
 pub(super) async fn add(writing: &mut Writing<'_>, record: &PackageRecord) -> Done<()> {
     const ADD: &str = "
-        INSERT INTO packages (id, tenant, vnfd_id, info) VALUES ($1, $2, $3, $4)
+        INSERT INTO packages (id, tenant, vnfd_id, info, fetching) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT DO NOTHING";
+    let keys = writing.keys;
     let added = writing
         .statement(ADD)
         .bind(&record.info.id)
         .bind(&record.tenant)
         .bind(&record.info.vnfd_id)
         .bind(serde_json::to_string(&record.info)?)
+        .bind(keys.seal(&record.fetching)?)
         .changed()
         .await?;
     if added {
@@ -38,12 +40,16 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &PackageRecord) -> Do
 
 /// One as it is now, unless its VNFD is another one's.
 pub(super) async fn put(writing: &mut Writing<'_>, record: &PackageRecord) -> Done<()> {
+    const PUT: &str = "
+        UPDATE packages SET vnfd_id = $3, info = $4, fetching = $5 WHERE tenant = $1 AND id = $2";
+    let keys = writing.keys;
     let written = writing
-        .statement("UPDATE packages SET vnfd_id = $3, info = $4 WHERE tenant = $1 AND id = $2")
+        .statement(PUT)
         .bind(&record.tenant)
         .bind(&record.info.id)
         .bind(&record.info.vnfd_id)
         .bind(serde_json::to_string(&record.info)?)
+        .bind(keys.seal(&record.fetching)?)
         .changed()
         .await;
     match written {
