@@ -79,7 +79,7 @@ const TOO_LARGE: Code = code(
     "raise `limits.package_bytes` or the tenant's quota, or fetch less",
 );
 /// It cannot be kept.
-const NOT_WRITTEN: Code = code(
+pub const NOT_WRITTEN: Code = code(
     "download.not-written",
     Unavailable,
     "a file that arrives cannot be written",

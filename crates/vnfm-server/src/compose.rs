@@ -270,9 +270,9 @@ fn nfvo(config: &Config, address: SocketAddr, clock: &Arc<dyn Clock>) -> anyhow:
     let own = format!("{scheme}://{address}");
     let root = config.public_url.as_deref().unwrap_or(&own);
     let wrong = "cannot use `nfvo` of the configuration";
-    let grants = nfvo.connect(root, clock.clone()).context(wrong)?;
-    let supply = nfvo.supply(root, clock.clone()).context(wrong)?;
-    Ok((Some(Arc::new(grants)), supply.map(Arc::new)))
+    let connection = Arc::new(nfvo.connect(root, clock.clone()).context(wrong)?);
+    let supply = connection.supply().map(Arc::new);
+    Ok((Some(connection), supply))
 }
 
 /// Who may do what.

@@ -1,6 +1,6 @@
 //! The NFVO that grants operations and may be a source of packages: where it is, who we are there, how long it may take.
-//! Secrets come from files, which are read again at each request for a grant: a renewed certificate, authority or password
-//! counts from the next one on. Where one of them cannot be used, the connection stays as it was, and the log says so.
+//! Secrets come from files, which are read again at each request: a renewed certificate, authority or password counts from
+//! the next one on, for grants and packages alike. Where one of them cannot be used, the connection stays as it was, and the log says so.
 
 use crate::access::secret;
 use crate::config::Tls as Pair;
@@ -88,22 +88,8 @@ impl Nfvo {
     ///
     /// Where a file cannot be read, or what is configured contradicts itself.
     pub fn connect(&self, root: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Connection> {
-        let address = self.address(root)?;
-        let grants = made(&address, &clock)?;
-        let now = Mutex::new((address, Arc::new(grants)));
+        let now = Mutex::new(Arc::new(Spoken::new(self.address(root)?, &clock)?));
         Ok(Connection { settings: self.clone(), root: root.to_owned(), clock, now })
-    }
-
-    /// The same NFVO as a source of packages, where it is one; nothing is called yet.
-    ///
-    /// # Errors
-    ///
-    /// As [`Nfvo::connect`].
-    pub fn supply(&self, root: &str, clock: Arc<dyn Clock>) -> anyhow::Result<Option<Supply>> {
-        let Some(packages) = &self.packages else { return Ok(None) };
-        let source = PackageSource::new(self.address(root)?, clock.clone())
-            .map_err(|error| anyhow::anyhow!("{error}; {}", error.next()))?;
-        Ok(Some(Supply::new(source, packages, root, clock)))
     }
 
     /// Where it is and who we are there, as the files say now.
@@ -131,9 +117,21 @@ impl Nfvo {
     }
 }
 
-fn made(address: &NfvoAddress, clock: &Arc<dyn Clock>) -> anyhow::Result<Grants> {
-    let grants = Grants::new(address.clone(), clock.clone());
-    grants.map_err(|error| anyhow::anyhow!("{error}; {}", error.next()))
+/// The NFVO by one certificate and login.
+pub(crate) struct Spoken {
+    address: NfvoAddress,
+    grants: Grants,
+    /// Its packages.
+    pub(crate) packages: PackageSource,
+}
+
+impl Spoken {
+    fn new(address: NfvoAddress, clock: &Arc<dyn Clock>) -> anyhow::Result<Self> {
+        let wrong = |error: PortError| anyhow::anyhow!("{error}; {}", error.next());
+        let grants = Grants::new(address.clone(), clock.clone()).map_err(wrong)?;
+        let packages = PackageSource::new(address.clone(), clock.clone()).map_err(wrong)?;
+        Ok(Self { address, grants, packages })
+    }
 }
 
 /// The NFVO as it is configured, with what its files hold.
@@ -141,23 +139,29 @@ pub struct Connection {
     settings: Nfvo,
     root: String,
     clock: Arc<dyn Clock>,
-    now: Mutex<(NfvoAddress, Arc<Grants>)>,
+    now: Mutex<Arc<Spoken>>,
 }
 
 impl Connection {
+    /// The same NFVO as a source of packages, where it is one; nothing is called yet.
+    pub fn supply(self: &Arc<Self>) -> Option<Supply> {
+        let packages = self.settings.packages.as_ref()?;
+        Some(Supply::new(self.clone(), packages, &self.root, self.clock.clone()))
+    }
+
     /// The connection, made anew where a file has changed.
-    fn current(&self) -> Arc<Grants> {
+    pub(crate) fn current(&self) -> Arc<Spoken> {
         let read = self.settings.address(&self.root);
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         let renewed = match read {
-            Ok(address) if address == now.0 => return now.1.clone(),
-            Ok(address) => made(&address, &self.clock).map(|grants| (address, Arc::new(grants))),
+            Ok(address) if address == now.address => return now.clone(),
+            Ok(address) => Spoken::new(address, &self.clock),
             Err(error) => Err(error),
         };
         match renewed {
             Ok(renewed) => {
                 tracing::info!("the NFVO is called with a renewed certificate or login");
-                *now = renewed;
+                *now = Arc::new(renewed);
             }
             Err(error) => {
                 let error = format!("{error:#}");
@@ -167,18 +171,18 @@ impl Connection {
                 );
             }
         }
-        now.1.clone()
+        now.clone()
     }
 }
 
 #[async_trait]
 impl ports::Nfvo for Connection {
     async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
-        self.current().ask(request).await
+        self.current().grants.ask(request).await
     }
 
     async fn look(&self, place: &str) -> Result<GrantAnswer, PortError> {
-        self.current().look(place).await
+        self.current().grants.look(place).await
     }
 }
 

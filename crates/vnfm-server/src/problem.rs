@@ -14,6 +14,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use vnfm_core::ports::StoreError;
 use vnfm_core::{Refusal, Why};
+use vnfm_nfvo::download::NOT_WRITTEN;
 use vnfm_types::ProblemDetails;
 
 /// An answer that says no.
@@ -180,7 +181,10 @@ pub const CODES: &[(&str, &str, &str)] = &[
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
+        let source = refusal.source.as_ref();
+        let is_full = source.is_some_and(|error| error.name() == NOT_WRITTEN.name);
         let status = match refusal.why {
+            _ if is_full => StatusCode::INSUFFICIENT_STORAGE,
             Why::NotFound => StatusCode::NOT_FOUND,
             Why::Conflict => StatusCode::CONFLICT,
             Why::Stale => StatusCode::PRECONDITION_FAILED,

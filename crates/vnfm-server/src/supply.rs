@@ -21,6 +21,7 @@ mod standing;
 
 pub use changes::Notification;
 
+use crate::nfvo::Connection;
 use crate::problem::{Answer, Problem};
 use crate::state::{App, AppState};
 use axum::http::StatusCode;
@@ -36,7 +37,7 @@ use uuid::Uuid;
 use vnfm_core::Refusal;
 use vnfm_core::ports::{Clock, PackageRecord, PortError};
 use vnfm_core::query::Query;
-use vnfm_nfvo::{OfferedPackage, PackageSource};
+use vnfm_nfvo::OfferedPackage;
 use vnfm_types::{NfvoPackage, Secret};
 
 /// Seconds that a request waits for a package where nothing else is configured.
@@ -68,7 +69,7 @@ type OnItsWay = Shared<BoxFuture<'static, Answer<()>>>;
 
 /// The NFVO as the source of packages.
 pub struct Supply {
-    source: PackageSource,
+    nfvo: Arc<Connection>,
     clock: Arc<dyn Clock>,
     tenants: Vec<String>,
     subscribe: bool,
@@ -86,9 +87,9 @@ pub struct Supply {
 }
 
 impl Supply {
-    /// The NFVO behind `source`, for a server that is at `root` for it.
-    pub fn new(
-        source: PackageSource,
+    /// The NFVO behind a connection, for a server that is at `root` for it.
+    pub(crate) fn new(
+        nfvo: Arc<Connection>,
         config: &NfvoPackages,
         root: &str,
         clock: Arc<dyn Clock>,
@@ -99,7 +100,7 @@ impl Supply {
         }
         let subscribe = config.subscribe.unwrap_or(true);
         Self {
-            source,
+            nfvo,
             clock,
             tenants,
             subscribe,
@@ -185,7 +186,7 @@ impl Supply {
         if let Some(upkeep) = &app.upkeep {
             upkeep.room()?;
         }
-        let offered = self.source.of_vnfd(vnfd_id).await.map_err(refused)?;
+        let offered = self.nfvo.current().packages.of_vnfd(vnfd_id).await.map_err(refused)?;
         offered.usable().map_err(refused)?;
         let left = app.access.bytes_left(app, tenant, 1).await?;
         let nfvo = NfvoPackage {
@@ -211,7 +212,7 @@ impl Supply {
             return Ok(file);
         }
         let file = app.onboarding.incoming();
-        self.source.fetch(offered, most, &file).await.map_err(refused)?;
+        self.nfvo.current().packages.fetch(offered, most, &file).await.map_err(refused)?;
         Ok(file)
     }
 }

@@ -194,6 +194,19 @@ impl Access {
         self.quotas.bytes_left(app, tenant, wanted).await
     }
 
+    /// A place in the tenant's quota of instances, held while one is made.
+    ///
+    /// # Errors
+    ///
+    /// 403 where there is none.
+    pub(crate) async fn place_of_instance(
+        &self,
+        app: &AppState,
+        tenant: &str,
+    ) -> Answer<quota::Place> {
+        self.quotas.instance(app, tenant).await
+    }
+
     /// Who a request is from.
     async fn who(&self, parts: &Parts) -> Result<Principal, Refused> {
         if self.is_open {

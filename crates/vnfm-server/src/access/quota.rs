@@ -77,7 +77,9 @@ impl Quotas {
         Self { all, tenants, locks: Mutex::default() }
     }
 
-    /// A place for a request, where it takes from a quota of its tenant.
+    /// A place for a request, where it takes from a quota of its tenant. One that makes an instance only sees here whether
+    /// there is a place: it takes it with [`Quotas::instance`] when all that it waits for is there, so that nobody else of
+    /// its tenant waits with it.
     ///
     /// # Errors
     ///
@@ -89,6 +91,20 @@ impl Quotas {
         (method, path): (&Method, &str),
     ) -> Answer<Place> {
         let Some(kind) = kind(method, path) else { return Ok(Place::default()) };
+        let place = self.of(app, tenant, kind).await?;
+        Ok(if kind == Kind::Instances { Place::default() } else { place })
+    }
+
+    /// A place for an instance, which is held while it is made.
+    ///
+    /// # Errors
+    ///
+    /// As [`Quotas::place`].
+    pub async fn instance(&self, app: &AppState, tenant: &str) -> Answer<Place> {
+        self.of(app, tenant, Kind::Instances).await
+    }
+
+    async fn of(&self, app: &AppState, tenant: &str, kind: Kind) -> Answer<Place> {
         let quota = self.tenants.get(tenant).map_or(self.all, |tenant| tenant.quota);
         let most = match kind {
             Kind::Instances => quota.instances,

@@ -80,7 +80,8 @@ impl Supply {
     async fn compare(&self, app: &AppState, record: PackageRecord) -> Answer<()> {
         let Some(nfvo) = &record.info.nfvo else { return Ok(()) };
         let (tenant, id) = (record.tenant.as_str(), record.info.id.as_str());
-        let there = self.source.package(&nfvo.vnf_pkg_id).await.map_err(super::refused)?;
+        let there =
+            self.nfvo.current().packages.package(&nfvo.vnf_pkg_id).await.map_err(super::refused)?;
         let Some(there) = there else { return gone(app, &record).await };
         app.onboarding.follow((tenant, id), there.operational_state).await
     }

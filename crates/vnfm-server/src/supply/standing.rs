@@ -48,14 +48,19 @@ impl Supply {
 
     async fn stand_once(&self, app: &App, subscription: &mut Option<String>) -> Answer<()> {
         if let Some(id) = subscription.as_deref()
-            && !self.source.is_subscribed(id).await.map_err(refused)?
+            && !self.nfvo.current().packages.is_subscribed(id).await.map_err(refused)?
         {
             tracing::warn!(id, "the NFVO has forgotten our subscription; it is made anew");
             *subscription = None;
         }
         if subscription.is_none() {
-            self.source.unsubscribe(&self.callback).await.map_err(refused)?;
-            let made = self.source.subscribe(&self.callback, (USER, &self.password)).await;
+            self.nfvo.current().packages.unsubscribe(&self.callback).await.map_err(refused)?;
+            let made = self
+                .nfvo
+                .current()
+                .packages
+                .subscribe(&self.callback, (USER, &self.password))
+                .await;
             let id = made.map_err(refused)?;
             tracing::info!(id, "subscribed to the packages of the NFVO");
             *subscription = Some(id);

@@ -88,7 +88,8 @@ impl Setup {
 
     fn supply(&self, url: &str, clock: &Arc<dyn Clock>) -> Option<Arc<Supply>> {
         let nfvo: Nfvo = serde_yaml::from_str(self.nfvo.as_ref()?).unwrap();
-        nfvo.supply(url, clock.clone()).unwrap().map(Arc::new)
+        let connection = Arc::new(nfvo.connect(url, clock.clone()).unwrap());
+        connection.supply().map(Arc::new)
     }
 }
 
@@ -291,7 +292,6 @@ impl Bench {
         (id, shown["vnfdId"].as_str().unwrap().to_owned())
     }
 
-    /// An instance of a VNFD.
     /// Disables a package and deletes it, as the standard wants it.
     pub(crate) async fn drop_package(&self, id: &str) {
         let path = format!("{PACKAGES}/{id}");
@@ -301,6 +301,7 @@ impl Bench {
         assert_eq!(self.delete(&path).await.status, 204);
     }
 
+    /// An instance of a VNFD.
     pub(crate) async fn create(&self, vnfd: &str) -> String {
         let answer = self.post(INSTANCES, &json!({"vnfdId": vnfd})).await;
         assert_eq!(answer.status, 201, "{answer:?}");

@@ -4,9 +4,10 @@ use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, Setup, packed};
 use crate::tenants::users;
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use vnfm_descriptor::{Limits, Package};
 use vnfm_sim::faults::{Fault, Rule};
-use vnfm_sim::nfvo::Policy;
+use vnfm_sim::nfvo::{CLIENT, PASSWORD, Policy, Wanted};
 use vnfm_sim::{Options, World};
 
 const NOTIFICATIONS: &str = "/vnfm/v1/nfvo_notifications";
@@ -252,8 +253,8 @@ async fn a_server_that_starts_again_has_one_subscription() {
         ..vnfm_server::nfvo::Nfvo::default()
     };
     // The same address, another process.
-    let clock = std::sync::Arc::new(vnfm::SystemClock);
-    let second = nfvo.supply(&first.bench.url, clock).unwrap().unwrap();
+    let clock = Arc::new(vnfm::SystemClock);
+    let second = Arc::new(nfvo.connect(&first.bench.url, clock).unwrap()).supply().unwrap();
     let app = first.bench.app.clone();
     let mut standing = tokio::task::JoinSet::new();
     standing.spawn(async move { second.stand(&app).await });
@@ -286,4 +287,79 @@ async fn only_the_nfvo_tells_of_its_packages() {
     assert_eq!(scene.calls("nfvo.packages"), 0, "nothing was done of it");
     let none = Bench::new().await;
     assert_eq!(none.send(none.request(Method::POST, NOTIFICATIONS).json(&body)).await.status, 404);
+}
+
+/// A server whose `nfvo` is this beside its packages.
+async fn at_nfvo(world: &World, more: &str) -> Bench {
+    let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
+    let vnfd = &package.vnfd().descriptor_id;
+    world.nfvo().offer("at-nfvo", vnfd, packed("vnf-b-cnf"));
+    let nfvo = Some(format!("{{{more}, packages: {{subscribe: false}}}}"));
+    Bench::with(Setup { nfvo, ..Setup::default() }).await
+}
+
+async fn made_of_b(bench: &Bench) -> Answer {
+    let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
+    bench.post(INSTANCES, &json!({"vnfdId": package.vnfd().descriptor_id})).await
+}
+
+#[tokio::test]
+async fn a_password_that_is_renewed_counts_for_packages_at_once() {
+    let world = World::start(Options::default()).await.unwrap();
+    world.nfvo().set_policy(Policy { login: Wanted::Basic, ..Policy::default() });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    std::fs::write(&file, "planted-old-password").unwrap();
+    let login = format!("basic: {{user: {CLIENT}, password_file: '{}'}}", file.display());
+    let bench = at_nfvo(&world, &format!("endpoint: '{}', {login}", world.nfvo().url())).await;
+    let refused = made_of_b(&bench).await;
+    assert_eq!((refused.status, &refused.body["code"]), (422, &json!("nfvo.packages-refused")));
+    std::fs::write(&file, PASSWORD).unwrap();
+    assert_eq!(made_of_b(&bench).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_renewed_counts_for_packages_at_once() {
+    let world = World::start(Options::default()).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let at = folder.path().display();
+    std::fs::write(file("ca"), world.nfvo().authority()).unwrap();
+    let strange = rcgen::generate_simple_self_signed(vec!["vnfm.example.com".into()]).unwrap();
+    std::fs::write(file("cert"), strange.cert.pem()).unwrap();
+    std::fs::write(file("key"), strange.signing_key.serialize_pem()).unwrap();
+    let tls = format!("authorities_file: {at}/ca, certificate: {{cert: {at}/cert, key: {at}/key}}");
+    let secure = world.nfvo().secure_url();
+    let bench = at_nfvo(&world, &format!("endpoint: '{secure}', {tls}")).await;
+    let refused = made_of_b(&bench).await;
+    assert_eq!((refused.status, &refused.body["code"]), (503, &json!("nfvo.unreachable")));
+    let pair = world.nfvo().certificate();
+    let (cert, key) = pair.split_at(pair.find("-----BEGIN PRIVATE KEY").unwrap());
+    std::fs::write(file("cert"), cert).unwrap();
+    std::fs::write(file("key"), key).unwrap();
+    assert_eq!(made_of_b(&bench).await.status, 201);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_package_keeps_nobody_of_its_tenant_from_the_quota() {
+    let scene =
+        Scene::with("subscribe: false, tenants: [acme]", users("quota: {instances: 2}")).await;
+    scene.bench.log_in("acme-admin");
+    let (_, here) = scene.bench.onboard("cnf-chart").await;
+    scene.offer();
+    let slow = Fault::Delay { delay_ms: 2000 };
+    scene.world.faults().arm(Rule::new("nfvo.package_content", slow));
+    let mut slow = Box::pin(scene.create());
+    let is_on_its_way = |all: &[Value]| all.iter().any(|one| one["onboardingState"] == "UPLOADING");
+    tokio::select! {
+        made = &mut slow => panic!("it did not wait: {made:?}"),
+        () = scene.until("it is on its way", is_on_its_way) => {}
+    }
+    tokio::select! {
+        made = &mut slow => panic!("the other one waited for this one: {made:?}"),
+        _ = scene.bench.create(&here) => {}
+    }
+    assert_eq!(slow.await.status, 201);
+    let refused = scene.create().await;
+    assert_eq!((refused.status, &refused.body["code"]), (403, &json!("access.quota")));
 }

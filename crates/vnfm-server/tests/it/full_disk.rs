@@ -1,0 +1,105 @@
+//! A disk that takes no more while a package comes: said as such, with nothing half left behind.
+
+use crate::bench::packed;
+use crate::from_uri::{ALL, Shelf};
+use crate::process::{Server, started, with_config};
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::io::Cursor;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use vnfm_descriptor::{Limits, Package};
+use vnfm_sim::{Options, World};
+
+const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
+const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
+/// Blocks of 512 bytes, or of 1024, that a file may have: more than the database needs.
+const BLOCKS: &str = "4096";
+
+/// The server with a disk on which no file becomes larger: a write is refused, as on a full one.
+fn on_a_full_disk(data: &Path, config: &Path) -> Command {
+    let server = with_config(data, config);
+    let mut command = Command::new("sh");
+    let script = format!("trap '' XFSZ; ulimit -f {BLOCKS}; exec \"$0\" \"$@\"");
+    command.arg("-c").arg(script).arg(server.get_program());
+    command.args(server.get_args().map(OsString::from));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// VNF-B with a file of 6 MiB that cannot be packed.
+fn large() -> (Vec<u8>, String) {
+    let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
+    let mut seed = 1_u64;
+    let noise = (0..6 << 20).map(|_| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        seed.to_be_bytes()[0]
+    });
+    let more = [("Files/noise".to_owned(), noise.collect())].into();
+    let mut bytes = Cursor::new(Vec::new());
+    vnfm_descriptor::repack(&package, &more, &mut bytes).unwrap();
+    (bytes.into_inner(), package.vnfd().descriptor_id.clone())
+}
+
+fn request(server: &Server, method: Method, path: &str) -> RequestBuilder {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    client.request(method, format!("{}{path}", server.url)).header("version", "2.3.0")
+}
+
+async fn answer(request: RequestBuilder) -> (u16, Value) {
+    let answer = request.send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+}
+
+/// What lies in the folder of packages.
+fn kept(data: &Path) -> Vec<OsString> {
+    let files = std::fs::read_dir(data.join("packages")).unwrap();
+    files.map(|file| file.unwrap().file_name()).collect()
+}
+
+#[tokio::test]
+async fn a_package_that_does_not_fit_is_told_so_and_leaves_nothing() {
+    let (content, vnfd) = large();
+    let world = World::start(Options::default()).await.unwrap();
+    world.nfvo().offer("at-nfvo", &vnfd, content.clone());
+    let shelf = Shelf::new(content, &[ALL]).await;
+    let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let config = other.path().join("vnfm.yaml");
+    let text = format!(
+        "nfvo: {{endpoint: '{}', packages: {{subscribe: false}}}}\npackages: {{external: ['{}']}}\n",
+        world.nfvo().url(),
+        shelf.url
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut server = started(&mut on_a_full_disk(data.path(), &config));
+    let create =
+        |server: &Server| request(server, Method::POST, INSTANCES).json(&json!({"vnfdId": vnfd}));
+    let (status, refused) = answer(create(&server)).await;
+    assert_eq!((status, &refused["code"]), (507, &json!("download.not-written")), "{refused:#}");
+    let (_, all) = answer(request(&server, Method::GET, PACKAGES)).await;
+    assert_eq!((all, kept(data.path())), (json!([]), vec![]), "nothing half");
+
+    let (_, made) = answer(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
+    let path = format!("{PACKAGES}/{}", made["id"].as_str().unwrap());
+    let from = json!({"addressInformation": shelf.at("/b.csar")});
+    let upload = format!("{path}/package_content/upload_from_uri");
+    let (status, _) = answer(request(&server, Method::POST, &upload).json(&from)).await;
+    assert_eq!(status, 202);
+    let shown = loop {
+        let (_, shown) = answer(request(&server, Method::GET, &path)).await;
+        if shown["onboardingState"] != "UPLOADING" {
+            break shown;
+        }
+    };
+    let why = &shown["onboardingFailureDetails"];
+    assert_eq!((&why["status"], &why["code"]), (&json!(507), &json!("download.not-written")));
+    assert_eq!(kept(data.path()), [""; 0], "nothing half");
+    assert_eq!(answer(request(&server, Method::DELETE, &path)).await.0, 204);
+
+    server.process.kill().unwrap();
+    server.process.wait().unwrap();
+    let server = started(&mut with_config(data.path(), &config));
+    let (status, made) = answer(create(&server)).await;
+    assert_eq!(status, 201, "{made:#}");
+}
