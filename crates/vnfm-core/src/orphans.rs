@@ -32,12 +32,14 @@ impl Engine {
             let own = record.tenant == tenant;
             let abandoned = |id: &String| tombstones.iter().any(|t| &t.vnf_instance_id == id);
             match self.ours_on(&record).await {
-                Ok(found) => orphans.extend(found.into_iter().filter(|orphan| {
-                    let id = orphan.vnf_instance_id.as_ref();
+                Ok(found) => {
+                    let known = |id: &String| explained.contains(id) || others.contains(id);
+                    let found = unexplained(found, known).into_iter();
                     // What nobody explains on a VIM that is only shared with us is its owner's to see.
-                    id.is_none_or(|id| !explained.contains(id) && !others.contains(id))
-                        && (own || id.is_some_and(abandoned))
-                })),
+                    orphans.extend(found.filter(|orphan| {
+                        own || orphan.vnf_instance_id.as_ref().is_some_and(abandoned)
+                    }));
+                }
                 Err(why) => silent.push((record.vim.name.clone(), why.to_string())),
             }
         }
@@ -80,6 +82,15 @@ impl Engine {
     }
 }
 
+/// What of this no instance explains. What several use, such as an image, is there once for each: who is known among them
+/// explains it.
+pub(crate) fn unexplained(found: Vec<Orphan>, known: impl Fn(&String) -> bool) -> Vec<Orphan> {
+    let thing = |orphan: &Orphan| (orphan.kind.clone(), orphan.id.clone());
+    let explains = |orphan: &&Orphan| orphan.vnf_instance_id.as_ref().is_some_and(&known);
+    let explained: BTreeSet<_> = found.iter().filter(explains).map(thing).collect();
+    found.into_iter().filter(|orphan| !explained.contains(&thing(orphan))).collect()
+}
+
 /// The VIMs of abandoned instances that are not in the registry, with what may be there.
 fn not_asked(tombstones: &[Tombstone], registered: &[VimRecord]) -> Vec<(String, String)> {
     let mut silent = Vec::new();
@@ -101,4 +112,25 @@ fn not_asked(tombstones: &[Tombstone], registered: &[VimRecord]) -> Vec<(String,
         }
     }
     silent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unexplained;
+    use vnfm_types::Orphan;
+
+    #[test]
+    fn what_several_use_is_explained_by_one_of_them() {
+        let of = |id: &str, instance: &str| Orphan {
+            vim_id: "v".into(),
+            kind: "image".into(),
+            id: id.into(),
+            name: "n".into(),
+            vnf_instance_id: Some(instance.into()),
+            abandoned_at: None,
+        };
+        let found = vec![of("1", "gone"), of("1", "here"), of("2", "gone"), of("2", "lost")];
+        let left = unexplained(found, |id| id == "here");
+        assert_eq!(left, [of("2", "gone"), of("2", "lost")]);
+    }
 }

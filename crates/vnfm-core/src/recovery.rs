@@ -2,6 +2,7 @@
 //! before anything is done. Nothing is changed here: what is missing and what is too much is told.
 
 use crate::engine::Engine;
+use crate::orphans::unexplained;
 use crate::ports::{InstanceRecord, StoreError};
 use crate::query::Query;
 use crate::refusal::Refusal;
@@ -78,10 +79,7 @@ impl Engine {
                     let of_instances =
                         found.iter().filter_map(|found| found.vnf_instance_id.clone());
                     seen.of_instances.extend(of_instances);
-                    let unexplained = |orphan: &Orphan| {
-                        orphan.vnf_instance_id.as_ref().is_none_or(|id| !explained.contains(id))
-                    };
-                    seen.orphans.extend(found.into_iter().filter(unexplained));
+                    seen.orphans.extend(unexplained(found, |id| explained.contains(id)));
                 }
                 Err(why) => {
                     let silent = NotAsked { vim: vim.vim.name, why: why.to_string() };

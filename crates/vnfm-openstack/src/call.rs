@@ -85,6 +85,10 @@ impl Call {
         Self::new(Method::PATCH, path.into(), Body::Json(body), doing.into())
     }
 
+    pub(crate) fn put(path: impl Into<String>, doing: impl Into<String>) -> Self {
+        Self::new(Method::PUT, path.into(), Body::None, doing.into())
+    }
+
     pub(crate) fn put_image(path: String, image: Image, doing: impl Into<String>) -> Self {
         Self::new(Method::PUT, path, Body::Image(image), doing.into())
     }

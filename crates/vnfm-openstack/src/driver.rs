@@ -1,7 +1,7 @@
 //! The [`InfraDriver`]: each method of the port as a short story.
 //!
 //! ```text
-//! allocate   images ─ stack, complete (stacks) ─ inventory
+//! allocate   images, shared by the instances of a package (glance) ─ stack, complete (stacks) ─ inventory
 //! heal       own stack? ─┬─ there ─ the servers meant replaced (repair) ─ inventory
 //!                        └─ gone ── prepare, as allocate
 //! observe    own stack? ─ inventory, whatever state it is in
@@ -22,8 +22,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Allocated, Allocation, Clock, InfraDriver, OwnedResource, Ownership, PortError, Release,
-    Repair, Vim, VimCall, VimReport, Waited,
+    Allocated, Allocation, Clock, InfraDriver, OwnedResource, PortError, Release, Repair, Vim,
+    VimCall, VimReport, Waited,
 };
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo};
 
@@ -33,13 +33,14 @@ const SHORT: SignedDuration = SignedDuration::from_secs(90);
 /// The driver of OpenStack; clones of an `Arc` of it share logins.
 pub struct OpenStack {
     sessions: Sessions,
+    images: glance::Turns,
     clock: Arc<dyn Clock>,
 }
 
 impl OpenStack {
     /// A driver without any login yet. `clock` serves the calls that bring none.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { sessions: Sessions::default(), clock }
+        Self { sessions: Sessions::default(), images: glance::Turns::default(), clock }
     }
 
     fn cloud<'a>(&'a self, cx: &VimCall<'a>) -> Cloud<'a> {
@@ -102,7 +103,7 @@ impl InfraDriver for OpenStack {
             Ok(prepared) => prepared,
             Err(_) => prepare(&cloud, what).await?,
         };
-        let stack = stack_of(cx, &cloud, what, prepared.clone()).await?;
+        let stack = self.stack_of(cx, &cloud, what, prepared.clone()).await?;
         shown(cx, &cloud, what, (&stack, &prepared)).await
     }
 
@@ -120,7 +121,7 @@ impl InfraDriver for OpenStack {
             let text = "the stack is gone: making it again";
             cx.watcher.log("warn", "openstack", text);
             let prepared = prepare(&cloud, what).await?;
-            stack_of(cx, &cloud, what, prepared).await?
+            self.stack_of(cx, &cloud, what, prepared).await?
         };
         let prepared = networks_seen(&cloud, what).await?;
         shown(cx, &cloud, what, (&stack, &prepared)).await
@@ -170,7 +171,11 @@ impl InfraDriver for OpenStack {
                 cx.watcher.log("warn", "openstack", &text);
             }
         }
-        delete_images(&cloud, what, cx.ownership).await
+        if brings_images(what)? {
+            let _turn = self.images.take(&cloud, &what.package).await?;
+            glance::ended(&cloud, cx.ownership).await?;
+        }
+        Ok(())
     }
 
     async fn owned(
@@ -188,13 +193,7 @@ impl InfraDriver for OpenStack {
             name: stack.name,
         });
         let images = glance::owned(&cloud, installation_id).await?;
-        let images = images.into_iter().map(|image| OwnedResource {
-            kind: "OS::Glance::Image".into(),
-            instance_id: image.tags.iter().find_map(|tag| instance(tag)),
-            name: image.name.unwrap_or_default(),
-            id: image.id,
-        });
-        Ok(stacks.chain(images).collect())
+        Ok(stacks.chain(images.into_iter().flat_map(uses)).collect())
     }
 
     async fn host_keys(&self, vim: &dyn Vim, server_id: &str) -> Result<Vec<String>, PortError> {
@@ -203,15 +202,62 @@ impl InfraDriver for OpenStack {
     }
 }
 
-/// The instance's stack, complete, with the images that it needs.
-async fn stack_of(
-    cx: &VimCall<'_>,
-    cloud: &Cloud<'_>,
-    what: &Allocation,
-    mut prepared: Prepared,
-) -> Result<Stack, PortError> {
-    upload_images(cx, cloud, what, &mut prepared).await?;
-    complete(cx, cloud, &blueprint(what, &prepared, &cx.ownership.instance_id)?).await
+impl OpenStack {
+    /// The instance's stack, complete, with the images that it needs.
+    async fn stack_of(
+        &self,
+        cx: &VimCall<'_>,
+        cloud: &Cloud<'_>,
+        what: &Allocation,
+        mut prepared: Prepared,
+    ) -> Result<Stack, PortError> {
+        self.bring_images(cx, cloud, what, &mut prepared).await?;
+        complete(cx, cloud, &blueprint(what, &prepared, &cx.ownership.instance_id)?).await
+    }
+
+    /// Sees to it that the cloud has what the package brings; the ids go into `prepared`.
+    async fn bring_images(
+        &self,
+        cx: &VimCall<'_>,
+        cloud: &Cloud<'_>,
+        what: &Allocation,
+        prepared: &mut Prepared,
+    ) -> Result<(), PortError> {
+        let mut turn = None;
+        for (owner, image) in flavour(what)?.images() {
+            let Some(found) = prepared.images.get_mut(owner).filter(|found| found.id.is_none())
+            else {
+                continue;
+            };
+            let Some(path) = &image.artifact else { continue };
+            cx.watcher.waiting(&format!("image `{}` is uploaded", image.name));
+            if turn.is_none() {
+                turn = Some(self.images.take(cloud, &what.package).await?);
+            }
+            let size = what.package.size(path);
+            let size = size.map_err(|error| plan::package(format!("image `{path}`: {error}")))?;
+            let file = Image { package: what.package.clone(), path: path.clone(), size };
+            found.id = Some(glance::used(cloud, cx.ownership, image, file).await?);
+        }
+        Ok(())
+    }
+}
+
+/// An image, once for each instance that uses it.
+fn uses(image: glance::Image) -> Vec<OwnedResource> {
+    let of = |instance_id: Option<&str>| OwnedResource {
+        kind: "OS::Glance::Image".into(),
+        id: image.id.clone(),
+        name: image.name.clone().unwrap_or_default(),
+        instance_id: instance_id.map(str::to_owned),
+    };
+    let all: Vec<_> = image.users().map(|user| of(Some(user))).collect();
+    if all.is_empty() { vec![of(None)] } else { all }
+}
+
+/// Whether the package has images of its own.
+fn brings_images(what: &Allocation) -> Result<bool, PortError> {
+    Ok(flavour(what)?.images().any(|(_, image)| image.artifact.is_some()))
 }
 
 /// What a stack that works holds.
@@ -255,39 +301,4 @@ fn blueprint(
     } else {
         hot::blueprint(what, prepared, instance)
     }
-}
-
-/// Uploads what the cloud did not have; the ids go into `prepared`.
-async fn upload_images(
-    cx: &VimCall<'_>,
-    cloud: &Cloud<'_>,
-    what: &Allocation,
-    prepared: &mut Prepared,
-) -> Result<(), PortError> {
-    for (owner, image) in flavour(what)?.images() {
-        let Some(found) = prepared.images.get_mut(owner).filter(|found| found.id.is_none()) else {
-            continue;
-        };
-        let Some(path) = &image.artifact else { continue };
-        cx.watcher.waiting(&format!("image `{}` is uploaded", image.name));
-        let size = what.package.size(path);
-        let size = size.map_err(|error| plan::package(format!("image `{path}`: {error}")))?;
-        let file = Image { package: what.package.clone(), path: path.clone(), size };
-        found.id = Some(glance::upload(cloud, cx.ownership, image, file).await?);
-    }
-    Ok(())
-}
-
-async fn delete_images(
-    cloud: &Cloud<'_>,
-    what: &Allocation,
-    ownership: &Ownership,
-) -> Result<(), PortError> {
-    if !flavour(what)?.images().any(|(_, image)| image.artifact.is_some()) {
-        return Ok(());
-    }
-    for image in glance::of_instance(cloud, ownership).await? {
-        glance::delete(cloud, &image.id).await?;
-    }
-    Ok(())
 }

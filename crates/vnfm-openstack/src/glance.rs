@@ -1,17 +1,35 @@
-//! Glance: images by name, and those that a package brought.
+//! Glance: images by name, and those that packages brought.
 //!
-//! An image that we upload is private, belongs to one instance and goes with it. Its tags say so:
-//! `vnfm-<installation id>` and `vnf-<instance id>`. An upload that was cut off leaves it `queued`; it is
-//! then filled, not made again.
+//! An image that we upload is private and shared by the instances of its package. Its tags say so:
+//!
+//! | tag | says |
+//! |---|---|
+//! | `vnfm-<installation id>` | that it is ours |
+//! | `vnfm-package-<SHA-256>` | whose image it is; together with its name it says which one |
+//! | `vnf-<instance id>` | that this instance uses it; one for each |
+//!
+//! ```text
+//! use   found by package and name? ─┬─ active ─ our tag on it
+//!                                   ├─ queued ─ our tag on it, filled
+//!                                   └─ none, or half of one ─ made, filled
+//! end   each with our tag: others on it? ─┬─ yes ─ our tag off it
+//!                                         └─ no ── deleted
+//! ```
+//! The tag of the last user goes with the image, so an end that is cut off finds it again. One process has an installation,
+//! and in it what is done to the images of one package in one project is done by [`Turns`]: of two instances none misses
+//! the other. Images of releases before this one have no tag of a package; they end the same way.
 
 use crate::call::{Call, encoded};
 use crate::heat::{installation_tag, member, stack_name};
 use crate::image_body;
 use crate::session::{Cloud, Service};
+use futures::lock::OwnedMutexGuard;
 use serde::Deserialize;
 use serde_json::json;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use vnfm_core::ports::{Ownership, PortError};
-use vnfm_descriptor::SwImage;
+use vnfm_descriptor::{Package, SwImage};
 
 /// An image.
 #[derive(Debug, Clone, Deserialize)]
@@ -46,50 +64,120 @@ pub(crate) async fn by_id(cloud: &Cloud<'_>, id: &str) -> Result<Option<Image>, 
     Ok(Some(image).filter(|image| image.status == "active"))
 }
 
-/// What was uploaded for an instance.
-pub(crate) async fn of_instance(
-    cloud: &Cloud<'_>,
-    ownership: &Ownership,
-) -> Result<Vec<Image>, PortError> {
+/// What an instance uses.
+async fn of_instance(cloud: &Cloud<'_>, ownership: &Ownership) -> Result<Vec<Image>, PortError> {
     let (ours, its) = tags(ownership);
-    let mut found =
-        list(cloud, &format!("tag={}", encoded(&its)), "look for the instance's images").await?;
-    found.retain(|image| image.tags.contains(&ours) && image.tags.contains(&its));
+    let mut found = tagged(cloud, &its, "look for the instance's images").await?;
+    found.retain(|image| image.tags.contains(&ours));
     Ok(found)
+}
+
+/// Who is at the images of a package in a project: one after the other.
+#[derive(Default)]
+pub(crate) struct Turns(Mutex<HashMap<(String, String), Turn>>);
+
+type Turn = Arc<futures::lock::Mutex<()>>;
+
+impl Turns {
+    /// Waits until nobody else is at them; they are ours until this is dropped.
+    pub(crate) async fn take(
+        &self,
+        cloud: &Cloud<'_>,
+        package: &Package,
+    ) -> Result<OwnedMutexGuard<()>, PortError> {
+        let (session, _) = cloud.session().await?;
+        let turn = {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|_, turn| Arc::strong_count(turn) > 1);
+            let of = (session.project.clone(), package.sha256().to_owned());
+            all.entry(of).or_default().clone()
+        };
+        Ok(turn.lock_owned().await)
+    }
+}
+
+impl Image {
+    /// Whether a package brought it, this VNFM's or another's: it goes when its instances do.
+    pub(crate) fn is_brought(&self) -> bool {
+        let any = |begins: &str| self.tags.iter().any(|tag| tag.starts_with(begins));
+        any("vnfm-") && (any(PACKAGE) || any(INSTANCE))
+    }
+
+    /// The instances that use it.
+    pub(crate) fn users(&self) -> impl Iterator<Item = &str> {
+        self.tags.iter().filter_map(|tag| tag.strip_prefix(INSTANCE))
+    }
 }
 
 /// Everything that this installation uploaded.
 pub(crate) async fn owned(cloud: &Cloud<'_>, installation: &str) -> Result<Vec<Image>, PortError> {
-    let tag = installation_tag(installation);
-    let mut found =
-        list(cloud, &format!("tag={}", encoded(&tag)), "list the images of this installation")
-            .await?;
-    found.retain(|image| image.tags.contains(&tag));
-    Ok(found)
+    tagged(cloud, &installation_tag(installation), "list the images of this installation").await
 }
 
-/// Makes an image of the package's bytes, or goes on with one that an earlier call began.
-pub(crate) async fn upload(
+/// An image of the package's bytes that the instance uses from now on: one that is there, or a new one. In a turn.
+pub(crate) async fn used(
     cloud: &Cloud<'_>,
     ownership: &Ownership,
     image: &SwImage,
     file: image_body::Image,
 ) -> Result<String, PortError> {
     let doing = format!("upload image `{}`", image.name);
-    let begun = of_instance(cloud, ownership).await?;
-    let begun = begun.into_iter().find(|one| one.name.as_deref() == Some(&image.name));
-    let made = match begun {
-        Some(made) if made.status == "active" => return Ok(made.id),
-        Some(made) if made.status == "queued" => made,
-        Some(half) => {
-            delete(cloud, &half.id).await?;
-            create(cloud, ownership, image, &doing).await?
+    let package = package_tag(&file.package);
+    let (ours, its) = tags(ownership);
+    let mut known = tagged(cloud, &package, "look for the package's images").await?;
+    known.extend(of_instance(cloud, ownership).await?);
+    known.retain(|one| one.tags.contains(&ours) && one.name.as_deref() == Some(&image.name));
+    known.sort_by_key(|one| (one.status != "active", one.id.clone()));
+    let mut chosen = None;
+    for one in known {
+        match one.status.as_str() {
+            // Somebody may have deleted it just now.
+            "active" | "queued" if tag(cloud, &one, &its).await? => {
+                chosen = Some(one);
+                break;
+            }
+            // Half of it came from somebody who has gone.
+            "saving" | "uploading" | "importing" | "killed" => delete(cloud, &one.id).await?,
+            _ => {}
         }
-        None => create(cloud, ownership, image, &doing).await?,
+    }
+    let chosen = match chosen {
+        Some(whole) if whole.status == "active" => return Ok(whole.id),
+        Some(queued) => queued,
+        None => create(cloud, &[ours, package, its], image, &doing).await?,
     };
-    let path = format!("/images/{}/file", encoded(&made.id));
+    let path = format!("/images/{}/file", encoded(&chosen.id));
     cloud.send(Service::Image, &Call::put_image(path, file, doing)).await?;
-    Ok(made.id)
+    Ok(chosen.id)
+}
+
+/// The instance uses its images no more; what nobody uses is deleted. In a turn.
+pub(crate) async fn ended(cloud: &Cloud<'_>, ownership: &Ownership) -> Result<(), PortError> {
+    let (_, its) = tags(ownership);
+    for image in of_instance(cloud, ownership).await? {
+        if image.users().all(|user| user == ownership.instance_id) {
+            delete(cloud, &image.id).await?;
+            continue;
+        }
+        let doing = format!("leave image `{}` to its other users", image.id);
+        let call = Call::delete(tag_path(&image, &its), doing).accepting(&[404]);
+        cloud.send(Service::Image, &call).await?;
+    }
+    Ok(())
+}
+
+/// Puts a tag on an image; whether it is still there.
+async fn tag(cloud: &Cloud<'_>, image: &Image, tag: &str) -> Result<bool, PortError> {
+    if image.tags.iter().any(|one| one == tag) {
+        return Ok(true);
+    }
+    let call = Call::put(tag_path(image, tag), format!("use image `{}`", image.id));
+    let reply = cloud.send(Service::Image, &call.accepting(&[404])).await?;
+    Ok(reply.status != 404)
+}
+
+fn tag_path(image: &Image, tag: &str) -> String {
+    format!("/images/{}/tags/{}", encoded(&image.id), encoded(tag))
 }
 
 /// Deletes an image; one that is not there is a success.
@@ -100,17 +188,16 @@ pub(crate) async fn delete(cloud: &Cloud<'_>, id: &str) -> Result<(), PortError>
 
 async fn create(
     cloud: &Cloud<'_>,
-    ownership: &Ownership,
+    tags: &[String],
     image: &SwImage,
     doing: &str,
 ) -> Result<Image, PortError> {
-    let (ours, its) = tags(ownership);
     let mut body = json!({
         "name": image.name,
         "disk_format": image.disk_format.as_deref().unwrap_or("qcow2").to_ascii_lowercase(),
         "container_format": image.container_format.as_deref().unwrap_or("bare").to_ascii_lowercase(),
         "visibility": "private",
-        "tags": [ours, its],
+        "tags": tags,
     });
     if let Some(gib) = image.min_disk_gib {
         body["min_disk"] = json!(gib);
@@ -122,11 +209,27 @@ async fn create(
     member(crate::call::Reply { body: json!({ "image": reply.body }), ..reply }, "image", doing)
 }
 
+async fn tagged(cloud: &Cloud<'_>, tag: &str, doing: &str) -> Result<Vec<Image>, PortError> {
+    let mut found = list(cloud, &format!("tag={}", encoded(tag)), doing).await?;
+    found.retain(|image| image.tags.iter().any(|one| one == tag));
+    Ok(found)
+}
+
 async fn list(cloud: &Cloud<'_>, filter: &str, doing: &str) -> Result<Vec<Image>, PortError> {
     let call = Call::get(format!("/images?limit=200&{filter}"), doing);
     member(cloud.send(Service::Image, &call).await?, "images", doing)
 }
 
+/// What the tag of a package begins with.
+const PACKAGE: &str = "vnfm-package-";
+/// What the tag of an instance begins with, as the name of its stack does.
+const INSTANCE: &str = "vnf-";
+
+fn package_tag(package: &Package) -> String {
+    format!("{PACKAGE}{}", package.sha256())
+}
+
+/// Ours, and the instance's.
 fn tags(ownership: &Ownership) -> (String, String) {
     (installation_tag(&ownership.installation_id), stack_name(&ownership.instance_id))
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | flavor, image, zone, network that an NFVO prescribes | id, else name ([`granted`]) |
 //! | flavor of a VDU | the name that the VNFD asks for; else the smallest with enough vCPUs, memory and disk |
-//! | image of a VDU or volume | its name; else it is uploaded later, if the package brings it |
+//! | image of a VDU or volume | its name, unless a package brought it; else it is brought later, if the package has it |
 //! | network of an external link | id, else name |
 //! | quota | servers, vCPUs and memory, as far as Nova tells |
 
@@ -159,7 +159,9 @@ async fn found_image(
     image: &SwImage,
 ) -> Result<FoundImage, PortError> {
     let name = image.name.clone();
-    let all = glance::named(cloud, &name).await?;
+    let mut all = glance::named(cloud, &name).await?;
+    // It goes with its users; what our package brings is looked for when it is brought.
+    all.retain(|one| !one.is_brought());
     let doing = format!("find image `{name}` of `{owner}`");
     match all.as_slice() {
         [one] => Ok(FoundImage { name, id: Some(one.id.clone()) }),

@@ -206,7 +206,7 @@ pub struct OwnedResource {
     pub id: String,
     /// Name on the VIM.
     pub name: String,
-    /// The instance that it says it belongs to.
+    /// The instance that it says it belongs to; what several use is there once for each.
     pub instance_id: Option<String>,
 }
 

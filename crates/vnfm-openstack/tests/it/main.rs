@@ -12,6 +12,8 @@ mod healing;
 #[cfg(test)]
 mod heals;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 mod keys;
 #[cfg(test)]
 mod proxy;

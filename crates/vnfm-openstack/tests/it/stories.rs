@@ -121,6 +121,24 @@ pub(crate) async fn an_image_of_the_package_comes_and_goes(place: &Place) {
     assert!(place.owned().await.is_empty());
 }
 
+/// Instances of one package use one image, which goes with the last of them, in whichever order they end.
+pub(crate) async fn instances_of_a_package_share_its_image(place: &Place) {
+    let (what, other) = (with_image(place), place.beside());
+    let made = place.make(&what).await.unwrap();
+    let first = place.images().await;
+    let made_too = other.make(&what).await.unwrap();
+    let both = place.images().await;
+    assert_eq!(first.keys().collect::<Vec<_>>(), both.keys().collect::<Vec<_>>(), "the same image");
+    let of = |place: &Place| place.ownership.instance_id.clone();
+    let users: Vec<_> = both.values().cloned().collect();
+    assert_eq!(users, [[of(place), of(&other)].into()]);
+    place.release(&what, made.handle).await.unwrap();
+    let left: Vec<_> = place.images().await.into_values().collect();
+    assert_eq!(left, [[of(&other)].into()], "the other one uses it");
+    other.release(&what, made_too.handle).await.unwrap();
+    assert!(place.images().await.is_empty());
+}
+
 /// One VDU whose image the package brings.
 pub(crate) fn with_image(place: &Place) -> Allocation {
     OneVdu { image: "brought-along", brings_image: true, ..OneVdu::default() }.on(place)

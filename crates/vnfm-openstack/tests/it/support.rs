@@ -4,6 +4,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -113,7 +114,7 @@ impl Watcher for Ear {
 
 /// A driver, a VIM and an instance on it.
 pub(crate) struct Place {
-    pub(crate) driver: OpenStack,
+    pub(crate) driver: Arc<OpenStack>,
     pub(crate) vim: TestVim,
     pub(crate) ear: Ear,
     pub(crate) ownership: Ownership,
@@ -126,7 +127,7 @@ impl Place {
     pub(crate) fn new(info: VimConnectionInfo, network: &str) -> Self {
         let id = || uuid::Uuid::new_v4().to_string();
         Self {
-            driver: OpenStack::new(Arc::new(TokioClock::default())),
+            driver: Arc::new(OpenStack::new(Arc::new(TokioClock::default()))),
             vim: TestVim::new(info),
             ear: Ear::new(),
             ownership: Ownership {
@@ -141,7 +142,25 @@ impl Place {
         }
     }
 
-    /// The same instance on the same cloud, to clean up behind this one.
+    /// Another instance of the same installation in the same process.
+    pub(crate) fn beside(&self) -> Self {
+        let mut other = self.twin();
+        other.driver = self.driver.clone();
+        other.ownership.instance_id = uuid::Uuid::new_v4().to_string();
+        other
+    }
+
+    /// The images of the installation, each with the instances that use it.
+    pub(crate) async fn images(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let all = self.driver.owned(&self.vim, &self.ownership.installation_id).await.unwrap();
+        let mut images = BTreeMap::<String, BTreeSet<String>>::new();
+        for one in all.into_iter().filter(|one| one.kind == "OS::Glance::Image") {
+            images.entry(one.id).or_default().extend(one.instance_id);
+        }
+        images
+    }
+
+    /// The same instance on the same cloud, in another process: to clean up behind this one, or to go on.
     pub(crate) fn twin(&self) -> Self {
         let info = self.vim.login.lock().unwrap().info.0.clone();
         Self { ownership: self.ownership.clone(), ..Self::new(info, &self.network) }

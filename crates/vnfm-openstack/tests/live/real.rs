@@ -88,6 +88,13 @@ async fn an_image_of_the_package_comes_and_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn instances_of_a_package_share_its_image() {
+    let Some(place) = place() else { return };
+    let what = stories::with_image(&place);
+    place.cleaned(&what, stories::instances_of_a_package_share_its_image(&place)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_internal_link_that_others_manage_is_used_and_told() {
     let Some(place) = place() else { return };
     let story = stories::an_internal_link_that_others_manage_is_used_and_told(&place);

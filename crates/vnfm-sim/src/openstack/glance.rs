@@ -57,6 +57,18 @@ impl Neighbour for Glance {
             (&Method::PUT, ["v2", "images", _, "file"]) => {
                 Route::new("glance.image_upload", id.clone(), move || self.upload(request, &id))
             }
+            (&Method::PUT, ["v2", "images", _, "tags", tag]) => {
+                let tag = (*tag).to_owned();
+                Route::new("glance.tag_put", id.clone(), move || {
+                    self.tag(request, &id, (&tag, true))
+                })
+            }
+            (&Method::DELETE, ["v2", "images", _, "tags", tag]) => {
+                let tag = (*tag).to_owned();
+                Route::new("glance.tag_delete", id.clone(), move || {
+                    self.tag(request, &id, (&tag, false))
+                })
+            }
             (&Method::DELETE, ["v2", "images", _]) => {
                 Route::new("glance.image_delete", id.clone(), move || {
                     self.0.authenticate(request)?;
@@ -80,6 +92,7 @@ impl Glance {
             ["name", "status", "visibility", "owner", "id"]
                 .iter()
                 .all(|key| request.param(key).is_none_or(|wanted| text(image, key) == wanted))
+                && request.param("tag").is_none_or(|wanted| tags(image).any(|tag| tag == wanted))
         };
         let images: Vec<&Value> = state.all("image").filter(fits).collect();
         Ok(Reply::json(
@@ -107,6 +120,21 @@ impl Glance {
             .with("location", format!("{}/v2/images/{id}", self.0.address("image"))))
     }
 
+    /// Puts a tag on an image, or takes it off.
+    fn tag(&self, request: &Request, id: &str, (tag, on): (&str, bool)) -> Answer {
+        self.0.authenticate(request)?;
+        let mut state = self.0.state();
+        let image = state.thing("image", id).ok_or_else(|| no_image(id))?;
+        let mut all: Vec<&str> = tags(image).filter(|known| *known != tag).collect();
+        if !on && all.len() == tags(image).count() {
+            return Err(error(404, &format!("Tag could not be found: {tag}")));
+        }
+        all.extend(on.then_some(tag));
+        let changed = json!({ "tags": all });
+        state.change("image", id, &changed);
+        Ok(Reply::empty(204))
+    }
+
     fn upload(&self, request: &Request, id: &str) -> Answer {
         self.0.authenticate(request)?;
         let mut state = self.0.state();
@@ -123,6 +151,10 @@ impl Glance {
         state.change("image", id, &json!({ "status": "active", "size": request.body.len() }));
         Ok(Reply::empty(204))
     }
+}
+
+fn tags(image: &Value) -> impl Iterator<Item = &str> {
+    image["tags"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
 fn no_image(id: &str) -> Reply {
