@@ -11,7 +11,7 @@
 //! ```text
 //! use   found by package and name? ─┬─ active ─ our tag on it
 //!                                   ├─ queued ─ our tag on it, filled
-//!                                   └─ none, or half of one ─ made, filled
+//!                                   └─ none, half of one, or no room for our tag ─ made, filled
 //! end   each with our tag: others on it? ─┬─ yes ─ our tag off it
 //!                                         └─ no ── deleted
 //! ```
@@ -131,7 +131,6 @@ pub(crate) async fn used(
     let mut chosen = None;
     for one in known {
         match one.status.as_str() {
-            // Somebody may have deleted it just now.
             "active" | "queued" if tag(cloud, &one, &its).await? => {
                 chosen = Some(one);
                 break;
@@ -166,14 +165,15 @@ pub(crate) async fn ended(cloud: &Cloud<'_>, ownership: &Ownership) -> Result<()
     Ok(())
 }
 
-/// Puts a tag on an image; whether it is still there.
+/// Puts a tag on an image; whether it has it. It may be gone (404), or have as many as Glance takes (413: 128 unless
+/// `image_tag_quota` says otherwise).
 async fn tag(cloud: &Cloud<'_>, image: &Image, tag: &str) -> Result<bool, PortError> {
     if image.tags.iter().any(|one| one == tag) {
         return Ok(true);
     }
     let call = Call::put(tag_path(image, tag), format!("use image `{}`", image.id));
-    let reply = cloud.send(Service::Image, &call.accepting(&[404])).await?;
-    Ok(reply.status != 404)
+    let reply = cloud.send(Service::Image, &call.accepting(&[404, 413])).await?;
+    Ok(!matches!(reply.status, 404 | 413))
 }
 
 fn tag_path(image: &Image, tag: &str) -> String {

@@ -122,6 +122,26 @@ async fn fails_once(call: &str, fault: &Fault) {
     is_clean(&world);
 }
 
+/// Glance takes 128 tags of an image: who finds no room makes one more, and each goes with its last user.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_takes_no_more_tags_gets_a_sibling() {
+    let world = world(Duration::ZERO).await;
+    let first = place(&world);
+    let (what, second, third) = (stories::with_image(&first), first.beside(), first.beside());
+    first.make(&what).await.unwrap();
+    world.faults().arm(Rule::new("glance.tag_put", Fault::Status { status: 413 }).nth(1, 1));
+    second.make(&what).await.unwrap();
+    third.make(&what).await.unwrap();
+    let images = first.images().await;
+    assert_eq!(images.len(), 2, "{images:?}");
+    let users: BTreeSet<_> = images.into_values().flatten().collect();
+    assert_eq!(users, ids([&first, &second, &third]));
+    for one in [first, second, third] {
+        one.release(&what, Value::Null).await.unwrap();
+    }
+    is_clean(&world);
+}
+
 /// An image that another VNFM's package brought goes with its instances: it is not used by its name.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_package_of_somebody_else_brought_is_not_taken_for_the_clouds() {

@@ -130,6 +130,10 @@ impl Glance {
             return Err(error(404, &format!("Tag could not be found: {tag}")));
         }
         all.extend(on.then_some(tag));
+        if all.len() > MOST_TAGS {
+            let text = "The limit has been exceeded on the number of allowed image tags.";
+            return Err(error(413, text));
+        }
         let changed = json!({ "tags": all });
         state.change("image", id, &changed);
         Ok(Reply::empty(204))
@@ -152,6 +156,9 @@ impl Glance {
         Ok(Reply::empty(204))
     }
 }
+
+/// Tags of an image, where `image_tag_quota` says nothing else.
+const MOST_TAGS: usize = 128;
 
 fn tags(image: &Value) -> impl Iterator<Item = &str> {
     image["tags"].as_array().into_iter().flatten().filter_map(Value::as_str)
