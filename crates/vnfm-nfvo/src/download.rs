@@ -1,5 +1,5 @@
 //! A large file is fetched, and after a cut the rest of it: `Range` with `If-Range` (RFC 9110 13.1.5, 14), so that two
-//! versions of a file are never mixed.
+//! versions of a file are not mixed. Without a strong `ETag` the rest is asked for only where a checksum tells afterwards.
 //!
 //! | answer | means |
 //! |---|---|
@@ -170,7 +170,7 @@ impl Fetcher {
         Self { client, logins, clock }
     }
 
-    /// Fetches a file of at most `most` bytes into `to`; gives its size in bytes.
+    /// Fetches a file of at most `most` bytes, whose checksum is known, into `to`; gives its size in bytes.
     ///
     /// # Errors
     ///
@@ -186,8 +186,8 @@ impl Fetcher {
         fetched
     }
 
-    /// The same from where a process before this one was: what has come, and a note beside it, stay if this one ends in
-    /// the middle.
+    /// The same of a file without a checksum, from where a process before this one was: what has come, and a note beside
+    /// it, stay if this one ends in the middle.
     ///
     /// # Errors
     ///
@@ -307,14 +307,22 @@ struct Part {
     whole: Option<u64>,
     /// Which version of it; a strong one.
     tag: Option<HeaderValue>,
-    /// Whether that is noted for a process after this one.
-    noted: bool,
+    /// Whether a checksum will tell if it is the right one; else its version is noted for a process after this one.
+    has_checksum: bool,
 }
 
 impl Part {
     async fn new(path: &Path, most: u64) -> Result<Self, PortError> {
         let file = File::create(path).await.map_err(|error| unwritten(path, &error))?;
-        Ok(Self { path: path.to_owned(), file, most, got: 0, whole: None, tag: None, noted: false })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            most,
+            got: 0,
+            whole: None,
+            tag: None,
+            has_checksum: true,
+        })
     }
 
     /// What a process before this one has left of it, where it noted which version that is; else nothing.
@@ -328,7 +336,7 @@ impl Part {
         let mut file = options.open(path).await.map_err(failed)?;
         let got = file.seek(SeekFrom::End(0)).await.map_err(failed)?;
         let whole = note.and_then(|note| note.whole).filter(|_| tag.is_some());
-        Ok(Self { path: path.to_owned(), file, most, got, whole, tag, noted: true })
+        Ok(Self { path: path.to_owned(), file, most, got, whole, tag, has_checksum: false })
     }
 
     /// Notes which version comes, before any of it is written.
@@ -346,9 +354,10 @@ impl Part {
         }
     }
 
-    /// What is missing; `None` for all of it.
+    /// What is missing; `None` for all of it, and for what might be the rest of another version.
     fn range(&self) -> Option<String> {
-        (self.got > 0).then(|| format!("bytes={}-", self.got))
+        let is_told = self.tag.is_some() || self.has_checksum;
+        (self.got > 0 && is_told).then(|| format!("bytes={}-", self.got))
     }
 
     async fn begin(&mut self, said: Said, from: &Origin) -> Result<(), Trouble> {
@@ -378,7 +387,7 @@ impl Part {
     async fn begin_anew(&mut self, said: Said, from: &Origin) -> Result<(), Trouble> {
         self.forget().await?;
         (self.whole, self.tag) = (said.length, said.tag);
-        if self.noted {
+        if !self.has_checksum {
             let noted = self.note().await;
             noted.map_err(|error| Trouble::Never(unwritten(&self.path, &error)))?;
         }

@@ -25,6 +25,8 @@ pub(crate) struct Shelf {
 pub(crate) enum Does {
     /// Sends at most so many bytes, then hangs up.
     Sends(usize),
+    /// The same, and does not tell which version it is.
+    SendsUnnamed(usize),
     /// Sends so many bytes, and nothing more until whoever asked has gone.
     Stops(usize),
     /// Answers with a status and nothing else.
@@ -108,7 +110,7 @@ fn answer(content: &[u8], request: &str, does: Does) -> Vec<u8> {
             )
             .into();
         }
-        Does::Sends(most) | Does::Stops(most) => most,
+        Does::Sends(most) | Does::SendsUnnamed(most) | Does::Stops(most) => most,
     };
     let range = request.lines().find_map(|line| line.strip_prefix("range: bytes="));
     let first: usize = range.map_or(0, |range| range.trim_end_matches('-').parse().unwrap());
@@ -119,9 +121,9 @@ fn answer(content: &[u8], request: &str, does: Does) -> Vec<u8> {
         Some(_) => format!("206 Partial Content\r\ncontent-range: bytes {first}-{last}/{whole}"),
     };
     let length = rest.len();
-    let head = format!(
-        "HTTP/1.1 {status}\r\netag: \"1\"\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
-    );
+    let tag = if matches!(does, Does::SendsUnnamed(_)) { "" } else { "etag: \"1\"\r\n" };
+    let head =
+        format!("HTTP/1.1 {status}\r\n{tag}content-length: {length}\r\nconnection: close\r\n\r\n");
     [head.as_bytes(), &rest[..most.min(length)]].concat()
 }
 
@@ -180,6 +182,16 @@ async fn a_package_is_fetched_from_a_uri_and_goes_on_after_each_cut() {
     assert_eq!(shelf.headers("range"), ["", "bytes=1000-", "bytes=1500-"]);
     assert_eq!(shelf.headers("if-range"), ["", "\"1\"", "\"1\""]);
     assert_eq!(asked(&bench, &id, &request).await.status, 409, "it has content");
+}
+
+#[tokio::test]
+async fn what_may_be_another_version_is_fetched_anew() {
+    const DOES: &[Does] = &[Does::SendsUnnamed(700), Does::SendsUnnamed(usize::MAX)];
+    let shelf = Shelf::new(packed("vnf-b-cnf"), DOES).await;
+    let bench = bench(&shelf).await;
+    let id = begun(&bench, &json!({"addressInformation": shelf.at("/packages/web.csar")})).await;
+    assert_eq!(ended(&bench, &id).await["onboardingState"], "ONBOARDED");
+    assert_eq!(shelf.headers("range"), ["", ""], "nobody told that the rest is of the same file");
 }
 
 #[tokio::test]
