@@ -97,6 +97,7 @@ pub const NEEDS: &[Row] = &[
     // Figures are of all tenants together, VIMs by their ids among them.
     ("/metrics", &[("get", OPERATOR)]),
     ("/openapi.yaml", &[("get", READ)]),
+    ("/openapi-v1.yaml", &[("get", READ)]),
     ("/", &[("get", READ)]),
 ];
 

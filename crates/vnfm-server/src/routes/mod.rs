@@ -29,6 +29,9 @@ use vnfm_types::v1::Edition;
 /// Our `OpenAPI` document, written by hand and checked against [`PATHS`].
 pub const OPENAPI: &str = include_str!("../../../../schemas/openapi/vnfm.yaml");
 
+/// VNF LCM as version 1 has it (SOL003 V2.6.1): made of [`OPENAPI`] by a test.
+pub const OPENAPI_V1: &str = include_str!("../../../../schemas/openapi/vnfm-v1.yaml");
+
 /// Every path with its methods, as the `OpenAPI` document has to show them; what is below `/vnflcm/v2` is below
 /// `/vnflcm/v1` as well.
 pub const PATHS: &[(&str, &[&str])] = &[
@@ -90,6 +93,7 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/readyz", &["get"]),
     ("/metrics", &["get"]),
     ("/openapi.yaml", &["get"]),
+    ("/openapi-v1.yaml", &["get"]),
     ("/", &["get"]),
 ];
 
@@ -233,10 +237,11 @@ fn own() -> Router<App> {
         .route("/vnfm/v1/recovery/confirm", post(upkeep::confirm))
         .route("/vnfm/v1/health", get(upkeep::health))
         .route("/metrics", get(metrics::show))
-        .route("/openapi.yaml", get(openapi))
+        .route("/openapi.yaml", get(async || yaml(OPENAPI)))
+        .route("/openapi-v1.yaml", get(async || yaml(OPENAPI_V1)))
         .route("/", get(page::show))
 }
 
-async fn openapi() -> impl axum::response::IntoResponse {
-    ([("content-type", "application/yaml")], OPENAPI)
+fn yaml(document: &'static str) -> impl axum::response::IntoResponse {
+    ([("content-type", "application/yaml")], document)
 }

@@ -23,6 +23,7 @@ mod model;
 mod modify;
 mod narrowed;
 mod openapi;
+mod openapi_v1;
 mod operate;
 mod oracle;
 mod packages;
