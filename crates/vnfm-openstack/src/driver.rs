@@ -193,7 +193,7 @@ impl InfraDriver for OpenStack {
             name: stack.name,
         });
         let images = glance::owned(&cloud, installation_id).await?;
-        Ok(stacks.chain(images.into_iter().flat_map(uses)).collect())
+        Ok(stacks.chain(images.iter().flat_map(uses)).collect())
     }
 
     async fn host_keys(&self, vim: &dyn Vim, server_id: &str) -> Result<Vec<String>, PortError> {
@@ -244,7 +244,7 @@ impl OpenStack {
 }
 
 /// An image, once for each instance that uses it.
-fn uses(image: glance::Image) -> Vec<OwnedResource> {
+fn uses(image: &glance::Image) -> Vec<OwnedResource> {
     let of = |instance_id: Option<&str>| OwnedResource {
         kind: "OS::Glance::Image".into(),
         id: image.id.clone(),
