@@ -61,15 +61,27 @@ fn papers(name: &str) -> PathBuf {
     sources::root().join("tests/judges").join(name)
 }
 
+/// What schemathesis judges by.
+struct Document<'a> {
+    place: &'a str,
+    /// What stands before its paths.
+    base: &'a str,
+    /// Of the interface.
+    version: &'a str,
+    /// Its paths that are not served.
+    without: Vec<String>,
+}
+
 /// Lets schemathesis judge the server by a document.
-fn judged(judge: &Path, server: &Server, (document, base): (&str, &str), without: &[String]) {
+fn judged(judge: &Path, server: &Server, by: &Document<'_>) {
+    let Document { place, base, version, without } = by;
     let cases = std::env::var("VNFM_JUDGE_CASES").ok().and_then(|cases| cases.parse().ok());
     let mut command = Command::new(judge);
-    command.arg("--config-file").arg(papers("schemathesis.toml")).arg("run").arg(document);
+    command.arg("--config-file").arg(papers("schemathesis.toml")).arg("run").arg(place);
     command.args(["--url", &format!("{}{base}", server.url()), "--checks", "all"]);
     command.args([
         "--header",
-        "Version: 2.3.0",
+        &format!("Version: {version}"),
         "--max-examples",
         &cases.unwrap_or(CASES).to_string(),
     ]);
@@ -84,7 +96,7 @@ fn judged(judge: &Path, server: &Server, (document, base): (&str, &str), without
     let said = command.output().unwrap();
     let words = text(&said);
     println!("{words}");
-    assert!(said.status.success(), "{document}:\n{words}\nserver:\n{}", server.logged());
+    assert!(said.status.success(), "{place}:\n{words}\nserver:\n{}", server.logged());
     let logged = server.logged();
     assert!(!logged.contains("panicked"), "{logged}");
 }
@@ -95,12 +107,15 @@ fn text(said: &Output) -> String {
 }
 
 #[test]
-fn schemathesis_finds_nothing_against_our_document() {
+fn schemathesis_finds_nothing_against_our_documents() {
     let Some(judge) = guest("VNFM_LIVE_SCHEMATHESIS") else { return };
     let court = Court::new();
     court.furnish();
-    let document = format!("{}/openapi.yaml", court.stage.server.url());
-    judged(&judge, &court.stage.server, (&document, ""), &[]);
+    for (name, version) in [("openapi", "2.3.0"), ("openapi-v1", "1.3.0")] {
+        let place = format!("{}/{name}.yaml", court.stage.server.url());
+        let document = Document { place: &place, base: "", version, without: Vec::new() };
+        judged(&judge, &court.stage.server, &document);
+    }
 }
 
 #[test]
@@ -115,9 +130,9 @@ fn schemathesis_finds_nothing_against_the_official_documents() {
         ("vnfpkgm-sol005-v3.7.1.patched.json", "/vnfpkgm/v2"),
     ] {
         let document = sol.join("openapi-bundled").join(document);
-        let absent = absent(&document, base);
-        let judged_by = (&*document.to_string_lossy(), base);
-        judged(&judge, &court.stage.server, judged_by, &absent);
+        let (without, place) = (absent(&document, base), document.to_string_lossy());
+        let document = Document { place: &place, base, version: "2.3.0", without };
+        judged(&judge, &court.stage.server, &document);
     }
 }
 
