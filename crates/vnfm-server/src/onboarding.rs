@@ -331,7 +331,7 @@ impl Onboarding {
         let at = self.signatures.clock().now();
         let looking = tokio::task::spawn_blocking(move || held::of(&package, at)).await;
         let held = looking.map_err(|error| Problem::bug(&error))?;
-        let held = held.map_err(|error| not_onboarded(error.to_string()))?;
+        let held = held.map_err(not_onboarded)?;
         record.info.software_images = held.images;
         record.info.additional_artifacts = held.artifacts;
         Ok(())

@@ -38,12 +38,16 @@ async fn whoever_comes_and_goes_at_once_neither_doubles_nor_misses_it() {
     let what = &stories::with_image(&first);
     let come = |places: Vec<Place>| async move {
         let made = join_all(places.iter().map(|place| place.make(what))).await;
-        made.into_iter().for_each(|made| drop(made.unwrap()));
+        for one in made {
+            one.unwrap();
+        }
         places
     };
     let go = |places: Vec<Place>| async move {
         let gone = join_all(places.iter().map(|place| place.release(what, Value::Null))).await;
-        gone.into_iter().for_each(|gone| gone.unwrap());
+        for one in gone {
+            one.unwrap();
+        }
     };
     let three = || (0..3).map(|_| first.beside()).collect::<Vec<_>>();
     let mut there = come(three()).await;

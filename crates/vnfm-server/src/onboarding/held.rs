@@ -172,9 +172,10 @@ impl Look<'_> {
 fn stated(package: &Package) -> BTreeMap<String, Checksum> {
     let sources = package.manifest().map(|manifest| manifest.sources.as_slice());
     let of = sources.unwrap_or_default().iter().filter_map(|source| {
-        let path = match source.is_external() {
-            true => source.source.clone(),
-            false => normalise(&source.source).ok()?,
+        let path = if source.is_external() {
+            source.source.clone()
+        } else {
+            normalise(&source.source).ok()?
         };
         Some((path, named(source.algorithm.as_ref()?, source.hash.as_ref()?)))
     });
