@@ -112,7 +112,7 @@ errors! {
         "read what it says, mend the cause, then retry, or roll back";
     UNAVAILABLE "plugin.hook-unavailable" Unavailable,
         "the hook says that it failed and may work later",
-        "retry";
+        "read what it waits for, then retry";
 }
 
 /// `error.to_string()` and its causes.

@@ -273,7 +273,7 @@ pub const MEANINGS: &[Meaning] = &[
     Meaning::new(
         "host-unavailable",
         "a service of the host does not answer now: no route, no login yet, a store that is away",
-        "retry",
+        "look whether it is up and reached by what the request names, then retry",
     ),
     Meaning::new(
         "host-refused",

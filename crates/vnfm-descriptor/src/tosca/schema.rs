@@ -112,7 +112,9 @@ fn data(types: &Types<'_>, kind: &str, depth: usize) -> Value {
         declared.values().filter(|p| p.required && p.default.is_none()).map(|p| p.name).collect();
     let properties: Map<String, Value> =
         declared.values().map(|p| (p.name.to_owned(), property(types, p, depth))).collect();
-    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+    let mut schema = json!({"type": "object", "required": required, "additionalProperties": false});
+    schema["properties"] = Value::Object(properties);
+    schema
 }
 
 fn property(types: &Types<'_>, property: &Property<'_>, depth: usize) -> Value {
@@ -129,10 +131,10 @@ fn property(types: &Types<'_>, property: &Property<'_>, depth: usize) -> Value {
     schema
 }
 
+/// Where a schema has that of the entries of a list or a map.
+const INSIDE: &[(&str, &str)] = &[("list", "items"), ("map", "additionalProperties")];
+
 fn value(types: &Types<'_>, schema: &Schema<'_>, depth: usize) -> Value {
-    let entry = || {
-        schema.entry.map_or_else(|| json!({}), |entry| value(types, &Schema::of(entry), depth + 1))
-    };
     if depth > DEPTH || !types.describe_one() {
         return json!({});
     }
@@ -141,18 +143,23 @@ fn value(types: &Types<'_>, schema: &Schema<'_>, depth: usize) -> Value {
         "integer" => json!({"type": "integer"}),
         "float" => json!({"type": "number"}),
         "boolean" => json!({"type": "boolean"}),
-        "list" => json!({"type": "array", "items": entry()}),
+        "list" => json!({"type": "array"}),
         "range" => json!({
             "type": "array",
             "items": {"anyOf": [{"type": "number"}, {"const": "UNBOUNDED"}]},
             "minItems": 2,
             "maxItems": 2,
         }),
-        "map" => json!({"type": "object", "additionalProperties": entry()}),
+        "map" => json!({"type": "object"}),
         kind if kind.starts_with("scalar-unit.") => json!({"type": "string"}),
         kind if types.get(Kind::Data, kind).is_some() => named(types, kind, depth),
         _ => json!({}),
     };
+    // What is inside is moved there: `json!` would copy it, on each of the levels above once more.
+    if let Some(inside) = INSIDE.iter().find(|(kind, _)| *kind == schema.kind).map(|(_, key)| key) {
+        let entry = schema.entry.map(|entry| value(types, &Schema::of(entry), depth + 1));
+        out[*inside] = entry.unwrap_or_else(|| json!({}));
+    }
     for (name, bound) in schema.constraints.iter().flat_map(|constraint| constraint.named()) {
         constrain(types, &mut out, name, bound);
     }

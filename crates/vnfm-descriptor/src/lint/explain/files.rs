@@ -26,7 +26,7 @@ pub(super) const ALL: &[Explanation] = &[
     why(
         codes::META_KEY,
         "The first block says the versions and who packed it, with keys that SOL004 has.",
-        "Created-By: us\nETSI-Entry-Manifset: vnf.mf",
+        "CSAR-Version: 1.1\nETSI-Entry-Manifset: vnf.mf",
         "TOSCA-Meta-File-Version: 1.0\nCSAR-Version: 1.1\nCreated-By: us\nETSI-Entry-Manifest: vnf.mf",
         STRUCTURE,
     ),
@@ -54,15 +54,15 @@ pub(super) const ALL: &[Explanation] = &[
     why(
         codes::MANIFEST_HASH,
         "Every file has the hash that the manifest states.",
-        "Hash: (of the file before it was edited)",
-        "Hash: (of the file as it is: `sha256sum Files/x`)",
+        "Hash: 60303a…   (of the file before it was edited)",
+        "Hash: 9f86d0…   (what `sha256sum Files/x` says)",
         SECURITY,
     ),
     why(
         codes::MANIFEST_METADATA,
         "Product, provider, version and date stand below `metadata:`.",
         "metadata:\nvnf_product_name: Web",
-        "metadata:\nvnf_product_name: Web\nvnf_provider_id: Us\nvnf_package_version: 1.0\nvnf_release_date_time: 2026-11-01T10:00:00Z",
+        "metadata:\nvnf_product_name: Web\nvnf_provider_id: Us\nvnf_package_version: 1.0\nvnf_release_date_time: 2026-11-01T10:00:00Z\nvnfm_info: etsivnfm:v3.3.1",
         MANIFEST,
     ),
     why(
@@ -75,8 +75,8 @@ pub(super) const ALL: &[Explanation] = &[
     why(
         codes::MANIFEST_DIFFERS,
         "Manifest and VNFD agree on product, provider and versions.",
-        "vnf_product_name: Web        (VNFD: product_name: Web server)",
-        "vnf_product_name: Web server",
+        "vnf_product_name: Shop   (VNFD: product_name: Web)",
+        "vnf_product_name: Web",
         MANIFEST,
     ),
     why(
@@ -96,8 +96,8 @@ pub(super) const ALL: &[Explanation] = &[
     why(
         codes::MANIFEST_HASHES,
         "All files have hashes, or none: else who reads it thinks that all are checked.",
-        "Source: a.yaml\nAlgorithm: SHA-256\nHash: 9f86d0…\nSource: b.yaml",
-        "Source: a.yaml\nAlgorithm: SHA-256\nHash: 9f86d0…\nSource: b.yaml\nAlgorithm: SHA-256\nHash: 4e0740…",
+        "Source: Files/a\nAlgorithm: SHA-256\nHash: 9f86d0…\nSource: Files/b",
+        "Source: Files/a\nAlgorithm: SHA-256\nHash: 9f86d0…\nSource: Files/b\nAlgorithm: SHA-256\nHash: 4e0740…",
         SECURITY,
     ),
     why(
@@ -124,14 +124,14 @@ pub(super) const ALL: &[Explanation] = &[
     why(
         codes::FILE_UNNAMED,
         "The manifest names every file but itself, signatures, a README at the root and `requests/`.",
-        "Source: Definitions/vnfd.yaml",
-        "Source: Definitions/vnfd.yaml\nSource: Scripts/install.sh",
+        "Source: vnfd.yaml",
+        "Source: vnfd.yaml\nSource: Scripts/install.sh",
         MANIFEST,
     ),
     why(
         codes::FILE_JUNK,
         "A package has what the VNF needs.",
-        "__MACOSX/._vnfd.yaml",
+        "Thumbs.db",
         "(left out)",
         STRUCTURE,
     ),
@@ -145,8 +145,8 @@ pub(super) const ALL: &[Explanation] = &[
     why(
         codes::SECRET_KUBECONFIG,
         "Clusters are VIMs: who may log in there is registered, not packed.",
-        "users: [{name: admin, user: {token: …}}]",
-        "vnfmctl vim register --config-file admin.conf …",
+        "apiVersion: v1\nkind: Config\nusers: [{name: admin, user: {token: 'eyJhbGciOi'}}]",
+        "(left out, and the cluster registered: `vnfmctl vim register --name cluster --config-file admin.conf`)",
         SECRETS,
     ),
     why(

@@ -14,7 +14,7 @@ pub(super) const ALL: &[Explanation] = &[
         codes::ORDER_FILE,
         "The order file has `manifests`, each with `path` and `order`; variables have names such as `size_1`.",
         "variables: {1st: x}",
-        "variables: {first: x}",
+        "variables: {replicas: 1}",
         ORDER,
     ),
     why(
@@ -27,8 +27,8 @@ pub(super) const ALL: &[Explanation] = &[
     why(
         codes::CHART,
         "Workloads come as manifests: the order file lists them, or an ASD has them as items of type `kubernetes_manifest` or `crd`. Charts are read and shown, and not deployed.",
-        "web: {type: tosca.artifacts.asd.DeploymentItem, file: web.tgz, properties: {artifactType: helm_chart}}",
-        "web: {type: tosca.artifacts.asd.DeploymentItem, file: web.yaml, properties: {artifactType: kubernetes_manifest}}   (what `helm template` prints)",
+        "web: {type: tosca.artifacts.asd.deploymentItem, file: Files/web.tgz, properties: {item_id: '1', artifact_type: helm_chart}}",
+        "web: {type: tosca.artifacts.asd.deploymentItem, file: Files/web.yaml, properties: {item_id: '1', artifact_type: kubernetes_manifest}}   (what `helm template` prints)",
         "ours: what the Kubernetes driver deploys (vnfd-samples/asd-web)",
     ),
     why(
@@ -62,8 +62,8 @@ pub(super) const ALL: &[Explanation] = &[
     why(
         codes::VARIABLE_UNUSED,
         "A manifest uses each variable.",
-        "variables: {size: 2, colour: red}   (no `$colour`)",
-        "variables: {size: 2}",
+        "variables: {replicas: 2, colour: red}   (no `$colour`)",
+        "variables: {replicas: 2}",
         ORDER,
     ),
     why(
@@ -90,15 +90,15 @@ pub(super) const ALL: &[Explanation] = &[
     why(
         codes::HOT_UNMAPPED,
         "The mapping or a default fills each parameter of the template.",
-        "parameters: {zone: {type: string}}   (and nothing in the mapping)",
-        "parameters: {zone: additionalParams.zone}   (in Files/openstack/parameters.yaml)",
+        "zone: {type: string}   (and nothing in the mapping)",
+        "zone: additionalParams.zone   (in Files/openstack/parameters.yaml)",
         MAPPING,
     ),
     why(
         codes::HOT_KEY,
         "Keys are those of a Heat template.",
-        "resource: {}",
-        "resources: {}",
+        "resource:\n  web: {type: 'OS::Heat::None'}",
+        "resources:\n  web: {type: 'OS::Heat::None'}",
         HEAT,
     ),
     why(
@@ -111,22 +111,22 @@ pub(super) const ALL: &[Explanation] = &[
     why(
         codes::HOT_REFERENCE,
         "`get_resource`, `get_attr`, `get_param` and `depends_on` name what the template has.",
-        "port: {get_resource: prot}",
-        "port: {get_resource: port}",
+        "{port: {get_resource: prot}}",
+        "{port: {get_resource: port}}",
         HEAT,
     ),
     why(
         codes::HOT_UNUSED,
         "The template uses each of its parameters.",
-        "parameters: {zone: {type: string}}   (no `get_param: zone`)",
+        "zone: {type: string, default: nova}   (no `get_param: zone`)",
         "(left out)",
         HEAT,
     ),
     why(
         codes::HOT_NESTED,
         "A nested template is given its parameters, and no others.",
-        "type: worker.yaml\nproperties: {flavr: m1.small}",
-        "type: worker.yaml\nproperties: {flavor: m1.small}",
+        "type: nested/worker.yaml\nproperties: {flavr: m1.small}",
+        "type: nested/worker.yaml\nproperties: {flavor: m1.small}",
         HEAT,
     ),
     why(
@@ -174,8 +174,8 @@ pub(super) const ALL: &[Explanation] = &[
     why(
         codes::K8S_SELECTOR,
         "The labels of the pods hold what the workload selects.",
-        "selector: {matchLabels: {app: web}}\ntemplate: {metadata: {labels: {app: www}}}",
-        "selector: {matchLabels: {app: web}}\ntemplate: {metadata: {labels: {app: web}}}",
+        "selector: {matchLabels: {app: web}}\ntemplate:\n  metadata: {labels: {app: www}}",
+        "selector: {matchLabels: {app: web}}\ntemplate:\n  metadata: {labels: {app: web}}",
         KUBERNETES,
     ),
     why(
