@@ -121,7 +121,7 @@ fn untrue(place: &Place, explanation: &Explanation) -> Vec<String> {
 }
 
 fn listed(findings: &[Finding]) -> String {
-    findings.iter().map(|finding| format!("\n    {finding}")).collect()
+    findings.iter().fold(String::new(), |all, finding| format!("{all}\n    {finding}"))
 }
 
 #[test]
