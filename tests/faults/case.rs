@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use sqlx::Connection as _;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use vnfm_core::ports::OpRecord;
 use vnfm_core::query::Query;
 use vnfm_core::{Engine, Why};
@@ -50,6 +51,8 @@ pub(crate) struct Played {
     pub(crate) met: [Vec<Address>; 2],
     /// Whether the faults were reached.
     pub(crate) struck: [bool; 2],
+    /// How long it took.
+    pub(crate) took: Duration,
 }
 
 /// Plays a case and checks that all is well.
@@ -59,6 +62,7 @@ pub(crate) fn play(
     target: &Target,
     case: &Case,
 ) -> Result<Played> {
+    let began = Instant::now();
     let mut process = match calm.take() {
         Some(process) => process,
         None => site.start()?,
@@ -91,7 +95,8 @@ pub(crate) fn play(
     };
     site.control().disarm()?;
     let ending = Ending { facts: site.facts(), target, case, before: &before };
-    let mut played = Played { met: [met, Vec::new()], struck: [struck, false] };
+    let mut played =
+        Played { met: [met, Vec::new()], struck: [struck, false], took: Duration::ZERO };
     if let Some(second) = &case.second {
         process.probe().begin(&target.instance, Some(second.clone()));
         process.probe().learn()?;
@@ -112,6 +117,7 @@ pub(crate) fn play(
     process.finish(ending.bring_about(&engine))?;
     check::all(site, &process, target, mark)?;
     *calm = Some(process);
+    played.took = began.elapsed();
     Ok(played)
 }
 

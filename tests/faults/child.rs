@@ -26,6 +26,7 @@ const DONE: &str = "done";
 struct Order {
     data: PathBuf,
     control: String,
+    world: u32,
     facts: Facts,
     target: Target,
     act: Act,
@@ -37,6 +38,7 @@ pub(crate) fn killed(site: &Site, target: &Target, act: Act, plan: &Plan) -> Res
     let order = Order {
         data: site.data(),
         control: site.control().url().to_owned(),
+        world: site.control().process(),
         facts: site.facts().clone(),
         target: target.clone(),
         act,
@@ -66,7 +68,7 @@ pub(crate) fn killed(site: &Site, target: &Target, act: Act, plan: &Plan) -> Res
 /// The child's side.
 pub(crate) fn drive() -> Result<()> {
     let order: Order = serde_json::from_reader(std::io::stdin().lock())?;
-    let process = Process::start(&order.data, &Control::at(&order.control))?;
+    let process = Process::start(&order.data, &Control::at(&order.control, order.world))?;
     process.probe().begin(&order.target.instance, Some(order.plan));
     let engine = process.engine()?;
     let ran = process.run(async {

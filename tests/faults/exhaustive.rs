@@ -233,7 +233,7 @@ pub(crate) fn hear(
         (Ok(played), Some(plan)) if !played.struck[0] => {
             report.miss(&format!("{}: {plan}", told((vnf, case.act))));
         }
-        (Ok(_), Some(_)) => report.hold(),
+        (Ok(played), Some(plan)) => report.hold(&format!("{:?}", plan.fault), played.took),
         (Ok(_), None) => {}
         (Err(error), first) => {
             let plans = [first, &case.second].into_iter().flatten();

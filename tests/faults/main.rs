@@ -22,6 +22,7 @@ mod probe;
 mod process;
 mod random;
 mod report;
+mod rest;
 mod site;
 mod vnf;
 mod world;
@@ -121,6 +122,7 @@ fn run() -> Result<bool> {
         let time = Duration::from_secs(arguments.seconds);
         report.add(random::run(&choice, time, &learnt)?);
     }
+    eprint!("{}", report.costs());
     println!(
         "{} cases in {:.0} s, {} failed (seed {}; {} calls did not come again)",
         report.cases,

@@ -14,6 +14,7 @@ use vnfm_core::ports::Clock as _;
 
 use crate::clock::JumpingClock;
 use crate::plan::{Address, Dice, Fault, Plan};
+use crate::ports::WITH_HOSTS;
 use crate::world::Control;
 
 /// Counts and strikes; clones are the same.
@@ -53,7 +54,8 @@ struct Inner {
     calls_seen: usize,
     armed: bool,
     struck: bool,
-    in_flight: usize,
+    /// Calls in flight on what is ours, and on hosts.
+    in_flight: [usize; 2],
     hosts: HashMap<String, String>,
     trouble: Option<String>,
 }
@@ -81,13 +83,13 @@ impl Inner {
     }
 }
 
-/// A call in flight, until it is dropped.
-pub(crate) struct InFlight(Probe);
+/// A call in flight, until it is dropped; on what it is says which count it is in.
+pub(crate) struct InFlight(Probe, usize);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let mut inner = self.0.inner();
-        inner.in_flight = inner.in_flight.saturating_sub(1);
+        let count = &mut self.0.inner().in_flight[self.1];
+        *count = count.saturating_sub(1);
     }
 }
 
@@ -152,8 +154,8 @@ impl Probe {
         self.inner().trouble.clone()
     }
 
-    /// How many calls are in flight.
-    pub(crate) fn in_flight(&self) -> usize {
+    /// How many calls are in flight on what is ours, and how many on hosts.
+    pub(crate) fn in_flight(&self) -> [usize; 2] {
         self.inner().in_flight
     }
 
@@ -206,10 +208,14 @@ impl Probe {
         self.fired.notified().await;
     }
 
-    /// A call in flight.
+    /// A call in flight on what is ours.
     pub(crate) fn busy(&self) -> InFlight {
-        self.inner().in_flight += 1;
-        InFlight(self.clone())
+        self.send(0)
+    }
+
+    fn send(&self, on: usize) -> InFlight {
+        self.inner().in_flight[on] += 1;
+        InFlight(self.clone(), on)
     }
 
     /// Passes a call on, unless it is struck. It is of an operation or an instance, and may take as long as `limit`.
@@ -221,7 +227,7 @@ impl Probe {
         error: impl Fn(&str) -> E,
     ) -> Result<T, E> {
         let work = async {
-            let _busy = self.busy();
+            let _busy = self.send(usize::from(of == WITH_HOSTS));
             work.await
         };
         self.around((of, call), limit, work, error).await

@@ -1,7 +1,8 @@
 //! One life of a server process: the engine with its real adapters over the database file, on a runtime of its own.
 //!
 //! Killing it drops the runtime, and nothing of it runs on. Its time passes only when nothing else happens: the
-//! pacer jumps once the runtime has been idle for a moment, which is longer where an answer may be on its way.
+//! pacer jumps once the runtime has been idle for a moment in which every thread of the world slept as well. Where a call
+//! is in flight all the same that moment is longer, for the world may look again by a clock of its own.
 
 use anyhow::{Context as _, Result, bail};
 use futures::future::{Either, select};
@@ -31,10 +32,13 @@ const TICK: Duration = Duration::from_millis(1);
 const OWN_WAKES: u64 = 2;
 /// Idle looks until time jumps: somebody pauses, or the answer that is missing will not come.
 const SHORT: u32 = 2;
-/// The same where an answer may be on its way.
+/// The same where nothing is known that time would end.
 const LONG: u32 = 100;
 /// The same where a call is known to be in flight.
 const VERY_LONG: u32 = 2000;
+/// Looks for which the world sleeps until a command on a host is taken for one that waits in vain: what looks again
+/// there does so every ten milliseconds.
+const STILL: u32 = 20;
 /// How long a case may take in all.
 const STUCK: Duration = Duration::from_mins(1);
 
@@ -45,6 +49,7 @@ pub(crate) struct Process {
     wakes: Arc<AtomicU64>,
     clock: JumpingClock,
     probe: Probe,
+    world: Control,
 }
 
 /// How a piece of work went.
@@ -76,7 +81,14 @@ impl Process {
             let nfvo = control.endpoint("nfvo")?;
             runtime.block_on(compose(folder, (&clock, &probe), &nfvo))?
         };
-        Ok(Self { engine: Some(engine), runtime: Some(runtime), wakes, clock, probe })
+        Ok(Self {
+            engine: Some(engine),
+            runtime: Some(runtime),
+            wakes,
+            clock,
+            probe,
+            world: control.clone(),
+        })
     }
 
     /// Its engine.
@@ -118,7 +130,8 @@ impl Process {
         let began = Instant::now();
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut wakes, mut idle) = (self.wakes.load(Ordering::Relaxed), 0);
+        let (mut wakes, mut idle, mut still) = (self.wakes.load(Ordering::Relaxed), 0, 0);
+        let mut looked = false;
         loop {
             ticks.tick().await;
             let now = self.wakes.load(Ordering::Relaxed);
@@ -132,30 +145,42 @@ impl Process {
             if began.elapsed() > STUCK {
                 return format!("it did not end within {STUCK:?}, at `{}`", self.probe.step());
             }
-            if idle < SHORT {
+            still = if self.world.rests() { still + 1 } else { 0 };
+            looked &= idle > 0 && still > 0;
+            if idle < SHORT || still < SHORT {
                 continue;
             }
-            self.probe.look_at_the_wire();
-            if idle >= self.patience() {
+            if !looked {
+                self.probe.look_at_the_wire();
+                looked = true;
+            }
+            let patience = self.patience();
+            if idle >= patience.idle && still >= patience.still {
                 self.clock.jump();
                 idle = 0;
             }
         }
     }
 
-    fn patience(&self) -> u32 {
-        let in_flight = self.probe.in_flight();
-        if self.probe.waits_in_vain() && in_flight <= 1 {
-            // The one in flight may be the one without an answer: a command that asks a neighbour.
-            if in_flight == 0 { SHORT } else { LONG }
-        } else if in_flight > 0 {
-            VERY_LONG
-        } else if self.clock.is_paused() {
-            SHORT
-        } else {
-            LONG
-        }
+    /// A jump wakes whoever pauses here and not the world, so how long that has slept counts on.
+    fn patience(&self) -> Patience {
+        let [ours, on_hosts] = self.probe.in_flight();
+        let in_vain = self.probe.waits_in_vain();
+        let (idle, still) = match (ours, on_hosts) {
+            (0, 0) if in_vain || self.clock.is_paused() => (SHORT, SHORT),
+            (0, 0) => (LONG, SHORT),
+            // It may be the one without an answer, or wait for that one: a command that asks a neighbour.
+            (0, _) if in_vain => (SHORT, STILL),
+            _ => (VERY_LONG, SHORT),
+        };
+        Patience { idle, still }
     }
+}
+
+/// For how many looks nothing has happened until time jumps.
+struct Patience {
+    idle: u32,
+    still: u32,
 }
 
 impl Drop for Process {

@@ -205,6 +205,7 @@ impl Piece<'_> {
 
     /// Several instances at once.
     fn crowd(&self, site: &Site, dice: &mut Dice) -> Result<()> {
+        let began = Instant::now();
         let seed = u64::try_from(dice.below(usize::MAX))?;
         let mut crowd = Crowd::gather(site, seed)?;
         let outcome = crowd.play().and_then(|()| crowd.leave());
@@ -214,7 +215,7 @@ impl Piece<'_> {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
             Ok(()) => {
-                report.hold();
+                report.hold("crowd", began.elapsed());
                 Ok(())
             }
             Err(error) => {

@@ -2,7 +2,9 @@
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// A case that did not hold.
 #[derive(Debug, Clone, Serialize)]
@@ -30,6 +32,27 @@ pub(crate) struct Report {
     pub(crate) failed: Vec<Failure>,
     /// Cases whose call did not come this time: looks at what is waited for vary in number.
     pub(crate) missed: usize,
+    /// What cases of each kind of fault have cost.
+    pub(crate) kinds: BTreeMap<String, Cost>,
+}
+
+/// What cases that held have cost.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+pub(crate) struct Cost {
+    /// How many there were.
+    cases: u32,
+    /// All together, in seconds.
+    seconds: f64,
+    /// The longest one, in seconds.
+    longest: f64,
+}
+
+impl Cost {
+    fn add(&mut self, other: Self) {
+        self.cases += other.cases;
+        self.seconds += other.seconds;
+        self.longest = self.longest.max(other.longest);
+    }
 }
 
 impl Report {
@@ -38,8 +61,11 @@ impl Report {
         Self { seed, ..Self::default() }
     }
 
-    /// A case held.
-    pub(crate) fn hold(&mut self) {
+    /// A case of this kind held.
+    pub(crate) fn hold(&mut self, kind: &str, took: Duration) {
+        let seconds = took.as_secs_f64();
+        let cost = Cost { cases: 1, seconds, longest: seconds };
+        self.kinds.entry(kind.to_owned()).or_default().add(cost);
         self.cases += 1;
         if self.cases.is_multiple_of(100) {
             eprintln!("{} cases, {} failed", self.cases, self.failed.len());
@@ -70,6 +96,21 @@ impl Report {
         self.seconds += other.seconds;
         self.failed.extend(other.failed);
         self.missed += other.missed;
+        for (kind, cost) in other.kinds {
+            self.kinds.entry(kind).or_default().add(cost);
+        }
+    }
+
+    /// What each kind of fault has cost, for people.
+    pub(crate) fn costs(&self) -> String {
+        let line = |(kind, cost): (&String, &Cost)| {
+            let each = cost.seconds / f64::from(cost.cases.max(1));
+            format!(
+                "{kind:12} {:5} cases, {each:.2} s each, {:.1} s at most\n",
+                cost.cases, cost.longest
+            )
+        };
+        self.kinds.iter().map(line).collect()
     }
 
     /// Writes it where it was asked for.

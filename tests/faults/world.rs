@@ -9,25 +9,37 @@ use ureq::Agent;
 use vnfm_tests::simulated::Simulated;
 
 use crate::plan::{Fault, Plan};
+use crate::rest;
 
 /// A way to the books and the script of faults; clones share connections.
 #[derive(Clone)]
 pub(crate) struct Control {
     agent: Agent,
     url: String,
+    process: u32,
     seen: Arc<AtomicUsize>,
 }
 
 impl Control {
-    /// The control API at this address.
-    pub(crate) fn at(url: &str) -> Self {
+    /// The control API at this address, of this process.
+    pub(crate) fn at(url: &str, process: u32) -> Self {
         let agent = Agent::config_builder().http_status_as_error(true).proxy(None).build().into();
-        Self { agent, url: url.to_owned(), seen: Arc::default() }
+        Self { agent, url: url.to_owned(), process, seen: Arc::default() }
     }
 
     /// Its address.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The number of the world's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// Whether the world does nothing now, and was not just asked for something.
+    pub(crate) fn rests(&self) -> bool {
+        rest::sleeps(self.process)
     }
 
     /// Where something is, as `GET /world` says it.
@@ -114,7 +126,7 @@ impl World {
     /// Starts one without delays, with a cluster that is there from the beginning; its files go below `folder`.
     pub(crate) fn start(folder: &Path) -> Result<Self> {
         let running = Simulated::start(folder, &["--cluster"]);
-        let control = Control::at(running.endpoint("control"));
+        let control = Control::at(running.endpoint("control"), running.process());
         ensure!(control.page("violations")?.is_empty(), "a new world has violations");
         Ok(Self { running, control })
     }

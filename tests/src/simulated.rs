@@ -28,6 +28,11 @@ impl Simulated {
         Self { child, endpoints: serde_json::from_str(&line).unwrap() }
     }
 
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its clouds.yaml.
     pub fn clouds(&self) -> PathBuf {
         self.endpoints["cloudsYaml"].as_str().unwrap().into()
