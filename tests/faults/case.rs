@@ -18,6 +18,7 @@ use vnfm_types::LcmOperationState::{Completed, FailedTemp};
 use vnfm_types::{InstantiationState, LcmOperationState, LcmOperationType};
 
 use crate::plan::{Address, Death, Fault, Plan, Way};
+use crate::probe::Probe;
 use crate::process::{Process, Ran};
 use crate::site::Site;
 use crate::vnf::{Act, Facts, TENANT, Target, begin};
@@ -36,12 +37,14 @@ pub(crate) struct Case {
     pub(crate) way: Way,
     /// How a process ends that is killed.
     pub(crate) death: Death,
+    /// What decides who goes on first, where calls go on one after the other.
+    pub(crate) order: Option<u64>,
 }
 
 impl Case {
     /// One in which nothing goes wrong.
     pub(crate) fn calm(act: Act) -> Self {
-        Self { act, first: None, second: None, way: Way::Retry, death: Death::Dropped }
+        Self { act, first: None, second: None, way: Way::Retry, death: Death::Dropped, order: None }
     }
 }
 
@@ -98,7 +101,7 @@ pub(crate) fn play(
     let mut played =
         Played { met: [met, Vec::new()], struck: [struck, false], took: Duration::ZERO };
     if let Some(second) = &case.second {
-        process.probe().begin(&target.instance, Some(second.clone()));
+        begin_probe(process.probe(), target, (case, Some(second.clone())));
         process.probe().learn()?;
         let engine = process.engine()?;
         // What the fault makes of it is seen, and mended, by the next process.
@@ -121,6 +124,13 @@ pub(crate) fn play(
     Ok(played)
 }
 
+fn begin_probe(probe: &Probe, target: &Target, (case, plan): (&Case, Option<Plan>)) {
+    probe.begin(&target.instance, plan);
+    if let Some(seed) = case.order {
+        probe.keep_order(seed);
+    }
+}
+
 /// The ids of an instance's operations.
 fn known(process: &Process, target: &Target) -> Result<BTreeSet<String>> {
     let engine = process.engine()?;
@@ -138,7 +148,7 @@ async fn operations(engine: &Engine, target: &Target) -> Result<Vec<OpRecord>> {
 /// Begins the operation and drives it, until it ends, stops, or is struck.
 fn first_life(site: &Site, process: &Process, target: &Target, case: &Case) -> Result<()> {
     let probe = process.probe();
-    probe.begin(&target.instance, case.first.clone());
+    begin_probe(probe, target, (case, case.first.clone()));
     if case.first.is_none() {
         probe.learn()?;
     }

@@ -14,8 +14,27 @@ use vnfm_core::ports::Clock;
 /// Shorter sleeps are pauses between two looks; longer ones are limits that something else has to beat.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// The latest time that any clock has shown: a process that comes after another does not live before it.
-static LATEST: Mutex<Option<Timestamp>> = Mutex::new(None);
+/// The latest time that a clock of one site has shown: a process that comes after another does not live before it.
+/// What happens at other sites does not count, or no run would be like the one before.
+#[derive(Clone, Default)]
+pub(crate) struct Latest(Arc<Mutex<Option<Timestamp>>>);
+
+impl Latest {
+    /// When the next process may begin: at a whole second, for less of it is never asked of a neighbour.
+    fn begin(&self) -> Timestamp {
+        let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
+        self.lock().map_or(now, |latest| latest.max(now))
+    }
+
+    fn reach(&self, time: Timestamp) {
+        let mut latest = self.lock();
+        *latest = (*latest).max(Some(time));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Timestamp>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// The clock; clones are the same clock.
 #[derive(Clone)]
@@ -27,6 +46,7 @@ struct State {
     offset: SignedDuration,
     sleepers: BTreeMap<(Duration, u64), Sleeper>,
     number: u64,
+    latest: Latest,
 }
 
 struct Sleeper {
@@ -36,31 +56,35 @@ struct Sleeper {
 
 impl JumpingClock {
     /// A clock that shows the time of this machine until it jumps, or what an earlier one has reached.
-    pub(crate) fn new() -> Self {
-        let latest = *LATEST.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Timestamp::now();
+    pub(crate) fn new(latest: &Latest) -> Self {
         Self(Arc::new(Mutex::new(State {
-            began: latest.map_or(now, |latest| latest.max(now)),
+            began: latest.begin(),
             elapsed: Duration::ZERO,
             offset: SignedDuration::ZERO,
             sleepers: BTreeMap::new(),
             number: 0,
+            latest: latest.clone(),
         })))
     }
 
-    /// Goes to the moment at which the next sleeper wakes; whether there is one.
-    pub(crate) fn jump(&self) -> bool {
+    /// Goes to the moment at which the next sleeper wakes.
+    pub(crate) fn jump(&self) {
         let mut state = self.state();
-        state.forget_the_gone();
-        let Some((&(at, _), _)) = state.sleepers.first_key_value() else { return false };
-        state.elapsed = at;
-        let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
-        *latest = (*latest).max(Some(state.true_now()));
+        let Some(at) = state.pass() else { return };
         while let Some(first) = state.sleepers.first_entry().filter(|first| first.key().0 <= at) {
             // It may have gone in this very moment.
             let _ = first.remove().wake.send(());
         }
-        true
+    }
+
+    /// The same, and of several who wake at one moment only the one that lay down first does.
+    pub(crate) fn jump_to_one(&self) {
+        let mut state = self.state();
+        if state.pass().is_some()
+            && let Some((_, first)) = state.sleepers.pop_first()
+        {
+            let _ = first.wake.send(()); // as above
+        }
     }
 
     /// Shows another time from now on; who sleeps does not notice.
@@ -88,6 +112,15 @@ impl State {
     fn true_now(&self) -> Timestamp {
         let elapsed = SignedDuration::try_from(self.elapsed).unwrap_or(SignedDuration::MAX);
         self.began.saturating_add(elapsed).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Lets time pass until the next sleeper wakes.
+    fn pass(&mut self) -> Option<Duration> {
+        self.forget_the_gone();
+        let (&(at, _), _) = self.sleepers.first_key_value()?;
+        self.elapsed = at;
+        self.latest.reach(self.true_now());
+        Some(at)
     }
 
     fn forget_the_gone(&mut self) {

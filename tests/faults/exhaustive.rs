@@ -95,7 +95,8 @@ pub(crate) fn learn() -> Result<(Site, Learnt)> {
         for act in vnf.acts() {
             host(calm.as_ref().context("no process")?, site.facts(), &mut target, act.carries)?;
             let key = (vnf, act);
-            let played = play(&site, &mut calm, &target, &Case::calm(act));
+            let in_order = Case { order: Some(0), ..Case::calm(act) };
+            let played = play(&site, &mut calm, &target, &in_order);
             let played = played.with_context(|| format!("{} without any fault", told(key)))?;
             let [met, _] = played.met;
             learnt.insert(key, met);
@@ -136,7 +137,8 @@ fn cases(choice: &Choice, learnt: &Learnt) -> BTreeMap<Key, VecDeque<Case>> {
                 let signal = choice.all || choice.upgrade || dice.below(10) == 0;
                 let death = if signal { Death::Signal } else { Death::Dropped };
                 if dice.below(choice.share) == 0 {
-                    let case = Case { act, first: Some(plan), second: None, way, death };
+                    let case =
+                        Case { act, first: Some(plan), second: None, way, death, order: None };
                     all.entry(key.to_owned()).or_default().push_back(case);
                 }
             }

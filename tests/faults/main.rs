@@ -16,6 +16,7 @@ mod check;
 mod child;
 mod clock;
 mod exhaustive;
+mod line;
 mod plan;
 mod ports;
 mod probe;
@@ -66,6 +67,9 @@ struct Arguments {
     /// Of those only this piece, as a report numbers it
     #[arg(long, value_name = "N")]
     piece: Option<usize>,
+    /// Write what a chosen piece has called here, in order
+    #[arg(long, value_name = "FILE", requires = "piece")]
+    journal: Option<PathBuf>,
     /// How many worlds work side by side
     #[arg(long, default_value_t = 2)]
     workers: usize,
@@ -132,6 +136,10 @@ fn run() -> Result<bool> {
         report.missed
     );
     report.write(arguments.json.as_deref())?;
+    if let Some(file) = &arguments.journal {
+        std::fs::write(file, report.journal.join("\n"))
+            .with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
     Ok(report.failed.is_empty())
 }
 

@@ -14,7 +14,7 @@ use vnfm_core::query::Query;
 use vnfm_store::SqliteStore;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
-use crate::probe::Probe;
+use crate::probe::{Probe, without_ids};
 
 /// How long a database may not answer.
 const SLOW: Duration = Duration::from_mins(2);
@@ -265,15 +265,17 @@ impl<H: HostServices> HostServices for WatchedHosts<H> {
         command: &SshCommand,
     ) -> Result<CommandOutput, PortError> {
         let host = self.probe.host(&target.server_id);
-        let line: String = command.command.chars().take(60).collect();
-        let call = format!("ssh.run {host}: {}", self.probe.without_instance(&line));
+        let line = without_ids(&self.probe.without_instance(&command.command));
+        let line: String = line.chars().take(60).collect();
+        let call = format!("ssh.run {host}: {line}");
         let limit = Duration::from_secs(command.deadline_seconds.into());
         let work = self.inner.ssh_run(target, command);
         self.probe.through((WITH_HOSTS, &call), limit, work, Self::error(target)).await
     }
 
     async fn ssh_put(&self, target: &SshTarget, file: &RemoteFile) -> Result<(), PortError> {
-        let call = format!("ssh.put {}: {}", self.probe.host(&target.server_id), file.path);
+        let host = self.probe.host(&target.server_id);
+        let call = format!("ssh.put {host}: {}", without_ids(&file.path));
         let work = self.inner.ssh_put(target, file);
         self.probe.through((WITH_HOSTS, &call), UPLOAD, work, Self::error(target)).await
     }

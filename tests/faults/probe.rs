@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use vnfm_core::ports::Clock as _;
 
 use crate::clock::JumpingClock;
+use crate::line::Line;
 use crate::plan::{Address, Dice, Fault, Plan};
 use crate::ports::WITH_HOSTS;
 use crate::world::Control;
@@ -57,6 +58,7 @@ struct Inner {
     /// Calls in flight on what is ours, and on hosts.
     in_flight: [usize; 2],
     hosts: HashMap<String, String>,
+    line: Option<Line>,
     trouble: Option<String>,
 }
 
@@ -108,6 +110,39 @@ impl Probe {
     /// From now on it counts for each of these instances, by id and name, and strikes by chance.
     pub(crate) fn watch(&self, names: HashMap<String, String>, chance: Option<Chance>) {
         *self.inner() = Inner { names, chance, ..Inner::new() };
+    }
+
+    /// From now on those who call go on one after the other, in an order that depends on `seed` and their calls alone.
+    pub(crate) fn keep_order(&self, seed: u64) {
+        self.inner().line = Some(Line::new(seed));
+    }
+
+    /// Whether they do.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.inner().line.is_some()
+    }
+
+    /// Whether somebody waits for their turn.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.inner().line.as_mut().is_some_and(Line::is_awaited)
+    }
+
+    /// Lets one of those who wait go on; whether there was one.
+    pub(crate) fn call_next(&self) -> bool {
+        self.inner().line.as_mut().is_some_and(Line::call_next)
+    }
+
+    /// Waits until it is the turn of a call, where they go one after the other.
+    async fn turn(&self, of: &str, call: &str) {
+        let turn = {
+            let mut inner = self.inner();
+            let place = format!("{} {call}", inner.place(of));
+            inner.line.as_mut().map(|line| line.stand(place))
+        };
+        if let Some(turn) = turn {
+            // The line is gone only with the process that stands in it.
+            let _ = turn.await;
+        }
     }
 
     /// An operation of an instance is there.
@@ -241,6 +276,7 @@ impl Probe {
         work: impl Future<Output = Result<T, E>>,
         error: impl Fn(&str) -> E,
     ) -> Result<T, E> {
+        self.turn(of, call).await;
         let Some((fault, after)) = self.meet(of, call) else { return work.await };
         match fault {
             Fault::ErrorBefore => Err(error("told to fail before its effect")),
@@ -364,6 +400,18 @@ fn count(counts: &mut HashMap<(String, String), u32>, step: &str, call: &str) ->
     let nth = counts.entry((step.to_owned(), call.to_owned())).or_default();
     *nth += 1;
     *nth
+}
+
+/// A text in which `#` stands for each id that is made anew whenever the operation runs.
+pub(crate) fn without_ids(text: &str) -> String {
+    const LENGTH: usize = 36;
+    let (mut left, mut without) = (text, String::new());
+    while let Some(first) = left.chars().next() {
+        let id = left.get(..LENGTH).is_some_and(|part| uuid::Uuid::try_parse(part).is_ok());
+        without.push(if id { '#' } else { first });
+        left = &left[if id { LENGTH } else { first.len_utf8() }..];
+    }
+    without
 }
 
 /// A subject that is the same each time the operation runs; none where it holds what is made anew.

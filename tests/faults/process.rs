@@ -1,18 +1,18 @@
 //! One life of a server process: the engine with its real adapters over the database file, on a runtime of its own.
 //!
 //! Killing it drops the runtime, and nothing of it runs on. Its time passes only when nothing else happens: the
-//! pacer jumps once the runtime has been idle for a moment in which every thread of the world slept as well. Where a call
+//! pacer, a thread of its own, jumps once the runtime and every thread of the world have slept for a moment. Where a call
 //! is in flight all the same that moment is longer, for the world may look again by a clock of its own.
 
 use anyhow::{Context as _, Result, bail};
 use futures::future::{Either, select};
 use std::path::Path;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::sync::oneshot;
+use tokio::time::interval;
 use vnfm_core::ports::StoreError;
 use vnfm_core::{Drivers, Engine, EngineParts, Limits};
 use vnfm_kubernetes::KubernetesDriver;
@@ -24,21 +24,19 @@ use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
 use crate::clock::JumpingClock;
 use crate::ports::{WatchedHooks, WatchedHosts, WatchedStore};
 use crate::probe::Probe;
+use crate::rest::{self, Watch};
 use crate::world::Control;
 
 /// Between two looks of the pacer.
 const TICK: Duration = Duration::from_millis(1);
-/// How often the runtime wakes for one look of the pacer: its timer is rounded.
-const OWN_WAKES: u64 = 2;
-/// Idle looks until time jumps: somebody pauses, or the answer that is missing will not come.
-const SHORT: u32 = 2;
+/// Looks in a row that find everybody at rest until time jumps: somebody pauses, or an answer will not come.
+const SHORT: u32 = 1;
+/// The same where a command on a host may wait in vain: less than the ten milliseconds after which one looks again there.
+const STILL: u32 = 5;
 /// The same where nothing is known that time would end.
 const LONG: u32 = 100;
 /// The same where a call is known to be in flight.
 const VERY_LONG: u32 = 2000;
-/// Looks for which the world sleeps until a command on a host is taken for one that waits in vain: what looks again
-/// there does so every ten milliseconds.
-const STILL: u32 = 20;
 /// How long a case may take in all.
 const STUCK: Duration = Duration::from_mins(1);
 
@@ -46,7 +44,6 @@ const STUCK: Duration = Duration::from_mins(1);
 pub(crate) struct Process {
     engine: Option<Engine>,
     runtime: Option<Runtime>,
-    wakes: Arc<AtomicU64>,
     clock: JumpingClock,
     probe: Probe,
     world: Control,
@@ -68,13 +65,8 @@ fn limits() -> Limits {
 impl Process {
     /// Starts on the data in `folder`.
     pub(crate) fn start(folder: &Path, control: &Control) -> Result<Self> {
-        let wakes = Arc::new(AtomicU64::new(0));
-        let woken = wakes.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .on_thread_unpark(move || _ = woken.fetch_add(1, Ordering::Relaxed))
-            .build()?;
-        let clock = JumpingClock::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let clock = JumpingClock::new(control.latest());
         let probe = Probe::new(clock.clone(), control.clone());
         let engine = {
             let _on = runtime.enter();
@@ -84,7 +76,6 @@ impl Process {
         Ok(Self {
             engine: Some(engine),
             runtime: Some(runtime),
-            wakes,
             clock,
             probe,
             world: control.clone(),
@@ -104,16 +95,36 @@ impl Process {
     /// Works until `work` is done, or the probe ends it.
     pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> Result<Ran<T>> {
         let runtime = self.runtime.as_ref().context("the process has ended")?;
-        runtime.block_on(async {
-            let paced = pin!(self.pace());
-            let work = pin!(work);
-            let fired = pin!(self.probe.fired());
-            let ended = pin!(select(paced, fired));
-            match select(work, ended).await {
-                Either::Left((done, _)) => Ok(Ran::Through(done)),
-                Either::Right((Either::Right(_), _)) => Ok(Ran::Ended),
-                Either::Right((Either::Left((stuck, _)), _)) => bail!(stuck),
-            }
+        let watch = Watch::new(self.world.process(), rest::this_thread()?);
+        let (over, until) = mpsc::channel();
+        let (give_up, stuck) = oneshot::channel();
+        let mut pacer = Pacer {
+            clock: self.clock.clone(),
+            probe: self.probe.clone(),
+            watch,
+            still: [0, 0],
+            seen: false,
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                if pacer.works(&until) {
+                    let _ = give_up.send(()); // it may have ended in this very moment
+                }
+            });
+            let ran = runtime.block_on(async {
+                let stuck = pin!(stuck);
+                let fired = pin!(self.probe.fired());
+                let work = pin!(work);
+                match select(work, select(fired, stuck)).await {
+                    Either::Left((done, _)) => Ok(Ran::Through(done)),
+                    Either::Right((Either::Left(_), _)) => Ok(Ran::Ended),
+                    Either::Right(_) => {
+                        bail!("it did not end within {STUCK:?}, at `{}`", self.probe.step())
+                    }
+                }
+            });
+            drop::<mpsc::Sender<()>>(over);
+            ran
         })
     }
 
@@ -124,63 +135,68 @@ impl Process {
             Ran::Ended => bail!("a fault struck where none was planned"),
         }
     }
+}
 
-    /// Lets time pass while nothing else happens; what it returns is why it gave up.
-    async fn pace(&self) -> String {
+/// Lets time pass while nothing else happens.
+struct Pacer {
+    clock: JumpingClock,
+    probe: Probe,
+    watch: Watch,
+    /// Looks in a row that found our process at rest, and the world; a jump wakes whoever pauses, and not the world.
+    still: [u32; 2],
+    /// Whether the world was asked since somebody last did something.
+    seen: bool,
+}
+
+impl Pacer {
+    /// Paces until there is nobody any more, or for too long; whether it was that.
+    fn works(&mut self, until: &mpsc::Receiver<()>) -> bool {
         let began = Instant::now();
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut wakes, mut idle, mut still) = (self.wakes.load(Ordering::Relaxed), 0, 0);
-        let mut looked = false;
-        loop {
-            ticks.tick().await;
-            let now = self.wakes.load(Ordering::Relaxed);
-            idle = match now.wrapping_sub(wakes) {
-                1..=OWN_WAKES => idle + 1,
-                // Now and then the timers of a runtime have to be put in order.
-                seen if seen <= 2 * OWN_WAKES => idle,
-                _ => 0,
-            };
-            wakes = now;
+        while until.recv_timeout(TICK) == Err(mpsc::RecvTimeoutError::Timeout) {
             if began.elapsed() > STUCK {
-                return format!("it did not end within {STUCK:?}, at `{}`", self.probe.step());
+                return true;
             }
-            still = if self.world.rests() { still + 1 } else { 0 };
-            looked &= idle > 0 && still > 0;
-            if idle < SHORT || still < SHORT {
-                continue;
-            }
-            if !looked {
-                self.probe.look_at_the_wire();
-                looked = true;
-            }
-            let patience = self.patience();
-            if idle >= patience.idle && still >= patience.still {
-                self.clock.jump();
-                idle = 0;
-            }
+            self.look();
+        }
+        false
+    }
+
+    fn look(&mut self) {
+        let rest = self.watch.rests();
+        for (still, rests) in self.still.iter_mut().zip(rest) {
+            *still = if rests { *still + 1 } else { 0 };
+        }
+        if rest != [true, true] {
+            self.seen = false;
+            return;
+        }
+        if !self.seen {
+            self.seen = true;
+            self.probe.look_at_the_wire();
+        }
+        let [own, world] = self.patience();
+        if self.still[0] < own || self.still[1] < world {
+            return;
+        }
+        self.still[0] = 0;
+        if !self.probe.is_in_order() {
+            self.clock.jump();
+        } else if self.watch.hands_sleep() && !self.probe.call_next() {
+            self.clock.jump_to_one();
         }
     }
 
-    /// A jump wakes whoever pauses here and not the world, so how long that has slept counts on.
-    fn patience(&self) -> Patience {
-        let [ours, on_hosts] = self.probe.in_flight();
-        let in_vain = self.probe.waits_in_vain();
-        let (idle, still) = match (ours, on_hosts) {
-            (0, 0) if in_vain || self.clock.is_paused() => (SHORT, SHORT),
-            (0, 0) => (LONG, SHORT),
+    /// For how many looks our process has to be at rest, and the world.
+    fn patience(&self) -> [u32; 2] {
+        let (in_vain, is_awaited) = (self.probe.waits_in_vain(), self.probe.is_awaited());
+        match self.probe.in_flight() {
+            [0, 0] if in_vain || is_awaited || self.clock.is_paused() => [SHORT, SHORT],
+            [0, 0] => [LONG, SHORT],
             // It may be the one without an answer, or wait for that one: a command that asks a neighbour.
-            (0, _) if in_vain => (SHORT, STILL),
-            _ => (VERY_LONG, SHORT),
-        };
-        Patience { idle, still }
+            [0, _] if in_vain || is_awaited => [SHORT, STILL],
+            _ => [VERY_LONG, SHORT],
+        }
     }
-}
-
-/// For how many looks nothing has happened until time jumps.
-struct Patience {
-    idle: u32,
-    still: u32,
 }
 
 impl Drop for Process {

@@ -23,7 +23,7 @@ use vnfm_types::LcmOperationType;
 use crate::case::Case;
 use crate::check::{self, Expected, Extent};
 use crate::exhaustive::{Choice, GIVEN_UP, Key, Learnt, hear, live, tell};
-use crate::plan::{Address, Death, Dice, Fault, Plan, Way};
+use crate::plan::{Address, Dice, Fault, Plan, Way};
 use crate::ports::WITH_HOSTS;
 use crate::probe::Chance;
 use crate::process::{Process, Ran};
@@ -89,7 +89,8 @@ fn ways_back(site: &Site, learnt: &Learnt) -> Result<Learnt> {
             let nowhere = Address { step: "nowhere".to_owned(), ..last.clone() };
             let second = Plan { address: nowhere, fault: Fault::ErrorBefore };
             let (first, second) = (Some(first), Some(second));
-            Some(Case { act, first, second, way: Way::Rollback, death: Death::Dropped })
+            let order = Some(0);
+            Some(Case { first, second, way: Way::Rollback, order, ..Case::calm(act) })
         };
         live(site, vnf, next, |case, played| {
             let met = played?.met.into_iter().next_back().unwrap_or_default();
@@ -189,11 +190,12 @@ impl Piece<'_> {
             let [first, second] = self.known.two(key, back, dice)?;
             let mut plan = |address| Plan { address, fault: *dice.one(&Fault::ALL) };
             let (first, second) = (Some(plan(first)), Some(plan(second)));
-            Some(Case { act, first, second, way, death: Death::Dropped })
+            Some(Case { first, second, way, order: Some(self.seed), ..Case::calm(act) })
         };
         live(site, vnf, next, |case, played| {
             if let (Ok(played), Some(first), Some(second)) = (&played, &case.first, &case.second) {
                 let [one, other] = played.struck;
+                self.write_down(played.met.iter().flatten().map(ToString::to_string));
                 self.trace(&format!(
                     "{} {first} {one}; {second} {other}; {:?}",
                     case.act, case.way
@@ -212,6 +214,7 @@ impl Piece<'_> {
         for what in &crowd.did {
             self.trace(what);
         }
+        self.write_down(crowd.met.drain(..));
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
             Ok(()) => {
@@ -230,6 +233,12 @@ impl Piece<'_> {
         }
     }
 
+    /// What was called, in order.
+    fn write_down(&self, calls: impl Iterator<Item = String>) {
+        let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        report.journal.extend(calls.map(|call| format!("{}: {call}", self.name())));
+    }
+
     /// What happens, for those who want to see it.
     fn trace(&self, what: &str) {
         if std::env::var_os("VNFM_FAULTS_TRACE").is_some() {
@@ -246,6 +255,7 @@ struct Crowd<'a> {
     seed: u64,
     mark: check::Mark,
     did: Vec<String>,
+    met: Vec<String>,
 }
 
 /// One of them.
@@ -269,8 +279,8 @@ impl<'a> Crowd<'a> {
         });
         let members: Result<Vec<_>> = made.into_iter().collect();
         let mark = check::mark(site, &process)?;
-        let (process, did) = (Some(process), Vec::new());
-        Ok(Self { site, process, members: members?, seed, mark, did })
+        let (process, did, met) = (Some(process), Vec::new(), Vec::new());
+        Ok(Self { site, process, members: members?, seed, mark, did, met })
     }
 
     fn process(&mut self) -> Result<&Process> {
@@ -294,22 +304,22 @@ impl<'a> Crowd<'a> {
         Dice::new(self.seed, &format!("round {round} {matter}"))
     }
 
-    /// Some calls on the wire go wrong.
+    /// Some calls on the wire go wrong. They count for one instance: in which order several call is not to matter.
     fn disturb(&self, round: usize) -> Result<()> {
-        const CALLS: [&str; 6] = [
-            "heat.*",
-            "kubernetes.apply",
-            "kubernetes.delete",
-            "kubernetes.get",
-            "keystone.*",
-            "kubernetes.watch",
-        ];
+        const ON_CLOUD: [&str; 2] = ["heat.*", "keystone.*"];
+        const ON_CLUSTER: [&str; 4] =
+            ["kubernetes.apply", "kubernetes.delete", "kubernetes.get", "kubernetes.watch"];
         let faults = [json!({"status": 503}), json!({"drop": "before"}), json!({"drop": "after"})];
         let mut dice = self.dice(round, "the wire");
         for _ in 0..dice.below(3) {
-            let (call, nth) = (*dice.one(&CALLS), dice.below(20) + 1);
-            let fault = dice.one(&faults).clone();
-            self.site.control().arm(&json!({"call": call, "nth": nth, "fault": fault}))?;
+            let Target { vnf, instance, .. } = &dice.one(&self.members).target;
+            let call = *dice.one(if *vnf == Vnf::A { &ON_CLOUD[..] } else { &ON_CLUSTER });
+            let (nth, fault) = (dice.below(20) + 1, dice.one(&faults).clone());
+            let mut rule = json!({"call": call, "nth": nth, "fault": fault});
+            if *vnf == Vnf::B {
+                rule["subject"] = json!(instance);
+            }
+            self.site.control().arm(&rule)?;
         }
         Ok(())
     }
@@ -323,6 +333,7 @@ impl<'a> Crowd<'a> {
         let process = self.process()?;
         let names = members.iter().map(|one| (one.target.instance.clone(), one.name.to_owned()));
         process.probe().watch(names.collect(), Some(chance));
+        process.probe().keep_order(chance.seed);
         let probe = process.probe().clone();
         probe.own(WITH_HOSTS, &members[0].target.instance);
         let engine = process.engine()?;
@@ -344,9 +355,10 @@ impl<'a> Crowd<'a> {
                 moved |= did.last().is_some_and(|what| what == HEAL_OF_A);
                 member.moved |= moved;
             }
-            engine.resume_all().await
+            drive_all(&engine, &members).await
         })?;
         did.extend(probe.struck_by_chance());
+        self.met.extend(probe.met().iter().map(|address| format!("round {round}: {address}")));
         if let Some(broken) = broken {
             return Err(broken);
         }
@@ -367,10 +379,21 @@ impl<'a> Crowd<'a> {
         self.process = None;
         let (site, members, mark) = (self.site, self.members.clone(), self.mark);
         let facts = site.facts();
+        let seed = self.seed;
         let process = self.process()?;
+        let names = members.iter().map(|one| (one.target.instance.clone(), one.name.to_owned()));
+        process.probe().watch(names.collect(), None);
+        process.probe().keep_order(seed);
+        let probe = process.probe().clone();
+        probe.own(WITH_HOSTS, &members[0].target.instance);
         let engine = process.engine()?;
         let instances = process.finish(async {
             let (mut instances, mut all) = (Vec::new(), Vec::new());
+            for Member { target, .. } in &members {
+                for record in check::operations(&engine, &target.instance).await? {
+                    probe.own(&record.op.id, &target.instance);
+                }
+            }
             for round in 0..ROUNDS {
                 engine.resume_all().await?;
                 for Member { target, .. } in &members {
@@ -473,6 +496,18 @@ fn replaced_the_control_plane(record: &OpRecord) -> bool {
     let changes = record.op.resource_changes.iter().flat_map(|changes| &changes.affected_vnfcs);
     let is_heal = record.op.operation == LcmOperationType::Heal;
     is_heal && changes.into_iter().any(|vnfc| vnfc.vdu_id == "masterNode")
+}
+
+/// Drives what is to be driven as [`Engine::resume_all`] does, but in the order of the instances: which operation that
+/// takes over first depends on ids.
+async fn drive_all(engine: &Engine, members: &[Member]) -> Result<(), StoreError> {
+    let mut driven = Vec::new();
+    for Member { target, .. } in members {
+        let instance = engine.store().instance(TENANT, &target.instance).await?;
+        driven.extend(instance.active_op);
+    }
+    let driven = driven.iter().map(|op| engine.drive(op));
+    futures::future::try_join_all(driven).await.map(drop)
 }
 
 /// What an operator does with an operation that has stopped: tries again, then goes back, then gives it up.

@@ -34,6 +34,9 @@ pub(crate) struct Report {
     pub(crate) missed: usize,
     /// What cases of each kind of fault have cost.
     pub(crate) kinds: BTreeMap<String, Cost>,
+    /// What was called in pairs and crowds, in order.
+    #[serde(skip)]
+    pub(crate) journal: Vec<String>,
 }
 
 /// What cases that held have cost.
@@ -96,6 +99,7 @@ impl Report {
         self.seconds += other.seconds;
         self.failed.extend(other.failed);
         self.missed += other.missed;
+        self.journal.extend(other.journal);
         for (kind, cost) in other.kinds {
             self.kinds.entry(kind).or_default().add(cost);
         }

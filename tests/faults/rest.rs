@@ -1,20 +1,76 @@
-//! Whether the simulated world does anything, as the kernel sees it: no answer is on its way as long as each of its
-//! threads sleeps. A clock cannot say that, because a busy machine lets a thread that has work wait.
+//! Whether threads do anything, as the kernel sees it: one that sleeps, and has not run since the last look, has nothing
+//! to do and got nothing to do. A clock cannot say that, because a busy machine lets a thread that has work wait.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-/// Whether every thread of a process sleeps; what is no longer there does nothing.
-pub(crate) fn sleeps(process: u32) -> bool {
-    let threads = Path::new("/proc").join(process.to_string()).join("task");
-    let Ok(threads) = std::fs::read_dir(threads) else { return true };
-    threads.flatten().all(|thread| {
-        let line = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        state(&line).is_none_or(|state| state == 'S')
-    })
+/// Beginnings of the names of threads that work for a process of ours without being seen otherwise: hooks, and reading
+/// files.
+const HANDS: [&str; 2] = ["hook", "tokio-"];
+
+/// Looks at the simulated world and at the one thread that our process runs on.
+pub(crate) struct Watch {
+    world: PathBuf,
+    own: PathBuf,
+    own_ran: Vec<String>,
+    world_ran: Vec<String>,
+    no_hands: BTreeSet<OsString>,
 }
 
-/// The letter for what a thread does: it follows the name, which may hold anything.
-fn state(line: &str) -> Option<char> {
-    let (_, behind) = line.rsplit_once(") ")?;
-    behind.chars().next()
+/// The thread that asks.
+pub(crate) fn this_thread() -> std::io::Result<PathBuf> {
+    fs::canonicalize("/proc/thread-self")
+}
+
+impl Watch {
+    /// One that has not looked yet.
+    pub(crate) fn new(world: u32, own: PathBuf) -> Self {
+        let world = Path::new("/proc").join(world.to_string()).join("task");
+        Self { world, own, own_ran: Vec::new(), world_ran: Vec::new(), no_hands: BTreeSet::new() }
+    }
+
+    /// Whether our thread sleeps and has slept since the last look, and whether the whole world has.
+    pub(crate) fn rests(&mut self) -> [bool; 2] {
+        // What is no longer there does nothing.
+        let world = fs::read_dir(&self.world).into_iter().flatten().flatten();
+        let world: Vec<_> = world.map(|thread| thread.path()).collect();
+        [
+            slept(std::slice::from_ref(&self.own), &mut self.own_ran),
+            slept(&world, &mut self.world_ran),
+        ]
+    }
+
+    /// Whether hooks and those who read files sleep; those of others beside us are among them.
+    pub(crate) fn hands_sleep(&mut self) -> bool {
+        for thread in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+            let (path, number) = (thread.path(), thread.file_name());
+            if self.no_hands.contains(&number) {
+                continue;
+            }
+            let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+            if !HANDS.iter().any(|hand| name.starts_with(hand)) {
+                self.no_hands.insert(number);
+            } else if !sleeps(&path) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Whether these threads sleep, and have run no longer than is known.
+fn slept(threads: &[PathBuf], ran: &mut Vec<String>) -> bool {
+    let read = |thread: &PathBuf| fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
+    let now: Vec<_> = threads.iter().map(read).collect();
+    let same = now == *ran;
+    *ran = now;
+    same && threads.iter().all(|thread| sleeps(thread))
+}
+
+/// Whether a thread sleeps: the letter that says so follows its name, which may hold anything.
+fn sleeps(thread: &Path) -> bool {
+    let line = fs::read_to_string(thread.join("stat")).unwrap_or_default();
+    line.rsplit_once(") ").is_none_or(|(_, behind)| behind.starts_with('S'))
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ureq::Agent;
 use vnfm_tests::simulated::Simulated;
 
+use crate::clock::Latest;
 use crate::plan::{Fault, Plan};
-use crate::rest;
 
 /// A way to the books and the script of faults; clones share connections.
 #[derive(Clone)]
@@ -18,13 +18,20 @@ pub(crate) struct Control {
     url: String,
     process: u32,
     seen: Arc<AtomicUsize>,
+    latest: Latest,
 }
 
 impl Control {
     /// The control API at this address, of this process.
     pub(crate) fn at(url: &str, process: u32) -> Self {
         let agent = Agent::config_builder().http_status_as_error(true).proxy(None).build().into();
-        Self { agent, url: url.to_owned(), process, seen: Arc::default() }
+        Self {
+            agent,
+            url: url.to_owned(),
+            process,
+            seen: Arc::default(),
+            latest: Latest::default(),
+        }
     }
 
     /// Its address.
@@ -32,14 +39,14 @@ impl Control {
         &self.url
     }
 
+    /// What time it is for those who live there.
+    pub(crate) fn latest(&self) -> &Latest {
+        &self.latest
+    }
+
     /// The number of the world's process.
     pub(crate) fn process(&self) -> u32 {
         self.process
-    }
-
-    /// Whether the world does nothing now, and was not just asked for something.
-    pub(crate) fn rests(&self) -> bool {
-        rest::sleeps(self.process)
     }
 
     /// Where something is, as `GET /world` says it.

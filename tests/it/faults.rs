@@ -5,6 +5,8 @@ use std::process::Command;
 
 /// Of so many single faults one is tried here, chosen by the seed.
 const SHARE: &str = "10";
+/// A piece of the first seed in which several instances work at once.
+const CROWD: &str = "22";
 
 /// Runs the machine with these arguments; its report.
 fn machine(arguments: &[&str]) -> Value {
@@ -51,4 +53,22 @@ fn two_faults_in_one_operation_and_many_instances_at_once_end_well() {
     let report = machine(&["--skip-single", "--seconds", "60"]);
     let cases = report["cases"].as_u64().unwrap();
     assert!(cases >= 4, "only {cases} cases in a minute");
+}
+
+/// What a piece calls, in order.
+fn journal_of(piece: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal");
+    machine(&["--piece", piece, "--journal", journal.to_str().unwrap()]);
+    std::fs::read_to_string(&journal).unwrap()
+}
+
+#[test]
+fn a_crowd_of_one_seed_calls_the_same_in_the_same_order_each_time() {
+    let [one, other] = [journal_of(CROWD), journal_of(CROWD)];
+    assert!(one.lines().count() > 100, "that is no crowd: {one}");
+    for (line, again) in one.lines().zip(other.lines()) {
+        assert_eq!(line, again);
+    }
+    assert_eq!(one, other);
 }

@@ -1,0 +1,48 @@
+//! The line in which calls wait for their turn, where many things happen at once and shall happen so again.
+//!
+//! Nobody goes on before everybody else rests, and who is next depends on the seed and on what the calls are; how fast
+//! the machine is does not matter.
+
+use std::collections::BTreeMap;
+use tokio::sync::oneshot;
+
+use crate::plan::Dice;
+
+/// Calls that wait, by what they are, and the same ones in the order in which they came.
+pub(crate) struct Line {
+    waiting: BTreeMap<(String, u64), oneshot::Sender<()>>,
+    number: u64,
+    dice: Dice,
+}
+
+impl Line {
+    /// An empty one.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { waiting: BTreeMap::new(), number: 0, dice: Dice::new(seed, "who is next") }
+    }
+
+    /// A call stands in it; what is returned completes when it is called.
+    pub(crate) fn stand(&mut self, call: String) -> oneshot::Receiver<()> {
+        let (turn, called) = oneshot::channel();
+        self.number += 1;
+        self.waiting.insert((call, self.number), turn);
+        called
+    }
+
+    /// Whether somebody waits.
+    pub(crate) fn is_awaited(&mut self) -> bool {
+        self.waiting.retain(|_, turn| !turn.is_closed());
+        !self.waiting.is_empty()
+    }
+
+    /// Calls one of them; whether there was one.
+    pub(crate) fn call_next(&mut self) -> bool {
+        if !self.is_awaited() {
+            return false;
+        }
+        let place = self.dice.below(self.waiting.len());
+        let next = self.waiting.keys().nth(place).cloned();
+        // It may have gone in this very moment.
+        next.and_then(|next| self.waiting.remove(&next)).is_some_and(|turn| turn.send(()).is_ok())
+    }
+}
