@@ -75,7 +75,11 @@ pub(crate) fn run(choice: &Choice, site: Site, learnt: &Learnt) -> Report {
         let mut site = Some(site);
         for number in 0..choice.workers {
             let (queue, report, site) = (&queue, &report, site.take());
-            scope.spawn(move || work(number, site, queue, report));
+            let named = std::thread::Builder::new().name(format!("worker {number}"));
+            let work = move || work(number, site, queue, report);
+            if let Err(error) = named.spawn_scoped(scope, work) {
+                tell(report, "worker", &error.to_string());
+            }
         }
     });
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);

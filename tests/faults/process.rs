@@ -106,11 +106,12 @@ impl Process {
             seen: false,
         };
         std::thread::scope(|scope| {
-            scope.spawn(move || {
+            let named = std::thread::Builder::new().name("pacer".to_owned());
+            named.spawn_scoped(scope, move || {
                 if pacer.works(&until) {
                     let _ = give_up.send(()); // it may have ended in this very moment
                 }
-            });
+            })?;
             let ran = runtime.block_on(async {
                 let stuck = pin!(stuck);
                 let fired = pin!(self.probe.fired());

@@ -115,9 +115,10 @@ pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Result<Re
     let workers = if choice.piece.is_some() { 1 } else { choice.workers };
     std::thread::scope(|scope| {
         let mut site = Some(site);
-        for _ in 0..workers {
+        for worker in 0..workers {
+            let named = std::thread::Builder::new().name(format!("worker {worker}"));
             let (known, report, number, mut site) = (&known, &report, &number, site.take());
-            scope.spawn(move || {
+            let works = move || {
                 loop {
                     let number = number.fetch_add(1, Ordering::Relaxed);
                     let is_over = match choice.piece {
@@ -130,7 +131,10 @@ pub(crate) fn run(choice: &Choice, time: Duration, learnt: &Learnt) -> Result<Re
                     let piece = Piece { seed: choice.seed, number, known, report };
                     piece.play(&mut site);
                 }
-            });
+            };
+            if let Err(error) = named.spawn_scoped(scope, works) {
+                tell(report, "worker", &error.to_string());
+            }
         }
     });
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,6 @@
 //! Whether threads do anything, as the kernel sees it: one that sleeps, and has not run since the last look, has nothing
 //! to do and got nothing to do. A clock cannot say that, because a busy machine lets a thread that has work wait.
 
-use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +14,6 @@ pub(crate) struct Watch {
     own: PathBuf,
     own_ran: Vec<String>,
     world_ran: Vec<String>,
-    no_hands: BTreeSet<OsString>,
 }
 
 /// The thread that asks.
@@ -28,7 +25,7 @@ impl Watch {
     /// One that has not looked yet.
     pub(crate) fn new(world: u32, own: PathBuf) -> Self {
         let world = Path::new("/proc").join(world.to_string()).join("task");
-        Self { world, own, own_ran: Vec::new(), world_ran: Vec::new(), no_hands: BTreeSet::new() }
+        Self { world, own, own_ran: Vec::new(), world_ran: Vec::new() }
     }
 
     /// Whether our thread sleeps and has slept since the last look, and whether the whole world has.
@@ -42,21 +39,17 @@ impl Watch {
         ]
     }
 
-    /// Whether hooks and those who read files sleep; those of others beside us are among them.
-    pub(crate) fn hands_sleep(&mut self) -> bool {
-        for thread in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
-            let (path, number) = (thread.path(), thread.file_name());
-            if self.no_hands.contains(&number) {
-                continue;
-            }
-            let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
-            if !HANDS.iter().any(|hand| name.starts_with(hand)) {
-                self.no_hands.insert(number);
-            } else if !sleeps(&path) {
-                return false;
-            }
-        }
-        true
+    /// Whether hooks and those who read files sleep; those of others beside us are among them. One that was made a
+    /// moment ago still has the name of our thread.
+    pub(crate) fn hands_sleep(&self) -> bool {
+        let name = |thread: &Path| fs::read_to_string(thread.join("comm")).unwrap_or_default();
+        let own = name(&self.own);
+        let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        threads.map(|thread| thread.path()).all(|thread| {
+            let name = name(&thread);
+            let is_hand = name == own || HANDS.iter().any(|hand| name.starts_with(hand));
+            !is_hand || sleeps(&thread)
+        })
     }
 }
 
