@@ -194,7 +194,9 @@ impl Pacer {
             [0, 0] if in_vain || is_awaited || self.clock.is_paused() => [SHORT, SHORT],
             [0, 0] => [LONG, SHORT],
             // It may be the one without an answer, or wait for that one: a command that asks a neighbour.
-            [0, _] if in_vain || is_awaited => [SHORT, STILL],
+            [0, _] if in_vain => [SHORT, STILL],
+            // A host may just boot, for which our client looks by a clock of its own.
+            [0, _] if is_awaited => [LONG, STILL],
             _ => [VERY_LONG, SHORT],
         }
     }

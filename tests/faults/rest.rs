@@ -28,15 +28,16 @@ impl Watch {
         Self { world, own, own_ran: Vec::new(), world_ran: Vec::new() }
     }
 
-    /// Whether our thread sleeps and has slept since the last look, and whether the whole world has.
+    /// Whether our thread sleeps and has slept since the last look, and whether the whole world has: that is not looked
+    /// at while ours is at work, for it happens often.
     pub(crate) fn rests(&mut self) -> [bool; 2] {
+        if !slept(std::slice::from_ref(&self.own), &mut self.own_ran) {
+            return [false, false];
+        }
         // What is no longer there does nothing.
         let world = fs::read_dir(&self.world).into_iter().flatten().flatten();
         let world: Vec<_> = world.map(|thread| thread.path()).collect();
-        [
-            slept(std::slice::from_ref(&self.own), &mut self.own_ran),
-            slept(&world, &mut self.world_ran),
-        ]
+        [true, slept(&world, &mut self.world_ran)]
     }
 
     /// Whether hooks and those who read files sleep; those of others beside us are among them. One that was made a
