@@ -25,7 +25,7 @@ use crate::check::{self, Expected, Extent};
 use crate::exhaustive::{Choice, GIVEN_UP, Key, Learnt, hear, live, tell};
 use crate::plan::{Address, Dice, Fault, Plan, Way};
 use crate::ports::WITH_HOSTS;
-use crate::probe::Chance;
+use crate::probe::{Chance, Probe};
 use crate::process::{Process, Ran};
 use crate::report::{Failure, Report};
 use crate::site::{Site, create, delete};
@@ -335,11 +335,7 @@ impl<'a> Crowd<'a> {
         let dice: Vec<_> = members.iter().map(|member| self.dice(round, member.name)).collect();
         let chance = Chance { seed: self.seed ^ round as u64, per_mille: STRUCK };
         let process = self.process()?;
-        let names = members.iter().map(|one| (one.target.instance.clone(), one.name.to_owned()));
-        process.probe().watch(names.collect(), Some(chance));
-        process.probe().keep_order(chance.seed);
-        let probe = process.probe().clone();
-        probe.own(WITH_HOSTS, &members[0].target.instance);
+        let probe = in_order(process, &members, (chance.seed, Some(chance)));
         let engine = process.engine()?;
         let (mut did, mut broken) = (Vec::new(), None);
         let ran = process.run(async {
@@ -385,11 +381,7 @@ impl<'a> Crowd<'a> {
         let facts = site.facts();
         let seed = self.seed;
         let process = self.process()?;
-        let names = members.iter().map(|one| (one.target.instance.clone(), one.name.to_owned()));
-        process.probe().watch(names.collect(), None);
-        process.probe().keep_order(seed);
-        let probe = process.probe().clone();
-        probe.own(WITH_HOSTS, &members[0].target.instance);
+        let probe = in_order(process, &members, (seed, None));
         let engine = process.engine()?;
         let instances = process.finish(async {
             let (mut instances, mut all) = (Vec::new(), Vec::new());
@@ -500,6 +492,16 @@ fn replaced_the_control_plane(record: &OpRecord) -> bool {
     let changes = record.op.resource_changes.iter().flat_map(|changes| &changes.affected_vnfcs);
     let is_heal = record.op.operation == LcmOperationType::Heal;
     is_heal && changes.into_iter().any(|vnfc| vnfc.vdu_id == "masterNode")
+}
+
+/// A probe that tells the members apart, and lets their calls come in an order that is the seed's.
+fn in_order(process: &Process, members: &[Member], by: (u64, Option<Chance>)) -> Probe {
+    let names = members.iter().map(|one| (one.target.instance.clone(), one.name.to_owned()));
+    let probe = process.probe().clone();
+    probe.watch(names.collect(), by.1);
+    probe.keep_order(by.0);
+    probe.own(WITH_HOSTS, &members[0].target.instance);
+    probe
 }
 
 /// Drives what is to be driven as [`Engine::resume_all`] does, but in the order of the instances: which operation that
