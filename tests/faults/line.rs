@@ -37,12 +37,15 @@ impl Line {
 
     /// Calls one of them; whether there was one.
     pub(crate) fn call_next(&mut self) -> bool {
-        if !self.is_awaited() {
-            return false;
+        while self.is_awaited() {
+            let place = self.dice.below(self.waiting.len());
+            let next = self.waiting.keys().nth(place).cloned();
+            let turn = next.and_then(|next| self.waiting.remove(&next));
+            // It may have gone in this very moment; others wait all the same.
+            if turn.is_some_and(|turn| turn.send(()).is_ok()) {
+                return true;
+            }
         }
-        let place = self.dice.below(self.waiting.len());
-        let next = self.waiting.keys().nth(place).cloned();
-        // It may have gone in this very moment.
-        next.and_then(|next| self.waiting.remove(&next)).is_some_and(|turn| turn.send(()).is_ok())
+        false
     }
 }

@@ -221,12 +221,14 @@ impl Probe {
     }
 
     /// Looks whether the simulated world has carried the plan out; then whoever drives the operation may have to end.
-    pub(crate) fn look_at_the_wire(&self) {
+    /// Whether it has, since the last look.
+    pub(crate) fn look_at_the_wire(&self) -> bool {
         let waits = {
             let inner = self.inner();
             inner.armed && !inner.struck
         };
-        if waits && self.control.has_struck().unwrap_or(false) {
+        let strikes = waits && self.control.has_struck().unwrap_or(false);
+        if strikes {
             self.inner().struck = true;
             let jumps = self.inner().plan.clone().filter(|plan| plan.fault == Fault::ClockJumps);
             if let Some(plan) = jumps {
@@ -236,6 +238,7 @@ impl Probe {
                 self.fired.notify_one();
             }
         }
+        strikes
     }
 
     /// Completes when whoever drives the operation has to end.

@@ -95,7 +95,7 @@ impl Process {
     /// Works until `work` is done, or the probe ends it.
     pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> Result<Ran<T>> {
         let runtime = self.runtime.as_ref().context("the process has ended")?;
-        let watch = Watch::new(self.world.process(), rest::this_thread()?);
+        let watch = Watch::new(self.world.process(), rest::this_thread()?)?;
         let (over, until) = mpsc::channel();
         let (give_up, stuck) = oneshot::channel();
         let mut pacer = Pacer {
@@ -103,7 +103,7 @@ impl Process {
             probe: self.probe.clone(),
             watch,
             still: [0, 0],
-            seen: false,
+            asked: Asked::No,
         };
         std::thread::scope(|scope| {
             let named = std::thread::Builder::new().name("pacer".to_owned());
@@ -116,9 +116,10 @@ impl Process {
                 let stuck = pin!(stuck);
                 let fired = pin!(self.probe.fired());
                 let work = pin!(work);
-                match select(work, select(fired, stuck)).await {
-                    Either::Left((done, _)) => Ok(Ran::Through(done)),
-                    Either::Right((Either::Left(_), _)) => Ok(Ran::Ended),
+                // What fired is looked at first: a dead process does no further piece of work.
+                match select(fired, select(work, stuck)).await {
+                    Either::Left(_) => Ok(Ran::Ended),
+                    Either::Right((Either::Left((done, _)), _)) => Ok(Ran::Through(done)),
                     Either::Right(_) => {
                         bail!("it did not end within {STUCK:?}, at `{}`", self.probe.step())
                     }
@@ -145,8 +146,18 @@ struct Pacer {
     watch: Watch,
     /// Looks in a row that found our process at rest, and the world; a jump wakes whoever pauses, and not the world.
     still: [u32; 2],
-    /// Whether the world was asked since somebody last did something.
-    seen: bool,
+    asked: Asked,
+}
+
+/// Whether the world was asked about its script since somebody last did something.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// It was not.
+    No,
+    /// It was, and has not been seen at rest since: that it runs is our own doing, for it had to answer.
+    Now,
+    /// It was, and has come to rest.
+    Yes,
 }
 
 impl Pacer {
@@ -164,16 +175,16 @@ impl Pacer {
 
     fn look(&mut self) {
         let rest = self.watch.rests();
-        for (still, rests) in self.still.iter_mut().zip(rest) {
-            *still = if rests { *still + 1 } else { 0 };
-        }
+        self.count(rest);
         if rest != [true, true] {
-            self.seen = false;
             return;
         }
-        if !self.seen {
-            self.seen = true;
-            self.probe.look_at_the_wire();
+        if self.asked == Asked::No {
+            self.asked = Asked::Now;
+            if self.probe.look_at_the_wire() {
+                // Whoever it struck may have to end, and no time passes for the dead.
+                return;
+            }
         }
         let [own, world] = self.patience();
         if self.still[0] < own || self.still[1] < world {
@@ -184,6 +195,21 @@ impl Pacer {
             self.clock.jump();
         } else if self.watch.hands_sleep() && !self.probe.call_next() {
             self.clock.jump_to_one();
+        }
+    }
+
+    /// Counts a look. Did the world's answer to us count as work of its own, it would be asked after each answer, and
+    /// never be at rest for long.
+    fn count(&mut self, [own, world]: [bool; 2]) {
+        self.still[0] = if own { self.still[0] + 1 } else { 0 };
+        if world {
+            self.still[1] += 1;
+            if self.asked == Asked::Now {
+                self.asked = Asked::Yes;
+            }
+        } else if !own || self.asked != Asked::Now {
+            self.still[1] = 0;
+            self.asked = Asked::No;
         }
     }
 

@@ -1,12 +1,16 @@
 //! Whether threads do anything, as the kernel sees it: one that sleeps, and has not run since the last look, has nothing
 //! to do and got nothing to do. A clock cannot say that, because a busy machine lets a thread that has work wait.
 
+use anyhow::{Context as _, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Beginnings of the names of threads that work for a process of ours without being seen otherwise: hooks, and reading
 /// files.
 const HANDS: [&str; 2] = ["hook", "tokio-"];
+
+/// Where the kernel says for how long a process has run, and each of its threads in the same way.
+const COUNTED: &str = "/proc/self/schedstat";
 
 /// Looks at the simulated world and at the one thread that our process runs on.
 pub(crate) struct Watch {
@@ -22,10 +26,12 @@ pub(crate) fn this_thread() -> std::io::Result<PathBuf> {
 }
 
 impl Watch {
-    /// One that has not looked yet.
-    pub(crate) fn new(world: u32, own: PathBuf) -> Self {
+    /// One that has not looked yet. On a kernel that does not count, everybody would be taken to rest all the time.
+    pub(crate) fn new(world: u32, own: PathBuf) -> Result<Self> {
+        fs::read_to_string(COUNTED)
+            .with_context(|| format!("cannot see who runs: `{COUNTED}` cannot be read"))?;
         let world = Path::new("/proc").join(world.to_string()).join("task");
-        Self { world, own, own_ran: Vec::new(), world_ran: Vec::new() }
+        Ok(Self { world, own, own_ran: Vec::new(), world_ran: Vec::new() })
     }
 
     /// Whether our thread sleeps and has slept since the last look, and whether the whole world has: that is not looked

@@ -5,11 +5,15 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use ureq::Agent;
 use vnfm_tests::simulated::Simulated;
 
 use crate::clock::Latest;
 use crate::plan::{Fault, Plan};
+
+/// How long a call may take: a world that does not answer ends the case, and does not hold it for ever.
+const ANSWER: Duration = Duration::from_secs(30);
 
 /// A way to the books and the script of faults; clones share connections.
 #[derive(Clone)]
@@ -24,7 +28,8 @@ pub(crate) struct Control {
 impl Control {
     /// The control API at this address, of this process.
     pub(crate) fn at(url: &str, process: u32) -> Self {
-        let agent = Agent::config_builder().http_status_as_error(true).proxy(None).build().into();
+        let agent = Agent::config_builder().http_status_as_error(true).proxy(None);
+        let agent = agent.timeout_global(Some(ANSWER)).build().into();
         Self {
             agent,
             url: url.to_owned(),

@@ -22,24 +22,17 @@ impl Engine {
         tenant: &str,
     ) -> Result<(Vec<Orphan>, Vec<(String, String)>), Refusal> {
         let instances = self.store().instances(tenant, &Query::default()).await?;
-        let explained: BTreeSet<_> =
-            instances.into_iter().filter(is_explained).map(|record| record.vnf.id).collect();
-        let others = self.of_others(tenant).await?;
+        let (mut living, others) = self.of_others(tenant).await?;
+        living.extend(instances.into_iter().filter(is_explained).map(|record| record.vnf.id));
         let tombstones = self.store().tombstones(tenant).await?;
+        let ours = tombstones.iter().map(|tombstone| tombstone.vnf_instance_id.clone()).collect();
+        let owners = Owners { living, ours, others };
         let registered = self.store().vims(tenant).await?;
         let (mut orphans, mut silent) = (Vec::new(), not_asked(&tombstones, &registered));
         for record in registered {
             let own = record.tenant == tenant;
-            let abandoned = |id: &String| tombstones.iter().any(|t| &t.vnf_instance_id == id);
             match self.ours_on(&record).await {
-                Ok(found) => {
-                    let known = |id: &String| explained.contains(id) || others.contains(id);
-                    let found = unexplained(found, known).into_iter();
-                    // What nobody explains on a VIM that is only shared with us is its owner's to see.
-                    orphans.extend(found.filter(|orphan| {
-                        own || orphan.vnf_instance_id.as_ref().is_some_and(abandoned)
-                    }));
-                }
+                Ok(found) => orphans.extend(owners.orphans(found, own)),
                 Err(why) => silent.push((record.vim.name.clone(), why.to_string())),
             }
         }
@@ -50,16 +43,19 @@ impl Engine {
         Ok((orphans, silent))
     }
 
-    /// The instances of other tenants that explain what is on a VIM, and those that they abandoned there.
-    pub(crate) async fn of_others(&self, tenant: &str) -> Result<BTreeSet<String>, StoreError> {
-        let mut ids = BTreeSet::new();
+    /// The instances of other tenants: those that explain what is on a VIM, and those that they abandoned.
+    pub(crate) async fn of_others(
+        &self,
+        tenant: &str,
+    ) -> Result<(BTreeSet<String>, BTreeSet<String>), StoreError> {
+        let (mut living, mut abandoned) = (BTreeSet::new(), BTreeSet::new());
         for other in self.store().tenants().await?.into_iter().filter(|other| other != tenant) {
             let instances = self.store().instances(&other, &Query::default()).await?;
-            ids.extend(instances.into_iter().filter(is_explained).map(|record| record.vnf.id));
-            let abandoned = self.store().tombstones(&other).await?;
-            ids.extend(abandoned.into_iter().map(|tombstone| tombstone.vnf_instance_id));
+            living.extend(instances.into_iter().filter(is_explained).map(|record| record.vnf.id));
+            let tombstones = self.store().tombstones(&other).await?;
+            abandoned.extend(tombstones.into_iter().map(|tombstone| tombstone.vnf_instance_id));
         }
-        Ok(ids)
+        Ok((living, abandoned))
     }
 
     /// What is ours on a VIM, explained or not.
@@ -79,6 +75,31 @@ impl Engine {
             abandoned_at: None,
         };
         Ok(owned.into_iter().map(orphan).collect())
+    }
+}
+
+/// The instances that things on a VIM may belong to, as one tenant sees them.
+struct Owners {
+    /// Those that live, whosever they are: what is theirs is no orphan.
+    living: BTreeSet<String>,
+    /// Those that the tenant abandoned.
+    ours: BTreeSet<String>,
+    /// Those that other tenants abandoned. They explain nothing: else what two tenants used and both abandoned would
+    /// be nobody's.
+    others: BTreeSet<String>,
+}
+
+impl Owners {
+    /// What of this the tenant is told, on a VIM that is its `own` or only shared with it.
+    fn orphans(&self, found: Vec<Orphan>, own: bool) -> Vec<Orphan> {
+        // What nobody explains on a VIM that is only shared with us is its owner's to see; what others
+        // abandoned is theirs.
+        let told = |orphan: &Orphan| {
+            let id = orphan.vnf_instance_id.as_ref();
+            let is_of = |instances: &BTreeSet<String>| id.is_some_and(|id| instances.contains(id));
+            is_of(&self.ours) || (own && !is_of(&self.others))
+        };
+        unexplained(found, |id| self.living.contains(id)).into_iter().filter(told).collect()
     }
 }
 
@@ -116,21 +137,40 @@ fn not_asked(tombstones: &[Tombstone], registered: &[VimRecord]) -> Vec<(String,
 
 #[cfg(test)]
 mod tests {
-    use super::unexplained;
+    use super::{Owners, unexplained};
+    use std::collections::BTreeSet;
     use vnfm_types::Orphan;
 
-    #[test]
-    fn what_several_use_is_explained_by_one_of_them() {
-        let of = |id: &str, instance: &str| Orphan {
+    fn of(id: &str, instance: &str) -> Orphan {
+        Orphan {
             vim_id: "v".into(),
             kind: "image".into(),
             id: id.into(),
             name: "n".into(),
             vnf_instance_id: Some(instance.into()),
             abandoned_at: None,
-        };
+        }
+    }
+
+    #[test]
+    fn what_several_use_is_explained_by_one_of_them() {
         let found = vec![of("1", "gone"), of("1", "here"), of("2", "gone"), of("2", "lost")];
         let left = unexplained(found, |id| id == "here");
         assert_eq!(left, [of("2", "gone"), of("2", "lost")]);
+    }
+
+    #[test]
+    fn what_two_tenants_abandoned_is_an_orphan_of_each() {
+        let one = |id: &str| BTreeSet::from([id.to_owned()]);
+        let seen_by = |ours: &str, others: &str, own: bool| {
+            let owners = Owners { living: one("here"), ours: one(ours), others: one(others) };
+            let found = [("1", "x"), ("1", "y"), ("2", "x"), ("2", "y"), ("2", "here")];
+            let more = [("3", "y"), ("4", "lost")];
+            let found = found.into_iter().chain(more).map(|(id, instance)| of(id, instance));
+            owners.orphans(found.collect(), own)
+        };
+        // The VIM belongs to X, and Y lives on it, too.
+        assert_eq!(seen_by("x", "y", true), [of("1", "x"), of("4", "lost")]);
+        assert_eq!(seen_by("y", "x", false), [of("1", "y"), of("3", "y")]);
     }
 }

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::hooks;
 use crate::ports::{DriverId, PackageRecord};
-use crate::query::Query;
+use crate::query::{Query, Sight};
 use crate::refusal::Refusal;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,15 +43,20 @@ pub struct ServedInstance {
 }
 
 impl Engine {
-    /// The onboarded packages of `tenant` with each MgmtDriver that serves one of their hooks. A hook whose driver is not
+    /// The onboarded packages of `tenant` that are seen, with each MgmtDriver that serves one of their hooks. A hook whose driver is not
     /// there, or a package whose file cannot be read, is left out: lists say elsewhere what is wrong with it.
     ///
     /// # Errors
     ///
     /// Where the database does not answer.
-    pub async fn plugin_uses(&self, tenant: &str) -> Result<Vec<PluginUse>, Refusal> {
+    pub async fn plugin_uses(
+        &self,
+        tenant: &str,
+        sight: &Sight,
+    ) -> Result<Vec<PluginUse>, Refusal> {
         let mut uses = Vec::new();
-        for record in self.store().package_records(tenant, &Query::default()).await? {
+        let seen = Query { sight: sight.clone(), ..Query::default() };
+        for record in self.store().package_records(tenant, &seen).await? {
             if record.info.onboarding_state == PackageOnboardingState::Onboarded {
                 uses.extend(self.uses_of(tenant, &record).await);
             }
@@ -59,7 +64,7 @@ impl Engine {
         Ok(uses)
     }
 
-    /// The instances of `tenant` that a MgmtDriver has instantiated, by its `name@version`: it serves them until they are
+    /// The instances of `tenant` that are seen and that a MgmtDriver has instantiated, by its `name@version`: it serves them until they are
     /// terminated.
     ///
     /// # Errors
@@ -68,9 +73,11 @@ impl Engine {
     pub async fn plugin_instances(
         &self,
         tenant: &str,
+        sight: &Sight,
     ) -> Result<BTreeMap<String, Vec<ServedInstance>>, Refusal> {
         let mut served: BTreeMap<String, Vec<ServedInstance>> = BTreeMap::new();
-        for record in self.store().instances(tenant, &Query::default()).await? {
+        let seen = Query { sight: sight.clone(), ..Query::default() };
+        for record in self.store().instances(tenant, &seen).await? {
             let vnf = record.vnf;
             let info = vnf.instantiated_vnf_info.as_ref();
             let drivers = info.and_then(|info| info.metadata.get(hooks::DRIVERS)?.as_object());

@@ -59,7 +59,8 @@ impl Engine {
         tenant: &str,
         records: &[InstanceRecord],
     ) -> Result<Seen, StoreError> {
-        let mut explained = self.of_others(tenant).await?;
+        let (mut explained, abandoned) = self.of_others(tenant).await?;
+        explained.extend(abandoned);
         let ours = records.iter().filter(|record| is_explained(record));
         explained.extend(ours.map(|record| record.vnf.id.clone()));
         let mut seen = Seen {

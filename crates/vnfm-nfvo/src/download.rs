@@ -20,6 +20,7 @@ use crate::outside::{Outside, Tls, code, words};
 use reqwest::header::{ACCEPT, CONTENT_RANGE, ETAG, HeaderValue, IF_RANGE, RANGE};
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use std::io::SeekFrom;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -138,6 +139,11 @@ impl Origin {
         }
     }
 
+    /// Tells this address from others, and gives nothing of it away.
+    fn mark(&self) -> String {
+        Sha256::digest(self.url.as_str()).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     fn doing(&self) -> String {
         let mut shown = self.url.clone();
         shown.set_query(None);
@@ -193,7 +199,7 @@ impl Fetcher {
     ///
     /// As [`Fetcher::fetch`].
     pub async fn go_on(&self, from: &Origin, most: u64, to: &Path) -> Result<u64, PortError> {
-        let fetched = match Part::resumed(to, most).await {
+        let fetched = match Part::resumed(to, most, from).await {
             Ok(part) => self.fetched(from, part).await,
             Err(error) => Err(error),
         };
@@ -293,6 +299,8 @@ impl Said {
 /// What is noted of a file that is on its way.
 #[derive(Serialize, Deserialize)]
 struct Note {
+    /// The SHA-256 of its address, which may let somebody in.
+    from: String,
     tag: String,
     whole: Option<u64>,
 }
@@ -325,10 +333,11 @@ impl Part {
         })
     }
 
-    /// What a process before this one has left of it, where it noted which version that is; else nothing.
-    async fn resumed(path: &Path, most: u64) -> Result<Self, PortError> {
+    /// What a process before this one has left of it, where it noted from where and which version that is; else nothing.
+    async fn resumed(path: &Path, most: u64, from: &Origin) -> Result<Self, PortError> {
         let note = tokio::fs::read(note_of(path)).await.ok();
         let note: Option<Note> = note.and_then(|note| serde_json::from_slice(&note).ok());
+        let note = note.filter(|note| note.from == from.mark());
         let tag = note.as_ref().and_then(|note| HeaderValue::from_str(&note.tag).ok());
         let failed = |error: std::io::Error| unwritten(path, &error);
         let mut options = File::options();
@@ -340,11 +349,12 @@ impl Part {
     }
 
     /// Notes which version comes, before any of it is written.
-    async fn note(&self) -> std::io::Result<()> {
+    async fn note(&self, from: &Origin) -> std::io::Result<()> {
         let note = note_of(&self.path);
         match self.tag.as_ref().and_then(|tag| tag.to_str().ok()) {
             Some(tag) => {
-                let text = serde_json::to_vec(&Note { tag: tag.to_owned(), whole: self.whole })?;
+                let (from, tag) = (from.mark(), tag.to_owned());
+                let text = serde_json::to_vec(&Note { from, tag, whole: self.whole })?;
                 tokio::fs::write(note, text).await
             }
             None => match tokio::fs::remove_file(note).await {
@@ -388,7 +398,7 @@ impl Part {
         self.forget().await?;
         (self.whole, self.tag) = (said.length, said.tag);
         if !self.has_checksum {
-            let noted = self.note().await;
+            let noted = self.note(from).await;
             noted.map_err(|error| Trouble::Never(unwritten(&self.path, &error)))?;
         }
         if self.whole.is_some_and(|whole| whole > self.most) {
@@ -450,8 +460,12 @@ impl Part {
     }
 
     /// It is on the disk; its size.
-    async fn kept(self) -> Result<u64, PortError> {
-        let synced = self.file.sync_all().await;
+    async fn kept(mut self) -> Result<u64, PortError> {
+        // What is on its way to the file fails here; `sync_all` would keep that to itself.
+        let synced = match self.file.flush().await {
+            Ok(()) => self.file.sync_all().await,
+            Err(error) => Err(error),
+        };
         synced.map_err(|error| unwritten(&self.path, &error)).map(|()| self.got)
     }
 

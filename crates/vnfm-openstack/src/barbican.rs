@@ -27,6 +27,8 @@ const KEY_TYPE: &str = "barbican_key";
 const NAME: &str = "Barbican";
 /// Entries of a page of its lists; it gives no more than 100.
 const PAGE: usize = 100;
+/// Entries of a list that are read at most: a few keys have one name, and a list without an end is none.
+const MOST: usize = 10_000;
 
 /// The login at a cloud whose catalog has a Barbican; asked for at each call.
 pub type BarbicanLogin = Box<dyn Fn() -> Result<VimConnectionInfo, String> + Send + Sync>;
@@ -122,15 +124,22 @@ impl SecretSealer for Barbican {
 
     async fn kept(&self, name: &str) -> Result<Vec<String>, PortError> {
         let doing = "list the keys in Barbican";
-        let mut all = Vec::new();
+        // Entries without an id are none of ours, but Barbican counts them.
+        let (mut all, mut offset) = (Vec::new(), 0);
         loop {
-            let path = format!("/secrets?name={}&limit={PAGE}&offset={}", encoded(name), all.len());
+            let path = format!("/secrets?name={}&limit={PAGE}&offset={offset}", encoded(name));
             let reply = self.send(Call::get(path, doing)).await?;
             let Some(page) = reply.body["secrets"].as_array() else {
                 return Err(odd(doing, "it names no `secrets`"));
             };
             all.extend(page.iter().filter_map(id_of));
-            if page.len() < PAGE {
+            offset += page.len();
+            if offset > MOST {
+                return Err(odd(doing, &format!("it has more than {MOST} secrets of one name")));
+            }
+            // A page may be shorter than asked for where a cloud allows less; `next` is there while there is more.
+            let more = page.len() >= PAGE || !reply.body["next"].is_null();
+            if page.is_empty() || !more {
                 return Ok(all);
             }
         }

@@ -144,6 +144,8 @@ impl Externals {
             arriving.take(&piece);
             file.write_all(&piece).await.map_err(|error| unwritten(part, &error))?;
         }
+        // What is on its way to the file fails here; `sync_all` would keep that to itself.
+        file.flush().await.map_err(|error| unwritten(part, &error))?;
         file.sync_all().await.map_err(|error| unwritten(part, &error))?;
         arriving.end().map_err(|real| {
             let (algorithm, stated) = (external.algorithm, &external.hash);

@@ -213,6 +213,8 @@ impl Onboarding {
             out.write_all(&chunk).await.map_err(failed)?;
             hash.update(&chunk);
         }
+        // What is on its way to the file fails here; `sync_all` would keep that to itself.
+        out.flush().await.map_err(failed)?;
         out.sync_all().await.map_err(failed)?;
         Ok(hexadecimal(&hash.finalize()))
     }

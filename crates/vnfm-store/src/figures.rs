@@ -2,10 +2,10 @@
 
 use crate::fault::Done;
 use crate::keys::SecretKeys;
-use crate::read::unsealed_package_of;
+use crate::read::{package_of, unsealed_package_of};
 use crate::sqlite::SqliteStore;
 use jiff::Timestamp;
-use sqlx::sqlite::SqliteConnection;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{query, query_as};
 use vnfm_core::ports::{PackageRecord, StoreError};
 use vnfm_types::PackageOnboardingState::{Processing, Uploading};
@@ -50,9 +50,18 @@ impl SqliteStore {
     ///
     /// Where the database does not answer.
     pub async fn unfinished_packages(&self) -> Result<Vec<PackageRecord>, StoreError> {
+        let rows = packages(&mut *self.reader().await).await;
         let keys = self.keys();
-        let found = unfinished(&mut *self.reader().await, &keys).await;
-        found.map_err(|fault| fault.told("look for packages that were left in the middle"))
+        let found = rows.and_then(|rows| rows.iter().map(|row| left(row, &keys)).collect());
+        let unfinished = |found: Vec<PackageRecord>| {
+            let is_in_the_middle = |record: &PackageRecord| {
+                matches!(record.info.onboarding_state, Uploading | Processing)
+            };
+            found.into_iter().filter(is_in_the_middle).collect()
+        };
+        found
+            .map(unfinished)
+            .map_err(|fault| fault.told("look for packages that were left in the middle"))
     }
 
     /// Writes something small, durably, to see that it can.
@@ -95,14 +104,17 @@ async fn counted(connection: &mut SqliteConnection) -> Done<Figures> {
     Ok(Figures { open_ops, instances, given_up, vims: vims.into_iter().map(end).collect() })
 }
 
-async fn unfinished(
-    connection: &mut SqliteConnection,
-    keys: &SecretKeys,
-) -> Done<Vec<PackageRecord>> {
+async fn packages(connection: &mut SqliteConnection) -> Done<Vec<SqliteRow>> {
     const ALL: &str = "SELECT tenant, info, fetching, FALSE AS used FROM packages ORDER BY id";
-    let rows = query(ALL).fetch_all(connection).await?;
-    let mut all =
-        rows.iter().map(|row| unsealed_package_of(row, keys)).collect::<Done<Vec<_>>>()?;
-    all.retain(|record| matches!(record.info.onboarding_state, Uploading | Processing));
-    Ok(all)
+    Ok(query(ALL).fetch_all(connection).await?)
+}
+
+/// A package with the request by which it was being fetched, where that can be unsealed: without it, it is uploaded anew.
+fn left(row: &SqliteRow, keys: &SecretKeys) -> Done<PackageRecord> {
+    unsealed_package_of(row, keys).or_else(|fault| {
+        let record = package_of(row)?;
+        let (id, error) = (&record.info.id, fault.told("unseal how a VNF package was fetched"));
+        tracing::warn!(id, %error, "it is not fetched on");
+        Ok(record)
+    })
 }

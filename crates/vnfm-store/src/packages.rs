@@ -98,6 +98,19 @@ impl PackageDir {
         Ok(self.path(vnf_pkg_id)?.with_extension(&ARRIVING[1..]))
     }
 
+    /// Removes what has arrived of packages other than these: of one that was deleted meanwhile nobody else knows.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the folder cannot be read, or a file not removed.
+    pub fn forget_arrived(&self, but: &[&str]) -> Result<(), PortError> {
+        let is_over = |name: &str| {
+            name.split_once(ARRIVING).is_some_and(|(vnf_pkg_id, _)| !but.contains(&vnf_pkg_id))
+        };
+        let removed = remove_from(&self.folder, is_over);
+        removed.map_err(|error| unreadable("tidy the folder", &self.folder, &error))
+    }
+
     /// What is read of a package at most.
     pub fn limits(&self) -> &Limits {
         &self.limits
@@ -366,13 +379,18 @@ fn read(id: &str, path: &Path, limits: &Limits) -> Result<Package, PortError> {
 
 /// Removes what uploads left behind that did not come to their end.
 fn sweep(folder: &Path) -> io::Result<()> {
+    remove_from(folder, |name| name.starts_with(INCOMING))?;
+    forget_unused(folder)
+}
+
+fn remove_from(folder: &Path, is_meant: impl Fn(&str) -> bool) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(INCOMING) {
+        if is_meant(&entry.file_name().to_string_lossy()) {
             fs::remove_file(entry.path())?;
         }
     }
-    forget_unused(folder)
+    Ok(())
 }
 
 /// Removes the archives that are no package's any more: nothing but their hash names them.

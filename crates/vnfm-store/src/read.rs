@@ -268,14 +268,12 @@ pub(crate) async fn uses(
 pub(crate) async fn package(
     connection: &mut SqliteConnection,
     (tenant, id): (&str, &str),
-    keys: &SecretKeys,
-) -> Done<PackageRecord> {
+) -> Done<SqliteRow> {
     const ONE: &str = "
         SELECT tenant, info, fetching, EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = packages.id) AS used
         FROM packages WHERE tenant = $1 AND id = $2";
     let found = query(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
-    let row = found.ok_or_else(|| Fault::from(absent("VNF package", id)))?;
-    unsealed_package_of(&row, keys)
+    found.ok_or_else(|| absent("VNF package", id).into())
 }
 
 /// Packages in order of id; what is sealed of them stays where it is.

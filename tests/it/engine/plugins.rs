@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 use vnfm_core::ports::Store;
+use vnfm_core::query::Sight;
 use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing};
 use vnfm_types::{HealVnfRequest, ProblemDetails};
@@ -170,7 +171,7 @@ async fn an_instance_stays_on_the_version_that_instantiated_it_as_long_as_it_is_
     let made = engine.store().instance(TENANT, &id).await.unwrap().vnf;
     let drivers = made.instantiated_vnf_info.unwrap().metadata["mgmtDrivers"].clone();
     assert_eq!(drivers, serde_json::json!({"mgmt-drivers-kubernetes": "fake@1.0.0"}));
-    let served = engine.plugin_instances(TENANT).await.unwrap();
+    let served = engine.plugin_instances(TENANT, &Sight::default()).await.unwrap();
     assert_eq!(served["fake@1.0.0"][0].id, id);
 
     *world.plugin.lock().unwrap() = Some("2.0.0");

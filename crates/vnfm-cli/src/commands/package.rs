@@ -180,12 +180,13 @@ async fn delete(client: &Client, output: Output, package: &str) -> Outcome<()> {
         client.send(request.json(&json!({"operationalState": state}))).await
     };
     let is_free = found["operationalState"] == "ENABLED" && found["usageState"] == "NOT_IN_USE";
-    if is_free {
-        switched("DISABLED").await?;
+    // Where somebody has disabled it meanwhile, deleting it is right all the same; of the two answers that is the better.
+    let is_ours = is_free && switched("DISABLED").await.is_ok();
+    if is_ours {
         tell(&format!("package {id} is DISABLED, so that it can be deleted"));
     }
     if let Err(failure) = client.send(client.request(Method::DELETE, &uri)).await {
-        if is_free && switched("ENABLED").await.is_ok() {
+        if is_ours && switched("ENABLED").await.is_ok() {
             tell(&format!("package {id} is ENABLED again"));
         }
         return Err(failure);

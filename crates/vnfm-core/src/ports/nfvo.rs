@@ -76,9 +76,10 @@ impl Granted {
     pub(crate) fn with_links_of(mut self, request: &InstantiateVnfRequest) -> Self {
         for link in &request.ext_managed_virtual_links {
             let of = &link.vnf_virtual_link_desc_id;
-            if !self.managed_links.contains_key(of) {
-                self.managed_links.insert(of.clone(), link.resource_id.clone());
-                self.managed_link_ids.insert(of.clone(), link.id.clone());
+            let network = self.managed_links.entry(of.clone());
+            // What was decided by a version before this one has no ids.
+            if *network.or_insert_with(|| link.resource_id.clone()) == link.resource_id {
+                self.managed_link_ids.entry(of.clone()).or_insert_with(|| link.id.clone());
             }
         }
         self

@@ -180,7 +180,10 @@ fn labels(imports: &[Vec<Import>], places: &BTreeMap<&str, usize>) -> Vec<Option
             labels[to] = match &import.prefix {
                 None => labels[from].clone(),
                 Some(prefix) if taken.insert(prefix.clone()) => Some(prefix.clone()),
-                Some(prefix) => Some(format!("{prefix}{to}")),
+                // What is made up may be another file's prefix, too: then the namespaces would merge.
+                Some(prefix) => (to..)
+                    .map(|number| format!("{prefix}{number}"))
+                    .find(|candidate| taken.insert(candidate.clone())),
             };
         }
     }
@@ -287,6 +290,31 @@ impl Scope<'_> {
                 }
             }
             Value::Mapping(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Import, labels};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_label_that_is_made_up_is_no_other_files() {
+        let places = BTreeMap::from([("1", 1), ("2", 2), ("3", 3)]);
+        for (given, expected) in [
+            ([("a", "1"), ("a", "2"), ("a2", "3")], ["a", "a2", "a23"]),
+            ([("a2", "1"), ("a", "3"), ("a", "2")], ["a2", "a3", "a"]),
+        ] {
+            let import = |(prefix, file): (&str, &str)| Import {
+                prefix: Some(prefix.to_owned()),
+                file: Some(file.to_owned()),
+            };
+            let imports = [Vec::from(given.map(import)), vec![], vec![], vec![]];
+            let made = labels(&imports, &places);
+            assert_eq!(made[0], None);
+            let made: Vec<&str> = made.iter().flatten().map(String::as_str).collect();
+            assert_eq!(made, expected);
         }
     }
 }

@@ -75,10 +75,16 @@ async fn as_wanted(principal: &Principal, request: Request) -> Answer<Request> {
             format!("the body is larger than {} bytes, or did not arrive whole", body::LARGEST);
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", what)
     })?;
-    // What is no JSON the handler refuses.
-    let asked: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let asked = if bytes.trim_ascii().is_empty() { Value::Null } else { read(&bytes)? };
     as_asked(&principal.only, &asked).map_err(|what| refused(principal, &what))?;
     Ok(Request::from_parts(parts, Body::from(bytes)))
+}
+
+/// All of a body: a handler passes over members that it does not know, whatever is in them, and what cannot be read here
+/// cannot be looked at.
+fn read(bytes: &[u8]) -> Answer<Value> {
+    let read = serde_json::from_slice(bytes);
+    read.map_err(|error| Problem::bad_request(format!("the body is not JSON: {error}")))
 }
 
 fn refused(principal: &Principal, what: &str) -> Problem {

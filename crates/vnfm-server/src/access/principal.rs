@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The tenant of a server that nobody logs in to, and of those whose login names none.
@@ -116,10 +117,13 @@ impl Gets {
         if !is_tenant(tenant) {
             return Err(format!("`{tenant}` cannot be the name of a tenant: {TENANTS}"));
         }
+        // In one order: what somebody made is found again when the configuration names the same in another one.
+        let set =
+            |names: &[String]| BTreeSet::from_iter(names.iter().cloned()).into_iter().collect();
         let only = Only {
-            vims: self.vims.clone(),
-            namespaces: self.namespaces.clone(),
-            vendors: self.vendors.clone(),
+            vims: set(&self.vims),
+            namespaces: set(&self.namespaces),
+            vendors: set(&self.vendors),
         };
         let (name, tenant) = (name.to_owned(), tenant.to_owned());
         Ok(Principal { name, way, tenant, role: self.role, only })

@@ -50,7 +50,7 @@ impl Onboarding {
     }
 
     /// What a process before us left in the middle: what it was fetching from a URI goes on, anything else is refused, so
-    /// that it is uploaded anew.
+    /// that it is uploaded anew. What was being taken in is refused, too: it may be what ended that process.
     ///
     /// # Errors
     ///
@@ -59,7 +59,8 @@ impl Onboarding {
         let mut all = Vec::new();
         for mut record in records {
             let (tenant, id) = (record.tenant.clone(), record.info.id.clone());
-            let outcome = if record.fetching.0.is_null() {
+            let was_arriving = record.info.onboarding_state == PackageOnboardingState::Uploading;
+            let outcome = if !was_arriving || record.fetching.0.is_null() {
                 let what = "the server stopped before all of it was taken in; upload it again";
                 let code = "package.interrupted";
                 Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, what))
@@ -79,10 +80,22 @@ impl Onboarding {
                     let why = &problem.details().detail;
                     tracing::warn!(id, why, "a package was left in the middle");
                     self.refuse(&mut record, problem.details().clone()).await?;
+                    self.forget(&id).await;
                 }
             }
         }
+        let going_on: Vec<_> = all.iter().map(|fetch| fetch.record.info.id.as_str()).collect();
+        if let Err(error) = self.packages.forget_arrived(&going_on) {
+            tracing::warn!(%error, "what had arrived of packages that are gone stays");
+        }
         Ok(all)
+    }
+
+    /// Removes what there is of a package that was refused.
+    async fn forget(&self, id: &str) {
+        if let Err(error) = self.packages.remove(id).await {
+            tracing::warn!(id, %error, "the file of a refused package stays");
+        }
     }
 
     /// Fetches it and takes it in; the record says how it went.

@@ -1,6 +1,6 @@
 //! Every MgmtDriver that hooks are found among: what it declares, or why it cannot be used.
 
-use crate::access::Tenant;
+use crate::access::Principal;
 use crate::problem::{Answer, Problem};
 use crate::state::App;
 use axum::Json;
@@ -50,12 +50,9 @@ enum Shown {
     },
 }
 
-pub(super) async fn list(
-    State(app): State<App>,
-    Tenant(tenant): Tenant,
-) -> Answer<Json<Vec<Listed>>> {
-    let mut uses = app.engine.plugin_uses(&tenant).await?;
-    let served = app.engine.plugin_instances(&tenant).await?;
+pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<Json<Vec<Listed>>> {
+    let mut uses = app.engine.plugin_uses(&who.tenant, &who.only).await?;
+    let served = app.engine.plugin_instances(&who.tenant, &who.only).await?;
     let looking = tokio::task::spawn_blocking(move || look(&app));
     let shown = looking.await.map_err(|error| Problem::bug(&error))?;
     let unreadable = |error: PortError| {

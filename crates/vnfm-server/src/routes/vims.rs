@@ -77,15 +77,21 @@ fn may_share(principal: &Principal, shared: Option<bool>) -> Answer<()> {
 pub(super) async fn list(State(app): State<App>, who: Principal) -> Answer<axum::Json<Vec<Vim>>> {
     let mut vims = app.engine.vims(&who.tenant).await?;
     vims.retain(|vim| who.only.is_among_vims(&vim.id));
-    Ok(axum::Json(vims))
+    Ok(axum::Json(vims.into_iter().map(|vim| as_seen(&who, vim)).collect()))
+}
+
+/// Without the instance that registered it where that may be one that is not seen.
+fn as_seen(who: &Principal, vim: Vim) -> Vim {
+    if who.only.is_whole() { vim } else { Vim { registered_by: None, ..vim } }
 }
 
 pub(super) async fn show(
     State(app): State<App>,
-    Tenant(tenant): Tenant,
+    who: Principal,
     Path(id): Path<String>,
 ) -> Answer<axum::Json<Vim>> {
-    Ok(axum::Json(app.engine.vim(&tenant, &id).await?))
+    let vim = app.engine.vim(&who.tenant, &id).await?;
+    Ok(axum::Json(as_seen(&who, vim)))
 }
 
 pub(super) async fn update(

@@ -3,6 +3,7 @@
 use crate::bench::packed;
 use crate::from_uri::{ALL, Shelf};
 use crate::process::{Server, started, with_config};
+use crate::unfinished::until;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -86,12 +87,11 @@ async fn a_package_that_does_not_fit_is_told_so_and_leaves_nothing() {
     let upload = format!("{path}/package_content/upload_from_uri");
     let (status, _) = answer(request(&server, Method::POST, &upload).json(&from)).await;
     assert_eq!(status, 202);
-    let shown = loop {
+    let shown = until("the upload ends", async || {
         let (_, shown) = answer(request(&server, Method::GET, &path)).await;
-        if shown["onboardingState"] != "UPLOADING" {
-            break shown;
-        }
-    };
+        (shown["onboardingState"] != "UPLOADING").then_some(shown)
+    })
+    .await;
     let why = &shown["onboardingFailureDetails"];
     assert_eq!((&why["status"], &why["code"]), (&json!(507), &json!("download.not-written")));
     assert_eq!(kept(data.path()), [""; 0], "nothing half");

@@ -7,7 +7,7 @@ use crate::tenants::{
     Has, NAMES, SUBSCRIPTIONS, ask, body_has, callback, concrete, furnished, users,
 };
 use crate::world::REGISTERS;
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 use vnfm_server::access::roles::{NEEDS, Needs};
 
@@ -170,6 +170,28 @@ async fn lists_operations_events_and_the_page_show_what_a_role_is_narrowed_to() 
     assert!(!events.contains(&ended.made()), "{events}");
 }
 
+/// What a handler would pass over must not hide what it would do.
+#[tokio::test]
+async fn a_body_that_cannot_be_looked_at_is_refused() {
+    let bench = Bench::with(users(&narrowed())).await;
+    let [ours, theirs] = two_homes(&bench).await;
+    let vnfd = bench.get(&format!("{INSTANCES}/{ours}")).await.body["vnfdId"].clone();
+    let instance = bench.create(vnfd.as_str().unwrap()).await;
+    bench.log_in("narrow");
+    let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+    for odd in ["1e999", r#""\ud800""#, deep.as_str()] {
+        let body = format!(
+            r#"{{"flavourId": "simple", "vimConnectionInfo": {{"v": {{"vimId": "{THEIRS}"}}}}, "x": {odd}}}"#
+        );
+        let request = bench.request(Method::POST, &format!("{INSTANCES}/{instance}/instantiate"));
+        let request = request.header("content-type", "application/json").body(body);
+        let answer = bench.send(request).await;
+        assert_eq!(answer.status, 400, "{odd}: {answer:?}");
+    }
+    assert_eq!(bench.get(&format!("{INSTANCES}/{theirs}")).await.status, 404);
+    assert_eq!(bench.get(OPS).await.body.as_array().unwrap().len(), 1, "of what was made before");
+}
+
 #[tokio::test]
 async fn a_subscriber_is_told_of_what_whoever_subscribed_sees() {
     let bench = Bench::with(users(&narrowed())).await;
@@ -234,6 +256,13 @@ async fn what_stands_in_the_way_and_is_not_seen_has_no_name() {
     let open = bench.post(&terminate, &forceful).await;
     assert_eq!(open.status, 409, "{open:?}");
     assert!(open.detail().contains("secret-guest") && open.text.contains(&guest), "{open:?}");
+    // Nor is an instance that is not seen among those of a plugin, or named as what registered a VIM.
+    for path in ["/vnfm/v1/plugins", VIMS] {
+        bench.log_in("acme-admin");
+        assert!(bench.get(path).await.text.contains(&carrier), "{path}");
+        bench.log_in("wrong-namespace");
+        assert!(!bench.get(path).await.text.contains(&carrier), "{path}");
+    }
     bench.log_in("narrow");
     assert_eq!(bench.get(&format!("{INSTANCES}/{guest}")).await.status, 404);
     let narrow = bench.post(&terminate, &forceful).await;

@@ -2,9 +2,14 @@
 
 use crate::bench::{Answer, Bench, INSTANCES, PACKAGES, Setup, packed};
 use crate::tenants::users;
+use axum::Router;
+use axum::extract::Request;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use vnfm_descriptor::{Limits, Package};
 use vnfm_sim::faults::{Fault, Rule};
 use vnfm_sim::nfvo::{CLIENT, PASSWORD, Policy, Wanted};
@@ -26,7 +31,13 @@ impl Scene {
 
     async fn with(more: &str, setup: Setup) -> Self {
         let world = World::start(Options::default()).await.unwrap();
-        let nfvo = format!("{{endpoint: '{}', packages: {{{more}}}}}", world.nfvo().url());
+        let at = world.nfvo().url().to_owned();
+        Self::at(&at, world, more, setup).await
+    }
+
+    /// The server finds the NFVO of this world at this address.
+    async fn at(url: &str, world: World, more: &str, setup: Setup) -> Self {
+        let nfvo = format!("{{endpoint: '{url}', packages: {{{more}}}}}");
         let bench = Bench::with(Setup { nfvo: Some(nfvo), ..setup }).await;
         let package = Package::from_bytes(packed("vnf-b-cnf"), &Limits::default()).unwrap();
         Self { world, bench, vnfd: package.vnfd().descriptor_id.clone() }
@@ -340,15 +351,49 @@ async fn a_certificate_that_is_renewed_counts_for_packages_at_once() {
     assert_eq!(made_of_b(&bench).await.status, 201);
 }
 
+/// A way to the NFVO on which those who fetch an archive wait until it is opened; a call that the script of faults lets
+/// hang is never answered.
+struct Gate {
+    url: String,
+    opened: watch::Sender<bool>,
+    _task: JoinSet<()>,
+}
+
+impl Gate {
+    async fn before(world: &World) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (nfvo, opened) = (world.nfvo().url().to_owned(), watch::Sender::new(false));
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let waits = opened.subscribe();
+        let router = Router::new().fallback(move |request: Request| {
+            let (client, mut waits) = (client.clone(), waits.clone());
+            let to = format!("{nfvo}{}", request.uri());
+            async move {
+                if request.uri().path().ends_with("/package_content") {
+                    let _ = waits.wait_for(|opened| *opened).await;
+                }
+                let passed = client.get(to).headers(request.headers().clone());
+                let answer = passed.send().await.unwrap();
+                let (status, headers) = (answer.status(), answer.headers().clone());
+                (status, headers, answer.bytes().await.unwrap())
+            }
+        });
+        let mut task = JoinSet::new();
+        task.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, opened, _task: task }
+    }
+}
+
 #[tokio::test]
 async fn who_waits_for_a_package_keeps_nobody_of_its_tenant_from_the_quota() {
-    let scene =
-        Scene::with("subscribe: false, tenants: [acme]", users("quota: {instances: 2}")).await;
+    let world = World::start(Options::default()).await.unwrap();
+    let gate = Gate::before(&world).await;
+    let (more, setup) = ("subscribe: false, tenants: [acme]", users("quota: {instances: 2}"));
+    let scene = Scene::at(&gate.url, world, more, setup).await;
     scene.bench.log_in("acme-admin");
     let (_, here) = scene.bench.onboard("cnf-chart").await;
     scene.offer();
-    let slow = Fault::Delay { delay_ms: 2000 };
-    scene.world.faults().arm(Rule::new("nfvo.package_content", slow));
     let mut slow = Box::pin(scene.create());
     let is_on_its_way = |all: &[Value]| all.iter().any(|one| one["onboardingState"] == "UPLOADING");
     tokio::select! {
@@ -359,6 +404,7 @@ async fn who_waits_for_a_package_keeps_nobody_of_its_tenant_from_the_quota() {
         made = &mut slow => panic!("the other one waited for this one: {made:?}"),
         _ = scene.bench.create(&here) => {}
     }
+    gate.opened.send_replace(true);
     assert_eq!(slow.await.status, 201);
     let refused = scene.create().await;
     assert_eq!((refused.status, &refused.body["code"]), (403, &json!("access.quota")));

@@ -5,11 +5,27 @@ use crate::from_uri::{ALL, Does, Shelf};
 use crate::process::{Server, command, started, with_config};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use std::io::{Read as _, Write as _};
+use std::fs::File;
+use std::io::Write as _;
 use std::net::TcpStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
+use tokio::time::interval;
 
 const PACKAGES: &str = "/vnfpkgm/v2/vnf_packages";
+
+/// Looks until something is seen, for a minute at most; a process of its own needs the time between two looks.
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    let mut pace = interval(Duration::from_millis(10));
+    loop {
+        pace.tick().await;
+        if let Some(seen) = look().await {
+            return seen;
+        }
+        assert!(begun.elapsed() < Duration::from_mins(1), "never: {what}");
+    }
+}
 
 fn request(server: &Server, method: Method, path: &str) -> RequestBuilder {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
@@ -36,9 +52,12 @@ async fn what_a_process_left_in_the_middle_is_refused_and_may_be_uploaded_again(
     );
     half.write_all(head.as_bytes()).unwrap();
     half.write_all(&content[..length / 2]).unwrap();
-    while json_of(request(&server, Method::GET, &path)).await["onboardingState"] != "UPLOADING" {}
-    server.process.kill().unwrap();
-    server.process.wait().unwrap();
+    until("the upload begins", async || {
+        let shown = json_of(request(&server, Method::GET, &path)).await;
+        (shown["onboardingState"] == "UPLOADING").then_some(())
+    })
+    .await;
+    kill(&mut server);
 
     let server = started(&mut command(data.path()));
     let shown = json_of(request(&server, Method::GET, &path)).await;
@@ -52,13 +71,15 @@ async fn what_a_process_left_in_the_middle_is_refused_and_may_be_uploaded_again(
     assert!(shown.get("onboardingFailureDetails").is_none(), "{shown:#}");
 }
 
-/// Kills it; what its log says.
-fn killed(server: &mut Server) -> String {
+fn kill(server: &mut Server) {
     server.process.kill().unwrap();
     server.process.wait().unwrap();
-    let mut said = String::new();
-    server.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    said
+}
+
+/// A server whose log goes into a file: a pipe that nobody reads holds it once it is full.
+fn logging(data: &Path, config: &Path, log: &Path) -> Server {
+    let log = File::options().create(true).append(true).open(log).unwrap();
+    started(with_config(data, config).stderr(log))
 }
 
 /// No file below holds what was planted.
@@ -80,10 +101,10 @@ async fn what_comes_from_a_uri_goes_on_in_the_next_process_with_a_login_that_is_
  {
     let shelf = Shelf::new(packed("vnf-b-cnf"), &[Does::Stops(1000), ALL]).await;
     let (data, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let config = other.path().join("vnfm.yaml");
+    let (config, log) = (other.path().join("vnfm.yaml"), other.path().join("log"));
     let allowed = format!("log: {{level: debug}}\npackages: {{external: ['{}']}}\n", shelf.url);
     std::fs::write(&config, allowed).unwrap();
-    let mut server = started(&mut with_config(data.path(), &config));
+    let mut server = logging(data.path(), &config, &log);
     let made = json_of(request(&server, Method::POST, PACKAGES).json(&json!({}))).await;
     let id = made["id"].as_str().unwrap();
     let path = format!("{PACKAGES}/{id}");
@@ -95,27 +116,31 @@ async fn what_comes_from_a_uri_goes_on_in_the_next_process_with_a_login_that_is_
     }));
     assert_eq!(asked.send().await.unwrap().status(), 202);
     let part = data.path().join(format!("packages/{id}.arriving"));
-    while std::fs::metadata(&part).map_or(0, |file| file.len()) < 1000 {
-        tokio::task::yield_now().await;
-    }
+    until("the first part is there", async || {
+        let length = std::fs::metadata(&part).map_or(0, |file| file.len());
+        (length >= 1000).then_some(())
+    })
+    .await;
     let shown = json_of(request(&server, Method::GET, &path)).await;
     assert_eq!(shown["onboardingState"], "UPLOADING", "{shown:#}");
     assert!(!shown.to_string().contains("planted"), "{shown:#}");
-    let mut said = killed(&mut server);
+    kill(&mut server);
     is_sealed(data.path());
 
-    let mut server = started(&mut with_config(data.path(), &config));
-    let shown = loop {
+    let mut server = logging(data.path(), &config, &log);
+    let shown = until("the upload ends", async || {
         let shown = json_of(request(&server, Method::GET, &path)).await;
-        if !["UPLOADING", "PROCESSING"].contains(&shown["onboardingState"].as_str().unwrap()) {
-            break shown;
-        }
-    };
+        let is_on =
+            ["UPLOADING", "PROCESSING"].contains(&shown["onboardingState"].as_str().unwrap());
+        (!is_on).then_some(shown)
+    })
+    .await;
     assert_eq!(shown["onboardingState"], "ONBOARDED", "{shown:#}");
     assert_eq!(shelf.headers("range"), ["", "bytes=1000-"]);
     assert_eq!(shelf.headers("if-range"), ["", "\"1\""]);
     assert_eq!(shelf.headers("authorization"), ["Basic dTpwbGFudGVkLXBhc3N3b3Jk"; 2]);
-    said += &killed(&mut server);
+    kill(&mut server);
+    let said = std::fs::read_to_string(&log).unwrap();
     assert!(said.contains("goes on") && !said.contains("planted"), "{said}");
     is_sealed(data.path());
     let left = std::fs::read_dir(data.path().join("packages")).unwrap();

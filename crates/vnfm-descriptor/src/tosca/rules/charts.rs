@@ -2,8 +2,10 @@
 
 use super::super::topology::Template;
 use super::super::types::Kind;
-use super::Rules;
+use super::{Looked, Rules};
+use crate::archive::Archive;
 use crate::finding::{Finding, codes};
+use crate::limits::Limits;
 use crate::order::ORDER_FILE;
 use crate::path::has_extension;
 use crate::yaml::Node;
@@ -51,9 +53,7 @@ impl<'a> Rules<'a, '_> {
             let finding = Finding::new(codes::CHART_FILE, file.span.clone(), message);
             return self.sink.add(finding.did_you_mean(text, self.archive.paths()));
         };
-        let bytes = self.archive.read(&path, self.limits.file_bytes);
-        let read = bytes.map_err(|error| error.to_string());
-        if let Err(why) = read.and_then(|bytes| crate::chart::read(&bytes, self.limits)) {
+        if let Some(why) = self.looked.no_chart(self.archive, self.limits, &path) {
             let message = format!("`{text}` is no Helm chart: {why}");
             let finding = Finding::new(codes::CHART_FILE, file.span.clone(), message);
             self.sink.add(finding.hint("`helm package` makes one"));
@@ -87,5 +87,21 @@ impl<'a> Rules<'a, '_> {
             let finding = Finding::new(codes::MCIOP, vdu.span.clone(), message);
             self.sink.add(finding.hint(hint));
         }
+    }
+}
+
+impl Looked {
+    /// Why a file is no chart; `None` where it is one.
+    pub(super) fn no_chart(
+        &mut self,
+        archive: &Archive,
+        limits: &Limits,
+        path: &str,
+    ) -> Option<&str> {
+        let look = || {
+            let bytes = archive.read(path, limits.file_bytes).map_err(|error| error.to_string());
+            bytes.and_then(|bytes| crate::chart::read(&bytes, limits)).err()
+        };
+        self.charts.entry(path.to_owned()).or_insert_with(look).as_deref()
     }
 }

@@ -4,8 +4,10 @@ use super::super::template::VNF;
 use super::super::topology::{Template, Topology};
 use super::super::types::{Kind, Types, operations_in};
 use super::super::units;
-use super::Rules;
+use super::{Looked, Rules};
+use crate::archive::Archive;
 use crate::finding::{Finding, Sink, Span, codes};
+use crate::limits::Limits;
 use crate::yaml::{Node, float};
 use std::collections::BTreeSet;
 
@@ -90,13 +92,28 @@ impl Rules<'_, '_> {
     fn script(&mut self, artifact: &Node) {
         let Some(file) = artifact.get("file") else { return };
         let Some(path) = self.path_of(file) else { return };
-        let Ok(bytes) = self.archive.read(&path, self.limits.file_bytes) else { return };
-        if let Some(at) = bytes.windows(2).position(|two| two == b"\r\n") {
-            let line = bytes[..at].split(|byte| *byte == b'\n').count();
+        if let Some(line) = self.looked.windows_line(self.archive, self.limits, &path) {
             let message = format!("line {line} of the script `{path}` ends as on Windows");
             let finding = Finding::new(codes::SCRIPT_LINES, file.span.clone(), message);
             self.sink.add(finding.hint("`sed -i 's/\\r$//'` mends it"));
         }
+    }
+}
+
+impl Looked {
+    /// The first line of a script that ends as on Windows; `None` where none does, or nobody can read it.
+    pub(super) fn windows_line(
+        &mut self,
+        archive: &Archive,
+        limits: &Limits,
+        path: &str,
+    ) -> Option<usize> {
+        let look = || {
+            let bytes = archive.read(path, limits.file_bytes).ok()?;
+            let at = bytes.windows(2).position(|two| two == b"\r\n")?;
+            Some(bytes[..at].split(|byte| *byte == b'\n').count())
+        };
+        *self.scripts.entry(path.to_owned()).or_insert_with(look)
     }
 }
 

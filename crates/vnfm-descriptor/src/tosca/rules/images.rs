@@ -3,8 +3,8 @@
 use super::super::resources::size_of;
 use super::super::topology::Template;
 use super::super::types::Kind;
-use super::Rules;
-use crate::archive::Algorithm;
+use super::{Looked, Rules};
+use crate::archive::{Algorithm, Archive};
 use crate::finding::{Finding, codes};
 use crate::path::{folder, resolve};
 use crate::yaml::Node;
@@ -152,9 +152,9 @@ impl<'a> Rules<'a, '_> {
         let algorithm = text("algorithm").and_then(Algorithm::named);
         let (Some(algorithm), Some(hash)) = (algorithm, checksum.get("hash")) else { return };
         // Whether it can be read was asked already.
-        let Ok(real) = self.archive.hash(path, algorithm) else { return };
+        let Some(real) = self.looked.hash(self.archive, path, algorithm) else { return };
         let stated = hash.as_str().unwrap_or_default();
-        if stated.len() == real.len() && !stated.eq_ignore_ascii_case(&real) {
+        if stated.len() == real.len() && !stated.eq_ignore_ascii_case(real) {
             let message = format!(
                 "`{path}`, the image of `{}`, does not have this {}, but {real}",
                 template.name,
@@ -169,5 +169,19 @@ impl<'a> Rules<'a, '_> {
         let text = file.as_str()?;
         let places = [resolve(folder(self.topology.path), text), resolve("", text)];
         places.into_iter().flatten().find(|path| self.archive.has(path))
+    }
+}
+
+impl Looked {
+    /// The hash of a file; `None` where it cannot be read.
+    pub(super) fn hash(
+        &mut self,
+        archive: &Archive,
+        path: &str,
+        algorithm: Algorithm,
+    ) -> Option<&str> {
+        let look = || archive.hash(path, algorithm).ok();
+        let key = (path.to_owned(), algorithm.name());
+        self.hashes.entry(key).or_insert_with(look).as_deref()
     }
 }

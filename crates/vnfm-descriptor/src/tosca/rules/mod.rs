@@ -27,6 +27,7 @@ use crate::archive::Archive;
 use crate::finding::{Finding, Sink};
 use crate::limits::Limits;
 use crate::yaml::Node;
+use std::collections::BTreeMap;
 
 /// Asks everything that there is to ask; what the reading of the descriptor says is not said again.
 pub(crate) fn rules(
@@ -55,8 +56,10 @@ pub(crate) fn rules(
         .iter()
         .filter_map(|document| topology::Topology::read(document, &types, &mut quiet))
         .collect();
+    let mut looked = Looked::default();
     for topology in &topologies {
-        let mut rules = Rules { topology, types: &types, archive, limits, sink };
+        let looked = &mut looked;
+        let mut rules = Rules { topology, types: &types, archive, limits, looked, sink };
         rules.wiring();
         rules.addresses();
         rules.scaling();
@@ -74,7 +77,20 @@ struct Rules<'a, 's> {
     types: &'a Types<'a>,
     archive: &'a Archive,
     limits: &'a Limits,
+    looked: &'s mut Looked,
     sink: &'s mut Sink,
+}
+
+/// What is known of files of the package. Thousands of templates may name one file, and reading a large one takes
+/// seconds: it is read for the first of them only.
+#[derive(Default)]
+struct Looked {
+    /// Hashes, by path and the algorithm's name; `None` where the file cannot be read.
+    hashes: BTreeMap<(String, &'static str), Option<String>>,
+    /// By path, why the file is no chart; `None` where it is one.
+    charts: BTreeMap<String, Option<String>>,
+    /// By path, the first line of a script that ends as on Windows; `None` where no line does.
+    scripts: BTreeMap<String, Option<usize>>,
 }
 
 impl<'a> Rules<'a, '_> {
@@ -117,5 +133,67 @@ impl<'a> Rules<'a, '_> {
             _ => target.as_str().map(|node| (node, "")),
         };
         topology::listed(requirements).into_iter().filter_map(|(_, target)| pair(target)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::Algorithm;
+    use crate::finding::codes;
+    use std::io::{Cursor, Write as _};
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    fn archive(files: &[(&str, &str)]) -> Archive {
+        let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, text) in files {
+            zip.start_file(*name, SimpleFileOptions::default()).unwrap();
+            zip.write_all(text.as_bytes()).unwrap();
+        }
+        let zipped = zip.finish().unwrap().into_inner();
+        Archive::bytes(zipped.into(), &Limits::default(), &mut Sink::default()).unwrap()
+    }
+
+    /// The other archive lacks the files: who reads one again gives another answer.
+    #[test]
+    fn a_file_is_read_for_the_first_that_names_it() {
+        let limits = Limits::default();
+        let first = archive(&[("web.tgz", "text"), ("web.img", "test"), ("a.sh", "a\nb\r\n")]);
+        let other = archive(&[("else", "")]);
+        let mut looked = Looked::default();
+        let why = looked.no_chart(&first, &limits, "web.tgz").map(str::to_owned);
+        assert!(why.is_some());
+        assert_eq!(looked.no_chart(&other, &limits, "web.tgz"), why.as_deref());
+        for (algorithm, digits) in [(Algorithm::Sha256, 64), (Algorithm::Sha512, 128)] {
+            let hash = looked.hash(&first, "web.img", algorithm).map(str::to_owned);
+            assert_eq!(hash.as_ref().map(String::len), Some(digits));
+            assert_eq!(looked.hash(&other, "web.img", algorithm), hash.as_deref());
+        }
+        assert_eq!(looked.windows_line(&first, &limits, "a.sh"), Some(2));
+        assert_eq!(looked.windows_line(&other, &limits, "a.sh"), Some(2));
+    }
+
+    /// A descriptor with two Mciops of one chart, which is none.
+    const TWICE: &str = "tosca_definitions_version: tosca_simple_yaml_1_3
+imports: [etsi_nfv_sol001_vnfd_types.yaml]
+topology_template:
+  node_templates:
+    one:
+      type: tosca.nodes.nfv.Mciop
+      artifacts: {chart: {type: tosca.artifacts.nfv.HelmChart, file: web.tgz}}
+    two:
+      type: tosca.nodes.nfv.Mciop
+      artifacts: {chart: {type: tosca.artifacts.nfv.HelmChart, file: web.tgz}}
+";
+
+    #[test]
+    fn every_template_is_told_of_a_file_that_is_read_once() {
+        let archive = archive(&[("vnfd.yaml", TWICE), ("web.tgz", "text")]);
+        let mut sink = Sink::default();
+        rules(&archive, "vnfd.yaml", None, &Limits::default(), &mut sink);
+        let found = sink.all();
+        let told = found.iter().filter(|finding| finding.code == codes::CHART_FILE).count();
+        assert_eq!(told, 2, "{found:?}");
     }
 }
