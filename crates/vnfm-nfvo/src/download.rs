@@ -17,6 +17,7 @@
 
 use crate::login::{Login, Logins};
 use crate::outside::{Outside, Tls, code, words};
+use crate::packages::hexadecimal;
 use reqwest::header::{ACCEPT, CONTENT_RANGE, ETAG, HeaderValue, IF_RANGE, RANGE};
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde::{Deserialize, Serialize};
@@ -141,7 +142,7 @@ impl Origin {
 
     /// Tells this address from others, and gives nothing of it away.
     fn mark(&self) -> String {
-        Sha256::digest(self.url.as_str()).iter().map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal(&Sha256::digest(self.url.as_str()))
     }
 
     fn doing(&self) -> String {

@@ -437,11 +437,15 @@ fn hash(file: &Path, algorithm: &str) -> std::io::Result<String> {
             read => hasher.update(&buffer[..read]),
         }
     }
+    Ok(hexadecimal(&hasher.finalize()))
+}
+
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     let mut text = String::new();
-    for byte in &hasher.finalize() {
+    for byte in bytes {
         let _ = write!(text, "{byte:02x}"); // a String takes everything
     }
-    Ok(text)
+    text
 }
 
 #[cfg(test)]

@@ -181,9 +181,11 @@ fn labels(imports: &[Vec<Import>], places: &BTreeMap<&str, usize>) -> Vec<Option
                 None => labels[from].clone(),
                 Some(prefix) if taken.insert(prefix.clone()) => Some(prefix.clone()),
                 // What is made up may be another file's prefix, too: then the namespaces would merge.
-                Some(prefix) => (to..)
-                    .map(|number| format!("{prefix}{number}"))
-                    .find(|candidate| taken.insert(candidate.clone())),
+                Some(prefix) => {
+                    let last = to + taken.len(); // so many are taken, so one of these is free
+                    let made_up = |number| format!("{prefix}{number}");
+                    (to..=last).map(made_up).find(|label| taken.insert(label.clone()))
+                }
             };
         }
     }

@@ -118,8 +118,10 @@ impl Gets {
             return Err(format!("`{tenant}` cannot be the name of a tenant: {TENANTS}"));
         }
         // In one order: what somebody made is found again when the configuration names the same in another one.
-        let set =
-            |names: &[String]| BTreeSet::from_iter(names.iter().cloned()).into_iter().collect();
+        let set = |names: &[String]| -> Vec<String> {
+            let all: BTreeSet<&String> = names.iter().collect();
+            all.into_iter().cloned().collect()
+        };
         let only = Only {
             vims: set(&self.vims),
             namespaces: set(&self.namespaces),
