@@ -99,7 +99,7 @@ async fn an_external_artifact_is_fetched_once_and_read_like_a_file_of_the_packag
     std::fs::write(&files[1], b"something else").unwrap();
     let error = bench.packages.package("default", id).await.unwrap_err().to_string();
     assert!(error.contains(&uri) && error.contains("its hash is"), "{error}");
-    bench.drop_package(&id).await;
+    bench.drop_package(id).await;
     assert!(files.iter().all(|file| !file.exists()), "{files:?}");
 }
 

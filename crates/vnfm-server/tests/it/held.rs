@@ -99,8 +99,11 @@ async fn a_package_tells_its_images_and_artifacts() {
     for other in ["Definitions/vnf-b.yaml", "vnf-b.mf", "Files/images/busybox.tar"] {
         assert!(artifact(&shown, other).is_null(), "{other} is no artifact: {shown:#}");
     }
+    only_asked_a_list_tells_them(&bench, &shown).await;
+}
 
-    // A list leaves them out until it is asked for them, and finds by them.
+/// A list leaves them out until it is asked for them, and finds by them.
+async fn only_asked_a_list_tells_them(bench: &Bench, shown: &Value) {
     let listed = bench.get(PACKAGES).await.body;
     assert!(
         listed[0].get("softwareImages").is_none() && listed[0].get("additionalArtifacts").is_none()
