@@ -15,11 +15,14 @@
 //! A query in an address may be what lets somebody in, so it is never shown. Whether the bytes are the right ones is for
 //! whoever knows their hash.
 
+mod said;
+
 use crate::login::{Login, Logins};
 use crate::outside::{Outside, Tls, code, words};
 use crate::packages::hexadecimal;
-use reqwest::header::{ACCEPT, CONTENT_RANGE, ETAG, HeaderValue, IF_RANGE, RANGE};
-use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
+use reqwest::header::{ACCEPT, HeaderValue, IF_RANGE, RANGE};
+use reqwest::{Client, RequestBuilder, StatusCode, Url};
+use said::Said;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::io::SeekFrom;
@@ -275,28 +278,6 @@ impl From<PortError> for Trouble {
     }
 }
 
-/// What the head of an answer says.
-struct Said {
-    status: StatusCode,
-    length: Option<u64>,
-    /// A strong one.
-    tag: Option<HeaderValue>,
-    /// The first byte that comes, and how many there are altogether where that is said.
-    range: Option<(u64, Option<u64>)>,
-}
-
-impl Said {
-    fn of(response: &Response) -> Self {
-        let range = response.headers().get(CONTENT_RANGE).and_then(|range| range.to_str().ok());
-        Self {
-            status: response.status(),
-            length: response.content_length(),
-            tag: response.headers().get(ETAG).filter(|tag| is_strong(tag)).cloned(),
-            range: range.and_then(content_range),
-        }
-    }
-}
-
 /// What is noted of a file that is on its way.
 #[derive(Serialize, Deserialize)]
 struct Note {
@@ -476,18 +457,6 @@ impl Part {
     }
 }
 
-/// `bytes 5-9/10`: the first byte, and how many there are altogether where that is said.
-fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
-    let (range, whole) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
-    let (first, _) = range.split_once('-')?;
-    Some((first.trim().parse().ok()?, whole.trim().parse().ok()))
-}
-
-/// Whether a tag stands for these very bytes (RFC 9110 8.8.1).
-fn is_strong(tag: &HeaderValue) -> bool {
-    tag.as_bytes().starts_with(b"\"")
-}
-
 /// Where it is noted which version of a file is on its way.
 fn note_of(file: &Path) -> PathBuf {
     let mut note = file.as_os_str().to_owned();
@@ -501,16 +470,7 @@ fn unwritten(file: &Path, error: &std::io::Error) -> PortError {
 
 #[cfg(test)]
 mod tests {
-    use super::{Login, Origin, content_range};
-
-    #[test]
-    fn a_content_range_is_read_as_http_has_it() {
-        assert_eq!(content_range("bytes 5-9/10"), Some((5, Some(10))));
-        assert_eq!(content_range("bytes 5-9/*"), Some((5, None)));
-        for wrong in ["", "bytes */10", "bytes 5", "items 5-9/10", "bytes a-9/10"] {
-            assert_eq!(content_range(wrong), None, "{wrong}");
-        }
-    }
+    use super::{Login, Origin};
 
     #[test]
     fn what_may_let_somebody_in_is_not_shown() {
