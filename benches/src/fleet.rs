@@ -70,8 +70,10 @@ async fn create(world: &Arc<World>, all: usize) -> Result<Vec<String>> {
 /// 1 000 operations that wait for their servers: memory with them, and how soon each has called again.
 fn in_flight(programs: &Path) -> Result<Vec<Figure>> {
     let runtime = runtime()?;
-    let mut world =
-        Arc::new(runtime.block_on(World::start(programs, &["--server-build", "600000"]))?);
+    let mut world = runtime.block_on(World::start(programs, &["--server-build", "600000"]))?;
+    // All at once: an operation that waits for its turn on the VIM calls nobody.
+    world.without_server("limits: {vim_operations: 0}\n", |_| Ok(()))?;
+    let mut world = Arc::new(world);
     let instances = runtime.block_on(create(&world, IN_FLIGHT))?;
     runtime.block_on(begin(&world, &instances))?;
     runtime.block_on(called(&world, &instances, 0))?;

@@ -53,7 +53,9 @@ fn run() -> anyhow::Result<()> {
     }
     let config = Config::load(flags.clone())?;
     let (logging, traces) = logs::begin(&config)?;
-    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).min(4);
+    // For half of the cores: the database has threads of its own, and each that is idle is woken in vain again and again.
+    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2);
+    let threads = threads.clamp(1, 4);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .enable_all()
