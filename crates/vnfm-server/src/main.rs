@@ -53,7 +53,7 @@ fn run() -> anyhow::Result<()> {
     }
     let config = Config::load(flags.clone())?;
     let (logging, traces) = logs::begin(&config)?;
-    // For half of the cores: the database has threads of its own, and each that is idle is woken in vain again and again.
+    // For half of the cores: the database has threads of its own. docs/performance.md has what that was measured to save.
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2);
     let threads = threads.clamp(1, 4);
     let runtime = tokio::runtime::Builder::new_multi_thread()
