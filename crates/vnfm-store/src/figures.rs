@@ -52,16 +52,11 @@ impl SqliteStore {
     pub async fn unfinished_packages(&self) -> Result<Vec<PackageRecord>, StoreError> {
         let rows = packages(&mut *self.reader().await).await;
         let keys = self.keys();
-        let found = rows.and_then(|rows| rows.iter().map(|row| left(row, &keys)).collect());
-        let unfinished = |found: Vec<PackageRecord>| {
-            let is_in_the_middle = |record: &PackageRecord| {
-                matches!(record.info.onboarding_state, Uploading | Processing)
-            };
-            found.into_iter().filter(is_in_the_middle).collect()
-        };
-        found
-            .map(unfinished)
-            .map_err(|fault| fault.told("look for packages that were left in the middle"))
+        let all = rows.and_then(|rows| rows.iter().map(|row| left(row, &keys)).collect());
+        let mut found: Vec<PackageRecord> =
+            all.map_err(|fault| fault.told("look for packages that were left in the middle"))?;
+        found.retain(|record| matches!(record.info.onboarding_state, Uploading | Processing));
+        Ok(found)
     }
 
     /// Writes something small, durably, to see that it can.
