@@ -2,6 +2,7 @@
 
 use crate::instances::{self, busy};
 use crate::state::{OpRow, State, Three, absent};
+use crate::vims;
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 use vnfm_core::ports::{Claim, Fence, JournalRow, OpRecord, SecretJson, StoreError};
@@ -41,12 +42,13 @@ pub(crate) fn add(state: &mut State, record: OpRecord, now: Timestamp) -> Result
         state.driven.put((record.op.start_time, id.clone()), ());
     }
     let record = OpRecord { epoch: 0, ..record };
-    state.ops.put(id, OpRow { record, cancel: None, owner: None, lease_until: Timestamp::MIN });
+    let lease_until = Timestamp::MIN;
+    state.ops.put(id, OpRow { record, cancel: None, owner: None, lease_until, lived: Vec::new() });
     Ok(())
 }
 
 /// One as it is now, from the state that it was in. Where it is driven no more, its lease and a wish to cancel it end;
-/// where it is final, its instance is free.
+/// where it is final, its instance is free, and it keeps where that lives now.
 pub(crate) fn put(
     state: &mut State,
     record: OpRecord,
@@ -61,8 +63,10 @@ pub(crate) fn put(
     }
     let (start, next) = (known.record.op.start_time, record.op.operation_state);
     let instance_id = record.op.vnf_instance_id.clone();
+    let homes = if next.is_final() { vims::homes(state, &instance_id) } else { Vec::new() };
     state.ops.change(&id, |row| {
         row.record = OpRecord { epoch: row.record.epoch, ..record };
+        row.lived.extend(homes);
         if !next.is_driven() {
             (row.cancel, row.owner, row.lease_until) = (None, None, Timestamp::MIN);
         }

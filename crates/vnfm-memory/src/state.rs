@@ -5,7 +5,7 @@ use crate::{instances, ops, others, vims};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use vnfm_core::ports::{
-    Change, Fence, InstanceRecord, JournalRow, News, OpRecord, OutboxRow, PackageRecord,
+    Change, Fence, Home, InstanceRecord, JournalRow, News, OpRecord, OutboxRow, PackageRecord,
     SecretJson, StoreError, SubscriptionRecord, VimRecord,
 };
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
@@ -24,6 +24,8 @@ pub(crate) struct OpRow {
     pub(crate) cancel: Option<CancelMode>,
     pub(crate) owner: Option<String>,
     pub(crate) lease_until: Timestamp,
+    /// Where its instance lived while it ran; known once it ends.
+    pub(crate) lived: Vec<Home>,
 }
 
 /// Everything.

@@ -132,8 +132,7 @@ impl Store for MemoryStore {
 
     async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
         let state = self.state();
-        let is_seen =
-            |row: &OpRow| vims::is_seen(&state, &query.sight, &row.record.op.vnf_instance_id);
+        let is_seen = |row: &OpRow| vims::is_op_seen(&state, &query.sight, row);
         let own = state.ops.iter();
         let own = own.filter(|(_, row)| row.record.tenant == tenant && is_seen(row));
         let unsealed = own

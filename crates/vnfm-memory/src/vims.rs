@@ -1,7 +1,7 @@
 //! The VIM registry, and who lives on which VIM. A cluster is the same under every registration of it: `identity` says
 //! so, where it is known.
 
-use crate::state::{State, absent, in_use};
+use crate::state::{OpRow, State, absent, in_use};
 use std::collections::BTreeMap;
 use vnfm_core::ports::{About, Home, StoreError, Use, VimRecord};
 use vnfm_core::query::Sight;
@@ -117,8 +117,13 @@ pub(crate) fn add_use(state: &mut State, lives_on: Use) -> Result<(), StoreError
     Ok(())
 }
 
-/// That an instance lives nowhere any more.
+/// That an instance lives nowhere any more; its active operation keeps where it did.
 pub(crate) fn remove_uses(state: &mut State, instance_id: &str) {
+    let instance = state.instances.get(&instance_id.to_owned());
+    if let Some(op_id) = instance.and_then(|record| record.active_op.clone()) {
+        let homes = homes(state, instance_id);
+        state.ops.change(&op_id, |row| row.lived.extend(homes));
+    }
     let first = (instance_id.to_owned(), String::new(), String::new());
     state.uses.remove_from(first, |(instance, ..)| instance == instance_id);
 }
@@ -208,19 +213,31 @@ fn lives(state: &State) -> impl Iterator<Item = Lives<'_>> {
     })
 }
 
+/// Whether an operation is seen: its instance is, and so is where that lived while it ran.
+pub(crate) fn is_op_seen(state: &State, sight: &Sight, row: &OpRow) -> bool {
+    let instance_id = &row.record.op.vnf_instance_id;
+    is_seen(state, sight, instance_id) && sight.sees_all(&row.lived)
+}
+
 /// Whether an instance is seen, by its id.
 pub(crate) fn is_seen(state: &State, sight: &Sight, instance_id: &str) -> bool {
     if sight.is_whole() {
         return true;
     }
     let Some(record) = state.instances.get(&instance_id.to_owned()) else { return false };
-    let homes = lives(state).filter(|lives| lives.instance_id == instance_id);
-    let home = |lives: Lives<'_>| Home {
-        vim_id: lives.vim_id.to_owned(),
-        namespace: lives.namespace.map(ToOwned::to_owned),
-    };
-    let about = About { lives: Some(homes.map(home).collect()), ..About::from(&record.vnf) };
+    let about = About { lives: Some(homes(state, instance_id)), ..About::from(&record.vnf) };
     sight.sees(&about)
+}
+
+/// Where an instance lives.
+pub(crate) fn homes(state: &State, instance_id: &str) -> Vec<Home> {
+    let first = (instance_id.to_owned(), String::new(), String::new());
+    let own = state.uses.range(first..).take_while(|((of, ..), _)| of == instance_id);
+    own.map(|((_, vim_id, _), (_, namespace))| Home {
+        vim_id: vim_id.clone(),
+        namespace: namespace.clone(),
+    })
+    .collect()
 }
 
 fn users(state: &State, is_so: impl Fn(&Lives<'_>) -> bool) -> Users {

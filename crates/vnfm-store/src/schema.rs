@@ -23,6 +23,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 7, sql: include_str!("../migrations/0007_keys.sql") },
     Migration { number: 8, sql: include_str!("../migrations/0008_sight.sql") },
     Migration { number: 9, sql: include_str!("../migrations/0009_uploads.sql") },
+    Migration { number: 10, sql: include_str!("../migrations/0010_lived.sql") },
 ];
 
 /// The newest schema that this binary knows.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! instances      vnfProvider IN (…)  AND no row of `uses` with a VIM, or a namespace, outside of (…)
-//! operations     the instance is there, and seen
+//! operations     the instance is there, and seen  AND no row of `lived` with a VIM, or a namespace, outside of (…)
 //! packages       vnfProvider IN (…)
 //! subscriptions  made by somebody who sees the same
 //! ```
@@ -34,6 +34,9 @@ pub(crate) fn condition(list: List, sight: &Sight, first: usize) -> Done<(String
             seen.sql += " AND EXISTS (SELECT 1 FROM instances WHERE instances.id = ops.instance_id";
             seen.instances(sight);
             seen.sql += ")";
+            let lived = "lived WHERE lived.op_id = ops.id";
+            seen.is_only_in(lived, "lived.vim_id", &sight.vims);
+            seen.is_only_in(lived, "lived.namespace", &sight.namespaces);
         }
         List::Packages => seen.is_among(&dialect::extract("info", &provider()), &sight.vendors),
         List::Subscriptions => {
@@ -82,17 +85,20 @@ impl Seen {
     /// Of an instance, in the table of that name.
     fn instances(&mut self, sight: &Sight) {
         self.is_among(&dialect::extract("instances.vnf", &provider()), &sight.vendors);
-        self.lives_only_in("uses.vim_id", &sight.vims);
-        self.lives_only_in("COALESCE(uses.namespace, '')", &sight.namespaces);
+        let uses = "uses WHERE uses.instance_id = instances.id";
+        self.is_only_in(uses, "uses.vim_id", &sight.vims);
+        self.is_only_in(uses, "COALESCE(uses.namespace, '')", &sight.namespaces);
     }
 
-    fn lives_only_in(&mut self, what: &str, names: &[String]) {
+    /// That none of `rows`, a table with its condition, has a `value` which is not one of `names`; nothing where there
+    /// are none.
+    fn is_only_in(&mut self, rows: &str, value: &str, names: &[String]) {
         if !names.is_empty() {
             let names = self.names(names);
             // A String takes everything.
             let _ = write!(
                 self.sql,
-                " AND NOT EXISTS (SELECT 1 FROM uses WHERE uses.instance_id = instances.id AND {what} NOT IN ({names}))"
+                " AND NOT EXISTS (SELECT 1 FROM {rows} AND {value} NOT IN ({names}))"
             );
         }
     }

@@ -105,6 +105,8 @@ crate::rules! { Arc<dyn Store>:
     lists::what_is_found_is_what_the_filter_says;
     /// Who is narrowed sees instances and operations of their vendors, VIMs and namespaces alone, in every list.
     sight::instances_and_their_operations_are_seen_by_vendor_vim_and_namespace;
+    /// Who is narrowed sees no operation that ran where they do not see, although its instance lives nowhere any more.
+    sight::operations_that_ran_elsewhere_stay_out_of_sight;
     /// Who is narrowed sees packages of their vendors, and subscriptions that were made so.
     sight::packages_and_subscriptions_are_seen_by_those_who_may;
 }

@@ -1,10 +1,11 @@
 //! Rules of what somebody sees who is narrowed: in every list, and whatever they filter by.
 
-use super::records::{TENANT, instance, op, package, vim};
+use super::records::{TENANT, becomes, instance, op, package, vim};
 use serde_json::json;
 use std::sync::Arc;
 use vnfm_core::ports::{Change, SecretJson, Store, SubscriptionRecord, Use};
 use vnfm_core::query::{Query, Sight};
+use vnfm_types::LcmOperationState;
 
 type Shared = Arc<dyn Store>;
 
@@ -94,6 +95,27 @@ pub(super) async fn instances_and_their_operations_are_seen_by_vendor_vim_and_na
     // It lives nowhere any more.
     store.write(None, vec![Change::RemoveUses { instance_id: "i2".into() }]).await.unwrap();
     assert_eq!(instances(&store, Query { sight: narrow, ..Query::default() }).await, "i1 i2 i3");
+}
+
+pub(super) async fn operations_that_ran_elsewhere_stay_out_of_sight(store: Shared) {
+    inhabited(&store).await;
+    // One has ended before its instance lived nowhere any more, one was still running, and ends after that.
+    let gone = |id: &str| Change::RemoveUses { instance_id: id.into() };
+    let ends = |op_id: &str, id: &str| becomes(&op(op_id, id), LcmOperationState::Completed);
+    store.write(None, vec![ends("o2", "i2"), gone("i2"), gone("i1")]).await.unwrap();
+    store.write(None, vec![ends("o1", "i1")]).await.unwrap();
+    store.write(None, vec![Change::AddOp(op("o5", "i2"))]).await.unwrap();
+    for (sight, seen) in [
+        (Sight::default(), "o1 o2 o3 o4 o5"),
+        (sight(&["v1"], &[], &[]), "o1 o3 o5"),
+        (sight(&["v2"], &[], &[]), "o2 o3 o5"),
+        (sight(&[], &["web"], &[]), "o1 o3 o4 o5"),
+        (sight(&["v2"], &["web"], &[]), "o3 o5"),
+    ] {
+        assert_eq!(ops(&store, Query { sight: sight.clone(), ..Query::default() }).await, seen);
+        let one = Query { sight, ..Query::only("id", "o2") };
+        assert_eq!(ops(&store, one).await == "o2", seen.contains("o2"));
+    }
 }
 
 pub(super) async fn packages_and_subscriptions_are_seen_by_those_who_may(store: Shared) {

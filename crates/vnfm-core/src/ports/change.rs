@@ -23,7 +23,8 @@ pub enum Change {
     },
     /// A new operation that becomes the instance's active one; refused while there is another.
     AddOp(Box<OpRecord>),
-    /// An operation as it is now; refused where its state is no longer `from`. A final state frees the instance.
+    /// An operation as it is now; refused where its state is no longer `from`. A final state frees the
+    /// instance; the operation keeps where that lives then, for what is seen of it.
     PutOp {
         /// As it is to be. `epoch` is not written.
         record: Box<OpRecord>,
@@ -59,7 +60,7 @@ pub enum Change {
     },
     /// That an instance lives on a VIM; refused where something is taking the cluster behind it away.
     AddUse(Use),
-    /// That it no longer does.
+    /// That it no longer does; its active operation keeps where it did, for what is seen of it.
     RemoveUses {
         /// The instance.
         instance_id: String,

@@ -3,14 +3,14 @@
 //! | of what | seen by somebody who is narrowed to |
 //! |---|---|
 //! | instances | vendors: of one of them; VIMs, namespaces: that live nowhere yet, or in one of them |
-//! | operations | those of the instances that are seen |
+//! | operations | those of the instances that are seen; VIMs, namespaces: where the instance lived in one of them then, too |
 //! | packages | vendors: of one of them |
 //! | subscriptions | those that were made by somebody who is narrowed in the same way |
 //! | notifications | those of instances that were seen when they were written |
 //!
 //! A store compiles it to a condition, as it does with a [`Filter`](super::Filter).
 
-use crate::ports::About;
+use crate::ports::{About, Home};
 use serde::{Deserialize, Serialize};
 
 /// What somebody is narrowed to; an empty list does not narrow.
@@ -37,12 +37,17 @@ impl Sight {
             _ if self.vims.is_empty() && self.namespaces.is_empty() => true,
             // It is not known where it lived.
             None => false,
-            Some(homes) => homes.iter().all(|home| {
-                let namespace = home.namespace.as_deref().unwrap_or_default();
-                self.is_among_vims(&home.vim_id) && is_among(&self.namespaces, namespace)
-            }),
+            Some(homes) => self.sees_all(homes),
         };
         by_place && self.is_among_vendors(&about.vnf_provider)
+    }
+
+    /// Whether every one of these places is seen.
+    pub fn sees_all(&self, homes: &[Home]) -> bool {
+        homes.iter().all(|home| {
+            let namespace = home.namespace.as_deref().unwrap_or_default();
+            self.is_among_vims(&home.vim_id) && is_among(&self.namespaces, namespace)
+        })
     }
 
     /// Whether a VIM is seen, by its id.

@@ -49,7 +49,7 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &OpRecord) -> Done<()
 }
 
 /// One as it is now, from the state that it was in. Where it is driven no more, its lease and a wish to cancel it
-/// end; where it is final, its instance is free.
+/// end; where it is final, its instance is free, and it keeps where that lives now.
 pub(super) async fn put(
     writing: &mut Writing<'_>,
     record: &OpRecord,
@@ -64,6 +64,10 @@ pub(super) async fn put(
     const FREE: &str = "
         UPDATE instances SET active_op = NULL, changed_ms = (SELECT now_ms FROM clock)
         WHERE id = $1 AND active_op = $2";
+    const LIVED: &str = "
+        INSERT INTO lived (op_id, vim_id, namespace)
+        SELECT $2, vim_id, COALESCE(namespace, '') FROM uses WHERE instance_id = $1
+        ON CONFLICT DO NOTHING";
     let op = &record.op;
     let state = op.operation_state;
     let keys = writing.keys;
@@ -84,7 +88,9 @@ pub(super) async fn put(
         return Err(not_as_needed(writing, &op.id, Some(&record.tenant)).await?.into());
     }
     if state.is_final() {
-        writing.statement(FREE).bind(&op.vnf_instance_id).bind(&op.id).run().await?;
+        for sql in [FREE, LIVED] {
+            writing.statement(sql).bind(&op.vnf_instance_id).bind(&op.id).run().await?;
+        }
     }
     Ok(())
 }

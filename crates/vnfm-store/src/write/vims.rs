@@ -189,8 +189,15 @@ async fn not_added(writing: &mut Writing<'_>, lives_on: &Use, vim_id: &str) -> D
     Ok(StoreError::Retiring { vim, op_id })
 }
 
-/// That an instance lives on no VIM any more.
+/// That an instance lives on no VIM any more; its active operation keeps where it did.
 pub(super) async fn remove_uses(writing: &mut Writing<'_>, instance_id: &str) -> Done<()> {
+    const LIVED: &str = "
+        INSERT INTO lived (op_id, vim_id, namespace)
+        SELECT i.active_op, u.vim_id, COALESCE(u.namespace, '')
+        FROM instances i JOIN uses u ON u.instance_id = i.id
+        WHERE i.id = $1 AND i.active_op IS NOT NULL
+        ON CONFLICT DO NOTHING";
+    writing.statement(LIVED).bind(instance_id).run().await?;
     writing.statement("DELETE FROM uses WHERE instance_id = $1").bind(instance_id).run().await
 }
 
