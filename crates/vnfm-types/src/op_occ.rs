@@ -20,6 +20,10 @@ pub enum ChangeType {
     Modified,
     /// Made and removed by the same operation.
     Temporary,
+    /// Of a virtual link: ports came to it.
+    LinkPortAdded,
+    /// Of a virtual link: ports on it went.
+    LinkPortRemoved,
 }
 
 /// `VnfLcmOpOcc`.
@@ -166,7 +170,7 @@ pub struct AffectedVnfc {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AffectedVirtualLink {
-    /// Identifier within the instance.
+    /// Identifier within the instance: of an internal link, or of an externally managed one.
     pub id: String,
     /// The `VnfVirtualLink` node.
     pub vnf_virtual_link_desc_id: String,
@@ -174,6 +178,9 @@ pub struct AffectedVirtualLink {
     pub change_type: ChangeType,
     /// The network.
     pub network_resource: ResourceHandle,
+    /// The ports that came or went, where it is [`ChangeType::LinkPortAdded`] or [`ChangeType::LinkPortRemoved`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vnf_link_port_ids: Vec<String>,
 }
 
 /// `AffectedExtLinkPort` (5.5.3.14a).

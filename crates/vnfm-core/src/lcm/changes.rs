@@ -1,9 +1,13 @@
-//! `resourceChanges` (SOL003 5.5.2.13) from the inventory that an operation made or took away.
+//! `resourceChanges` (SOL003 5.5.2.13) from the inventories before and after an operation.
+//!
+//! An externally managed link is neither made nor taken away by us: of it, ports come and go. Ports that come or go with
+//! an internal link are told beside it.
 
 use crate::ports::{InstanceRecord, Inventory};
+use std::collections::BTreeSet;
 use vnfm_types::{
     AffectedExtLinkPort, AffectedVirtualLink, AffectedVirtualStorage, AffectedVnfc, ChangeType,
-    ResourceChanges,
+    ExtManagedVirtualLinkInfo, ResourceChanges,
 };
 
 /// What an instance is made of.
@@ -23,20 +27,23 @@ pub(crate) fn inventory(instance: &InstanceRecord) -> Inventory {
 
 /// Everything in `inventory` came.
 pub(crate) fn added(inventory: &Inventory) -> ResourceChanges {
-    all(inventory, ChangeType::Added)
+    between(&Inventory::default(), inventory)
 }
 
 /// Everything in `inventory` went.
 pub(crate) fn removed(inventory: &Inventory) -> ResourceChanges {
-    all(inventory, ChangeType::Removed)
+    between(inventory, &Inventory::default())
 }
 
 /// What went and what came between two inventories; what has the same id in both stayed.
 pub(crate) fn between(before: &Inventory, after: &Inventory) -> ResourceChanges {
-    let mut changes = removed(&without(before, after));
-    let came = added(&without(after, before));
+    let mut changes = all(&without(before, after), ChangeType::Removed);
+    let came = all(&without(after, before), ChangeType::Added);
     changes.affected_vnfcs.extend(came.affected_vnfcs);
-    changes.affected_virtual_links.extend(came.affected_virtual_links);
+    let links = &mut changes.affected_virtual_links;
+    links.extend(came.affected_virtual_links);
+    links.extend(ports_only_in(before, after, ChangeType::LinkPortRemoved));
+    links.extend(ports_only_in(after, before, ChangeType::LinkPortAdded));
     changes.affected_ext_link_ports.extend(came.affected_ext_link_ports);
     changes.affected_virtual_storages.extend(came.affected_virtual_storages);
     changes
@@ -71,6 +78,7 @@ fn all(inventory: &Inventory, change_type: ChangeType) -> ResourceChanges {
                 vnf_virtual_link_desc_id: link.vnf_virtual_link_desc_id.clone(),
                 change_type,
                 network_resource: link.network_resource.clone(),
+                vnf_link_port_ids: Vec::new(),
             })
             .collect(),
         affected_ext_link_ports: ext_link_ports(inventory, change_type),
@@ -107,6 +115,39 @@ fn vnfcs(inventory: &Inventory, change_type: ChangeType) -> Vec<AffectedVnfc> {
         .collect()
 }
 
+/// The links of `inventory` with those of their ports that `other` does not have; none where there are no such ports.
+fn ports_only_in(
+    inventory: &Inventory,
+    other: &Inventory,
+    change_type: ChangeType,
+) -> Vec<AffectedVirtualLink> {
+    let known: BTreeSet<_> =
+        links(other).flat_map(|link| link.vnf_link_ports).map(|p| p.id).collect();
+    let touched = links(inventory).map(|link| {
+        let ports = link.vnf_link_ports.into_iter().map(|port| port.id);
+        AffectedVirtualLink {
+            id: link.id,
+            vnf_virtual_link_desc_id: link.vnf_virtual_link_desc_id,
+            change_type,
+            network_resource: link.network_resource,
+            vnf_link_port_ids: ports.filter(|id| !known.contains(id)).collect(),
+        }
+    });
+    touched.filter(|link| !link.vnf_link_port_ids.is_empty()).collect()
+}
+
+/// Internal links, and externally managed ones.
+fn links(inventory: &Inventory) -> impl Iterator<Item = ExtManagedVirtualLinkInfo> {
+    let own =
+        inventory.vnf_virtual_link_resource_info.iter().map(|link| ExtManagedVirtualLinkInfo {
+            id: link.id.clone(),
+            vnf_virtual_link_desc_id: link.vnf_virtual_link_desc_id.clone(),
+            network_resource: link.network_resource.clone(),
+            vnf_link_ports: link.vnf_link_ports.clone(),
+        });
+    own.chain(inventory.ext_managed_virtual_link_info.iter().cloned())
+}
+
 fn ext_link_ports(inventory: &Inventory, change_type: ChangeType) -> Vec<AffectedExtLinkPort> {
     let links = inventory.ext_virtual_link_info.iter();
     links
@@ -118,4 +159,58 @@ fn ext_link_ports(inventory: &Inventory, change_type: ChangeType) -> Vec<Affecte
             resource_handle: port.resource_handle.clone(),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Inventory, added, between, removed};
+    use serde_json::{Value, json};
+
+    fn inventory(internal: &[&str], managed: &[&str]) -> Inventory {
+        let link = |id: &str, ports: &[&str]| {
+            let ports =
+                ports.iter().map(|id| json!({"id": id, "resourceHandle": {"resourceId": id}}));
+            json!({"id": id, "vnfVirtualLinkDescId": id, "networkResource": {"resourceId": id},
+                "vnfLinkPorts": ports.collect::<Vec<_>>()})
+        };
+        Inventory {
+            vnf_virtual_link_resource_info: vec![
+                serde_json::from_value(link("own", internal)).unwrap(),
+            ],
+            ext_managed_virtual_link_info: vec![
+                serde_json::from_value(link("managed", managed)).unwrap(),
+            ],
+            ..Inventory::default()
+        }
+    }
+
+    fn told(changes: &super::ResourceChanges) -> Vec<String> {
+        let links = serde_json::to_value(&changes.affected_virtual_links).unwrap();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let one = |link: &Value| {
+            let ports: Vec<_> =
+                link["vnfLinkPortIds"].as_array().into_iter().flatten().map(text).collect();
+            format!("{} {} {}", text(&link["id"]), text(&link["changeType"]), ports.join(","))
+        };
+        links.as_array().unwrap().iter().map(|link| one(link).trim().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_managed_link_is_told_by_the_ports_that_come_and_go() {
+        let before = inventory(&["p1"], &["m1", "m2"]);
+        assert_eq!(
+            told(&added(&before)),
+            ["own ADDED", "own LINK_PORT_ADDED p1", "managed LINK_PORT_ADDED m1,m2"]
+        );
+        assert_eq!(
+            told(&removed(&before)),
+            ["own REMOVED", "own LINK_PORT_REMOVED p1", "managed LINK_PORT_REMOVED m1,m2"]
+        );
+        let after = inventory(&["p1"], &["m1", "m3"]);
+        assert_eq!(
+            told(&between(&before, &after)),
+            ["managed LINK_PORT_REMOVED m2", "managed LINK_PORT_ADDED m3"]
+        );
+        assert!(told(&added(&inventory(&[], &[]))).iter().all(|told| told == "own ADDED"));
+    }
 }
