@@ -9,7 +9,7 @@
 //! Each stage reports everything that it sees, and the next one runs as far as it can all the
 //! same: all findings come at once ([`examine`]).
 
-use crate::archive::{Archive, ReadError};
+use crate::archive::{Algorithm, Archive, ReadError};
 use crate::chart::Chart;
 use crate::external::{self, External, Kept};
 use crate::finding::{Finding, Findings, Sink, Span, codes};
@@ -18,6 +18,7 @@ use crate::limits::Limits;
 use crate::meta::{self, Manifest, Meta};
 use crate::model::{Asd, Vnfd};
 use crate::order::{self, ORDER_FILE, OrderFile};
+use crate::verify::Hashing;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -135,6 +136,16 @@ impl Package {
             return external::copy((path, file), u64::MAX, to);
         }
         self.archive.copy(path, to)
+    }
+
+    /// The SHA-256 of a file, however large, in lower-case hexadecimal.
+    ///
+    /// # Errors
+    /// There is no such file, or it cannot be read.
+    pub fn sha256_of(&self, path: &str) -> Result<String, ReadError> {
+        let mut hashing = Hashing::new(Algorithm::Sha256);
+        self.copy(path, &mut hashing)?;
+        Ok(hashing.hash())
     }
 
     /// The size of a file, as the archive states it; the path is one of [`Package::paths`].

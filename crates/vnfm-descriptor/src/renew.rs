@@ -10,7 +10,6 @@ use crate::package::Package;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Write};
 
 /// Keys of a file in the manifest.
 const OF_A_FILE: &[&str] = &["source", "algorithm", "hash", "signature", "certificate"];
@@ -94,23 +93,11 @@ fn kept(text: &str) -> (String, String) {
 }
 
 fn hash(package: &Package, name: &str) -> Result<String, Findings> {
-    struct Hashing(Sha256);
-    impl Write for Hashing {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.update(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut hashing = Hashing(Sha256::new());
-    package.copy(name, &mut hashing).map_err(|error| {
+    package.sha256_of(name).map_err(|error| {
         let span = crate::finding::Span::file(name);
         let code = crate::finding::codes::IO;
         Findings::one(crate::finding::Finding::new(code, span, error.to_string()))
-    })?;
-    Ok(hex(&hashing.0.finalize()))
+    })
 }
 
 /// The metadata of a manifest for a package that has none; `released` is a time as RFC 3339 has it.

@@ -54,14 +54,25 @@ impl Archive {
 impl Archive {
     /// A file's hash, in hexadecimal.
     pub(crate) fn hash(&self, path: &str, algorithm: Algorithm) -> Result<String, ReadError> {
-        let mut hashing = Hashing(algorithm.hasher());
+        let mut hashing = Hashing::new(algorithm);
         self.copy(path, &mut hashing)?;
-        Ok(hex(&hashing.0.finalize()))
+        Ok(hashing.hash())
     }
 }
 
 /// Hashes what is written.
-struct Hashing(Box<dyn DynDigest + Send>);
+pub(crate) struct Hashing(Box<dyn DynDigest + Send>);
+
+impl Hashing {
+    pub(crate) fn new(algorithm: Algorithm) -> Self {
+        Self(algorithm.hasher())
+    }
+
+    /// The hash, in hexadecimal.
+    pub(crate) fn hash(self) -> String {
+        hex(&self.0.finalize())
+    }
+}
 
 impl Write for Hashing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -22,7 +22,7 @@ pub use served::Accepts;
 
 use crate::externals::Externals;
 use crate::problem::{Answer, Problem};
-use crate::signatures::{Signatures, Verdict, hexadecimal};
+use crate::signatures::{NotUnwrapped, Signatures, Verdict, hexadecimal};
 use axum::body::Body;
 use axum::http::StatusCode;
 use futures::StreamExt as _;
@@ -35,7 +35,7 @@ use tokio::io::AsyncWriteExt as _;
 use vnfm_core::ports::{Change, MgmtDrivers, PackageRecord, SecretJson, Store, StoreError, Wanted};
 use vnfm_core::query::Query;
 use vnfm_descriptor::Package;
-use vnfm_store::PackageDir;
+use vnfm_store::{PackageDir, PackageFailure};
 use vnfm_types::{
     Checksum, KeyValuePairs, PackageOnboardingState, PackageOperationalState, PackageUsageState,
     ProblemDetails, VnfPkgInfo,
@@ -192,11 +192,8 @@ impl Onboarding {
 
     /// Writes the body into `file`, bounded; tells its SHA-256, which costs no time while bytes are on their way.
     async fn receive(&self, body: Body, file: &Path) -> Answer<String> {
-        let failed = |error: std::io::Error| {
-            tracing::error!(%error, "an upload cannot be written");
-            let what = format!("the upload cannot be written: {error}");
-            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "package.not-written", what)
-        };
+        let failed =
+            |error: std::io::Error| not_written(format!("the upload cannot be written: {error}"));
         let mut out = tokio::fs::File::create(file).await.map_err(failed)?;
         let mut stream = body.into_data_stream();
         let (mut size, mut hash) = (0_u64, Sha256::new());
@@ -227,7 +224,10 @@ impl Onboarding {
             Some(sha256) => self.packages.store_hashed(&id, file, sha256).await,
             None => self.packages.store(&id, file).await,
         };
-        let package = stored.map_err(|failure| not_onboarded(failure.to_string()))?;
+        let package = stored.map_err(|failure| match failure {
+            PackageFailure::Refused(_) => not_onboarded(failure.to_string()),
+            _ => not_written(failure.to_string()),
+        })?;
         let accepted = match self.accepted(record, package.clone(), signed).await {
             Ok(()) => self.fetch(&id, &package).await,
             Err(problem) => Err(problem),
@@ -275,7 +275,10 @@ impl Onboarding {
             Err(why) => {
                 remove(&upload.file).await;
                 remove(&inner).await;
-                Err(not_onboarded(why))
+                Err(match why {
+                    NotUnwrapped::Refused(why) => not_onboarded(why),
+                    NotUnwrapped::NotWritten(why) => not_written(why),
+                })
             }
         }
     }
@@ -458,6 +461,12 @@ fn taken(record: &PackageRecord) -> Problem {
 
 fn not_onboarded(why: String) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "package.refused", why)
+}
+
+/// Our disk does not take a package; whoever runs the server hears of it.
+fn not_written(why: String) -> Problem {
+    tracing::error!(why, "a package cannot be kept");
+    Problem::new(StatusCode::INSUFFICIENT_STORAGE, "package.not-written", why)
 }
 
 async fn remove(file: &Path) {

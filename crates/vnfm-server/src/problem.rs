@@ -145,7 +145,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "the package is not onboarded; the message has every finding with file, line and column",
         "mend the findings and upload again",
     ),
-    ("package.not-written", "the upload cannot be written", "look at the disk of the server"),
+    (
+        "package.not-written",
+        "a package cannot be written to the disk of the server",
+        "look at the disk of the server",
+    ),
     (
         "package.address",
         "a package, or a token for it, is to be fetched from an address that is not allowed",

@@ -58,15 +58,18 @@ pub struct Signatures {
     clock: Arc<dyn Clock>,
 }
 
-/// Hashes what goes through it.
+/// Hashes what goes through it, and keeps why it could not be written.
 struct Hashed<W> {
     to: W,
     hash: Sha256,
+    failed: Option<String>,
 }
 
 impl<W: Write> Write for Hashed<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let written = self.to.write(bytes)?;
+        let written = self.to.write(bytes).inspect_err(|error| {
+            self.failed = Some(error.to_string());
+        })?;
         self.hash.update(&bytes[..written]);
         Ok(written)
     }
@@ -74,6 +77,15 @@ impl<W: Write> Write for Hashed<W> {
     fn flush(&mut self) -> std::io::Result<()> {
         self.to.flush()
     }
+}
+
+/// Why a package was not taken out of its outer archive.
+#[derive(Debug)]
+pub(crate) enum NotUnwrapped {
+    /// What is wrong with it.
+    Refused(String),
+    /// Our disk does not take it.
+    NotWritten(String),
 }
 
 /// Bytes in hexadecimal.
@@ -127,22 +139,26 @@ impl Signatures {
     ///
     /// # Errors
     ///
-    /// Where it has more than `largest` bytes, or cannot be read or written.
+    /// Where it has more than `largest` bytes, or cannot be read, or written.
     pub(crate) fn unwrap(
         &self,
         upload: &Path,
         (to, largest): (&Path, u64),
         limits: &Limits,
-    ) -> Result<Option<(Verdict, String)>, String> {
+    ) -> Result<Option<(Verdict, String)>, NotUnwrapped> {
         let Some(outer) = Outer::find(upload, limits) else { return Ok(None) };
-        let failed = |error: std::io::Error| format!("cannot write `{}`: {error}", to.display());
-        let file = BufWriter::new(File::create(to).map_err(failed)?);
-        let mut file = Hashed { to: file, hash: Sha256::new() };
-        let (trust, at) = (self.trust()?, self.now());
-        let report =
-            check_outer(&outer, (largest, &mut file), trust.as_ref().map(|trust| (trust, at)))
-                .map_err(|error| error.to_string())?;
-        file.flush().map_err(failed)?;
+        let failed = |error: &dyn std::fmt::Display| {
+            NotUnwrapped::NotWritten(format!("cannot write `{}`: {error}", to.display()))
+        };
+        let file = BufWriter::new(File::create(to).map_err(|error| failed(&error))?);
+        let mut file = Hashed { to: file, hash: Sha256::new(), failed: None };
+        let (trust, at) = (self.trust().map_err(NotUnwrapped::Refused)?, self.now());
+        let trust = trust.as_ref().map(|trust| (trust, at));
+        let report = check_outer(&outer, (largest, &mut file), trust).map_err(|error| {
+            let refused = || NotUnwrapped::Refused(error.to_string());
+            file.failed.as_ref().map_or_else(refused, |why| failed(why))
+        })?;
+        file.flush().map_err(|error| failed(&error))?;
         let beside = outer.certificate().ok().flatten();
         let verdict = self.verdict(&report, PackageSecurityOption::Option2, beside);
         Ok(Some((verdict, hexadecimal(&file.hash.finalize()))))

@@ -12,11 +12,8 @@
 //! An image that only lies on VIMs or in a registry is no part of the package, and not told.
 
 use crate::artifacts;
-use crate::signatures::hexadecimal;
 use jiff::Timestamp;
-use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
 use vnfm_descriptor::{Package, SwImage, normalise};
 use vnfm_types::{
     ArtifactClassification, Checksum, VnfPackageArtifactInfo, VnfPackageSoftwareImageInfo,
@@ -162,9 +159,8 @@ impl Look<'_> {
         if let Some(stated) = self.stated.get(path) {
             return Ok(stated.clone());
         }
-        let mut hashing = Hashing(Sha256::new());
-        self.package.copy(path, &mut hashing).map_err(|error| error.to_string())?;
-        Ok(Checksum { algorithm: "SHA-256".into(), hash: hexadecimal(&hashing.0.finalize()) })
+        let hash = self.package.sha256_of(path).map_err(|error| error.to_string())?;
+        Ok(Checksum { algorithm: "SHA-256".into(), hash })
     }
 }
 
@@ -221,18 +217,4 @@ fn classes(package: &Package) -> impl Fn(&str) -> Option<ArtifactClassification>
 
 fn is_below(path: &str, folder: &str) -> bool {
     folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
-}
-
-/// Hashes what is written.
-struct Hashing(Sha256);
-
-impl Write for Hashing {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

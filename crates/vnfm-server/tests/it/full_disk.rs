@@ -59,6 +59,24 @@ fn kept(data: &Path) -> Vec<OsString> {
     files.map(|file| file.unwrap().file_name()).collect()
 }
 
+/// What becomes of an upload of few bytes, which is the outer archive of a package that does not fit.
+async fn wrapped(server: &Server) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("b.csar"), vec![0; 8 << 20]).unwrap();
+    std::fs::write(folder.path().join("b.cms"), "-----BEGIN CMS-----").unwrap();
+    let outer = vnfm_descriptor::pack(folder.path(), &Limits::default()).unwrap();
+    let (_, made) = answer(request(server, Method::POST, PACKAGES).json(&json!({}))).await;
+    let path = format!("{PACKAGES}/{}", made["id"].as_str().unwrap());
+    let put = request(server, Method::PUT, &format!("{path}/package_content"));
+    let put = put.header("content-type", "application/zip").body(outer);
+    put.send().await.unwrap();
+    until("the upload ends", async || {
+        let (_, shown) = answer(request(server, Method::GET, &path)).await;
+        shown["onboardingFailureDetails"].is_object().then_some(shown)
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_package_that_does_not_fit_is_told_so_and_leaves_nothing() {
     let (content, vnfd) = large();
@@ -96,6 +114,12 @@ async fn a_package_that_does_not_fit_is_told_so_and_leaves_nothing() {
     assert_eq!((&why["status"], &why["code"]), (&json!(507), &json!("download.not-written")));
     assert_eq!(kept(data.path()), [""; 0], "nothing half");
     assert_eq!(answer(request(&server, Method::DELETE, &path)).await.0, 204);
+
+    // A small file that becomes a large one.
+    let shown = wrapped(&server).await;
+    let why = &shown["onboardingFailureDetails"];
+    assert_eq!((&why["status"], &why["code"]), (&json!(507), &json!("package.not-written")));
+    assert_eq!(kept(data.path()), [""; 0], "nothing half");
 
     server.process.kill().unwrap();
     server.process.wait().unwrap();
