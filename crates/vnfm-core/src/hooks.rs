@@ -279,7 +279,7 @@ async fn call(
 
 async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequest, PortError> {
     let vnf = &op.instance.vnf;
-    let mut params = op.instantiation()?.additional_params;
+    let mut params = op.instantiation()?.additional_params.clone();
     let own: Value = op.request()?;
     if let Some(own) = own.get("additionalParams").and_then(Value::as_object) {
         override_with(&mut params, own);

@@ -1,8 +1,9 @@
 //! VNF instances.
 
-use crate::state::{State, absent, in_use};
+use crate::state::{InstanceRow, State, absent, in_use};
 use crate::vims;
 use jiff::Timestamp;
+use std::sync::Arc;
 use vnfm_core::ports::{InstanceRecord, StoreError};
 use vnfm_types::InstantiationState;
 
@@ -13,9 +14,18 @@ pub(crate) fn of<'s>(
     state: &'s State,
     tenant: &str,
     id: &str,
-) -> Result<&'s InstanceRecord, StoreError> {
-    let found = state.instances.get(&id.to_owned()).filter(|record| record.tenant == tenant);
+) -> Result<&'s InstanceRow, StoreError> {
+    let found = state.instances.get(&id.to_owned()).filter(|row| row.record.tenant == tenant);
     found.ok_or_else(|| absent(WHAT, id))
+}
+
+/// A record with what is known beside it.
+pub(crate) fn shown(row: &InstanceRow) -> InstanceRecord {
+    InstanceRecord {
+        active_op: row.active_op.clone(),
+        changed_at: row.changed_at,
+        ..InstanceRecord::clone(&row.record)
+    }
 }
 
 /// A new one, of a package that is there.
@@ -32,7 +42,8 @@ pub(crate) fn add(
     if package.is_none_or(|package| package.tenant != record.tenant) {
         return Err(absent("VNF package", &record.vnf_pkg_id));
     }
-    state.instances.put(id, InstanceRecord { active_op: None, changed_at: Some(now), ..record });
+    let row = InstanceRow { record: Arc::new(record), active_op: None, changed_at: Some(now) };
+    state.instances.put(id, row);
     Ok(())
 }
 
@@ -43,19 +54,18 @@ pub(crate) fn put(
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let id = record.vnf.id.clone();
-    let known = of(state, &record.tenant, &id)?;
+    let InstanceRow { record: known, active_op, .. } = of(state, &record.tenant, &id)?;
     if known.version != record.version {
         return Err(StoreError::Changed { what: WHAT, id });
     }
-    let written = InstanceRecord {
+    let written = Arc::new(InstanceRecord {
         version: record.version + 1,
-        active_op: known.active_op.clone(),
         vnf_pkg_id: known.vnf_pkg_id.clone(),
         created_at: known.created_at,
-        changed_at: Some(now),
         ..record
-    };
-    state.instances.put(id, written);
+    });
+    let active_op = active_op.clone();
+    state.instances.put(id, InstanceRow { record: written, active_op, changed_at: Some(now) });
     Ok(())
 }
 
@@ -65,7 +75,7 @@ pub(crate) fn remove(state: &mut State, tenant: &str, id: &str) -> Result<(), St
     if let Some(op_id) = &known.active_op {
         return Err(busy(id, op_id));
     }
-    if known.vnf.instantiation_state == InstantiationState::Instantiated {
+    if known.record.vnf.instantiation_state == InstantiationState::Instantiated {
         let found = "INSTANTIATED".to_owned();
         return Err(StoreError::WrongState { what: WHAT, id: id.to_owned(), found });
     }

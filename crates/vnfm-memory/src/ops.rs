@@ -4,21 +4,22 @@ use crate::instances::{self, busy};
 use crate::state::{OpRow, State, Three, absent};
 use crate::vims;
 use jiff::{SignedDuration, Timestamp};
+use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::{Claim, Fence, JournalRow, OpRecord, SecretJson, StoreError};
 use vnfm_types::{CancelMode, LcmOperationState};
 
 const WHAT: &str = "operation";
 
-/// One of a tenant, as it is shown.
-pub(crate) fn of(state: &State, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
-    let row = state.ops.get(&id.to_owned()).filter(|row| row.record.tenant == tenant);
-    row.map(shown).ok_or_else(|| absent(WHAT, id))
+/// One of a tenant.
+pub(crate) fn of(state: &State, tenant: &str, id: &str) -> Result<Arc<OpRow>, StoreError> {
+    let row = state.ops.share(&id.to_owned()).filter(|row| row.record.tenant == tenant);
+    row.ok_or_else(|| absent(WHAT, id))
 }
 
 /// A record with what is known beside it.
 pub(crate) fn shown(row: &OpRow) -> OpRecord {
-    let mut record = row.record.clone();
+    let mut record = OpRecord { epoch: row.epoch, ..OpRecord::clone(&row.record) };
     record.op.cancel_mode = row.cancel;
     record.op.is_cancel_pending = row.cancel.is_some();
     record
@@ -41,9 +42,15 @@ pub(crate) fn add(state: &mut State, record: OpRecord, now: Timestamp) -> Result
     if record.op.operation_state.is_driven() {
         state.driven.put((record.op.start_time, id.clone()), ());
     }
-    let record = OpRecord { epoch: 0, ..record };
-    let lease_until = Timestamp::MIN;
-    state.ops.put(id, OpRow { record, cancel: None, owner: None, lease_until, lived: Vec::new() });
+    let row = OpRow {
+        record: Arc::new(record),
+        epoch: 0,
+        cancel: None,
+        owner: None,
+        lease_until: Timestamp::MIN,
+        lived: Vec::new(),
+    };
+    state.ops.put(id, row);
     Ok(())
 }
 
@@ -65,7 +72,7 @@ pub(crate) fn put(
     let instance_id = record.op.vnf_instance_id.clone();
     let homes = if next.is_final() { vims::homes(state, &instance_id) } else { Vec::new() };
     state.ops.change(&id, |row| {
-        row.record = OpRecord { epoch: row.record.epoch, ..record };
+        row.record = Arc::new(record);
         row.lived.extend(homes);
         if !next.is_driven() {
             (row.cancel, row.owner, row.lease_until) = (None, None, Timestamp::MIN);
@@ -122,7 +129,7 @@ pub(crate) fn fence_off(
         return Err(busy(instance_id, op_id));
     }
     state.ops.change(&op_id.to_owned(), |row| {
-        row.record.epoch += 1;
+        row.epoch += 1;
         (row.owner, row.lease_until) = (None, Timestamp::MIN);
     });
     Ok(())
@@ -168,7 +175,7 @@ pub(crate) fn checkpoint(
 /// Whether the lease of a fence is still its.
 pub(crate) fn is_held(state: &State, fence: &Fence) -> Result<(), StoreError> {
     let row = state.ops.get(&fence.op_id);
-    if row.is_some_and(|row| row.record.epoch == fence.epoch) { Ok(()) } else { Err(lost(fence)) }
+    if row.is_some_and(|row| row.epoch == fence.epoch) { Ok(()) } else { Err(lost(fence)) }
 }
 
 fn lost(fence: &Fence) -> StoreError {
@@ -193,13 +200,13 @@ pub(crate) fn claim(
         None => state.driven.iter().map(|((_, id), ())| id).find(|id| is_free(id))?.clone(),
     };
     state.ops.change(&id, |row| {
-        row.record.epoch += 1;
+        row.epoch += 1;
         (row.owner, row.lease_until) = (Some(owner.to_owned()), until(now, lease));
     });
     state.ops.keep();
-    let record = &state.ops.get(&id)?.record;
-    let fence = Fence { op_id: id, epoch: record.epoch };
-    Some(Claim { tenant: record.tenant.clone(), fence })
+    let row = state.ops.get(&id)?;
+    let tenant = row.record.tenant.clone();
+    Some(Claim { tenant, fence: Fence { epoch: row.epoch, op_id: id } })
 }
 
 /// Keeps the lease, and says how the operation is to be cancelled.

@@ -57,7 +57,7 @@ pub(crate) fn package<'s>(
 pub(crate) fn shown_package(state: &State, record: &PackageRecord) -> PackageRecord {
     let mut record = record.clone();
     let id = &record.info.id;
-    let is_used = state.instances.iter().any(|(_, instance)| instance.vnf_pkg_id == *id);
+    let is_used = state.instances.iter().any(|(_, instance)| instance.record.vnf_pkg_id == *id);
     record.info.usage_state =
         if is_used { PackageUsageState::InUse } else { PackageUsageState::NotInUse };
     record
@@ -71,10 +71,11 @@ pub(crate) fn listed_package(state: &State, record: &PackageRecord) -> PackageRe
 /// Removes a package that no instance was made from.
 pub(crate) fn remove_package(state: &mut State, tenant: &str, id: &str) -> Result<(), StoreError> {
     package(state, tenant, id)?;
-    let made = state.instances.iter().filter(|(_, instance)| instance.vnf_pkg_id == id);
+    let made = state.instances.iter().filter(|(_, instance)| instance.record.vnf_pkg_id == id);
     let users: BTreeMap<_, _> = made
         .map(|(of, instance)| {
-            (of.clone(), (instance.tenant.clone(), instance.vnf.vnf_instance_name.clone()))
+            let record = &instance.record;
+            (of.clone(), (record.tenant.clone(), record.vnf.vnf_instance_name.clone()))
         })
         .collect();
     if !users.is_empty() {

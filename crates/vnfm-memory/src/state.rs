@@ -4,6 +4,7 @@ use crate::table::Table;
 use crate::{instances, ops, others, vims};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use vnfm_core::ports::{
     Change, Fence, Home, InstanceRecord, JournalRow, News, OpRecord, OutboxRow, PackageRecord,
     SecretJson, StoreError, SubscriptionRecord, VimRecord,
@@ -17,10 +18,20 @@ pub(crate) type Three = (String, String, String);
 /// Whose instance lives somewhere, and in which namespace.
 pub(crate) type Whose = (String, Option<String>);
 
+/// An instance, with what is written of it alone.
+#[derive(Clone)]
+pub(crate) struct InstanceRow {
+    pub(crate) record: Arc<InstanceRecord>,
+    pub(crate) active_op: Option<String>,
+    pub(crate) changed_at: Option<Timestamp>,
+}
+
 /// An operation, and who drives it until when.
 #[derive(Clone)]
 pub(crate) struct OpRow {
-    pub(crate) record: OpRecord,
+    pub(crate) record: Arc<OpRecord>,
+    /// That of the record is not kept.
+    pub(crate) epoch: u64,
     pub(crate) cancel: Option<CancelMode>,
     pub(crate) owner: Option<String>,
     pub(crate) lease_until: Timestamp,
@@ -32,7 +43,7 @@ pub(crate) struct OpRow {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) packages: Table<String, PackageRecord>,
-    pub(crate) instances: Table<String, InstanceRecord>,
+    pub(crate) instances: Table<String, InstanceRow>,
     pub(crate) ops: Table<String, OpRow>,
     /// Operations that have to be driven, the oldest first.
     pub(crate) driven: Table<(Timestamp, String), ()>,
@@ -58,35 +69,45 @@ pub(crate) struct State {
     pub(crate) news: News,
 }
 
+/// What `$does` gives for each table.
+macro_rules! each_table {
+    ($state:ident, $does:ident) => {
+        each_table!($state, $does, packages instances ops driven journal checkpoints vims uses retiring outbox
+            subscriptions audit tombstones host_keys counters)
+    };
+    ($state:ident, $does:ident, $($table:ident)+) => {
+        ($($state.$table.$does(),)+)
+    };
+}
+
 impl State {
-    /// Writes all of `changes`, or none.
+    /// Writes all of `changes`, or none; what is no more is for the caller to drop, once the lock is gone.
     pub(crate) fn write(
         &mut self,
         fence: Option<&Fence>,
         changes: Vec<Change>,
         now: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<impl Sized + use<>, StoreError> {
         // What a panic left half is not kept.
-        self.end(false);
+        self.put_back();
         let news = self.news;
         let held = fence.map_or(Ok(()), |fence| ops::is_held(self, fence));
         let mut changes = changes.into_iter();
         let written = held.and_then(|()| changes.try_for_each(|change| self.apply(change, now)));
-        if written.is_err() {
+        if let Err(error) = written {
             self.news = news;
+            self.put_back();
+            return Err(error);
         }
-        self.end(written.is_ok());
-        written
+        Ok(self.keep())
     }
 
-    fn end(&mut self, well: bool) {
-        macro_rules! each {
-            ($($table:ident)+) => {
-                $(if well { self.$table.keep() } else { self.$table.put_back() })+
-            };
-        }
-        each!(packages instances ops driven journal checkpoints vims uses retiring outbox);
-        each!(subscriptions audit tombstones host_keys counters);
+    fn put_back(&mut self) {
+        each_table!(self, put_back);
+    }
+
+    fn keep(&mut self) -> impl Sized + use<> {
+        each_table!(self, keep)
     }
 
     /// The next number under a name.

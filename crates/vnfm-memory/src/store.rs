@@ -1,6 +1,6 @@
 //! The port: one lock over everything, held for no longer than a call.
 
-use crate::state::{OpRow, State};
+use crate::state::{InstanceRow, OpRow, State};
 use crate::{instances, ops, others, vims};
 use async_trait::async_trait;
 use event_listener::Event;
@@ -42,7 +42,7 @@ impl MemoryStore {
     /// that were written before it; how many operations and notifications went. Nothing goes by itself.
     pub fn forget_before(&self, time: jiff::Timestamp) -> (usize, usize) {
         let mut state = self.state();
-        let before = (state.ops.iter().len(), state.outbox.iter().len());
+        let before = (state.ops.len(), state.outbox.len());
         state.ops.remove_if(|_, row| {
             row.record.op.operation_state.is_final() && row.record.op.start_time < time
         });
@@ -51,11 +51,11 @@ impl MemoryStore {
         journal.remove_if(|(op_id, _), _| ops.get(op_id).is_none());
         checkpoints.remove_if(|(op_id, ..), _| ops.get(op_id).is_none());
         logs.retain(|op_id, _| ops.get(op_id).is_some());
-        ops.keep();
-        journal.keep();
-        checkpoints.keep();
-        outbox.keep();
-        (before.0 - ops.iter().len(), before.1 - outbox.iter().len())
+        let gone = (before.0 - ops.len(), before.1 - outbox.len());
+        let no_more = (ops.keep(), journal.keep(), checkpoints.keep(), outbox.keep());
+        drop(state);
+        drop(no_more);
+        gone
     }
 
     /// What a panic elsewhere left is whole: a list of changes that did not come to its end was not kept, and is put
@@ -72,11 +72,11 @@ impl Store for MemoryStore {
     }
 
     async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
-        let (before, after) = {
+        let (before, after, _no_more) = {
             let mut state = self.state();
             let before = state.news;
-            state.write(fence, changes, self.clock.now())?;
-            (before, state.news)
+            let no_more = state.write(fence, changes, self.clock.now())?;
+            (before, state.news, no_more)
         };
         if before != after {
             self.told.notify(usize::MAX);
@@ -107,7 +107,8 @@ impl Store for MemoryStore {
     }
 
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {
-        instances::of(&self.state(), tenant, id).cloned()
+        let row = instances::of(&self.state(), tenant, id)?.clone();
+        Ok(instances::shown(&row))
     }
 
     async fn instances(
@@ -118,16 +119,17 @@ impl Store for MemoryStore {
         let state = self.state();
         let is_seen = |id: &str| vims::is_seen(&state, &query.sight, id);
         let own = state.instances.iter();
-        let own = own.filter(|(id, record)| record.tenant == tenant && is_seen(id));
-        let unsealed = |record: &InstanceRecord| InstanceRecord {
+        let own = own.filter(|(id, row)| row.record.tenant == tenant && is_seen(id));
+        let unsealed = |row: &InstanceRow| InstanceRecord {
             request: SecretJson::default(),
-            ..record.clone()
+            ..instances::shown(row)
         };
-        Ok(page(query, own.map(|(id, record)| (id, unsealed(record))), |record| &record.vnf))
+        Ok(page(query, own.map(|(id, row)| (id, unsealed(row))), |record| &record.vnf))
     }
 
     async fn op(&self, tenant: &str, id: &str) -> Result<OpRecord, StoreError> {
-        ops::of(&self.state(), tenant, id)
+        let row = ops::of(&self.state(), tenant, id)?;
+        Ok(ops::shown(&row))
     }
 
     async fn ops(&self, tenant: &str, query: &Query) -> Result<Vec<OpRecord>, StoreError> {
@@ -278,7 +280,7 @@ impl Store for MemoryStore {
 
     async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
         let state = self.state();
-        let own = state.instances.iter().filter(|(_, record)| record.tenant == tenant);
+        let own = state.instances.iter().filter(|(_, row)| row.record.tenant == tenant);
         let open = state.ops.iter().filter(|(_, row)| {
             row.record.tenant == tenant && !row.record.op.operation_state.is_final()
         });
@@ -288,7 +290,7 @@ impl Store for MemoryStore {
     async fn tenants(&self) -> Result<Vec<String>, StoreError> {
         let state = self.state();
         let mut all: BTreeSet<&String> = BTreeSet::new();
-        all.extend(state.instances.iter().map(|(_, record)| &record.tenant));
+        all.extend(state.instances.iter().map(|(_, row)| &row.record.tenant));
         all.extend(state.vims.iter().map(|((tenant, _), _)| tenant));
         all.extend(state.packages.iter().map(|(_, record)| &record.tenant));
         all.extend(state.tombstones.iter().map(|((tenant, _), _)| tenant));

@@ -1,14 +1,18 @@
 //! Rows by key. What a transaction changes is remembered until it is kept, or put back.
+//!
+//! A row is shared, so that whoever holds the lock neither copies nor frees one.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map;
 use std::ops::RangeBounds;
+use std::sync::Arc;
+
+/// What stood at each key that was changed, in order.
+pub(crate) type Before<K, V> = Vec<(K, Option<Arc<V>>)>;
 
 /// Rows by key.
 pub(crate) struct Table<K, V> {
-    rows: BTreeMap<K, V>,
-    /// What stood at each key that was changed, in order.
-    before: Vec<(K, Option<V>)>,
+    rows: BTreeMap<K, Arc<V>>,
+    before: Before<K, V>,
 }
 
 impl<K, V> Default for Table<K, V> {
@@ -19,26 +23,35 @@ impl<K, V> Default for Table<K, V> {
 
 impl<K: Ord + Clone, V: Clone> Table<K, V> {
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        self.rows.get(key)
+        self.rows.get(key).map(|row| &**row)
     }
 
-    pub(crate) fn iter(&self) -> btree_map::Iter<'_, K, V> {
-        self.rows.iter()
+    /// A row for whoever reads it once the lock is gone.
+    pub(crate) fn share(&self, key: &K) -> Option<Arc<V>> {
+        self.rows.get(key).cloned()
     }
 
-    pub(crate) fn range(&self, range: impl RangeBounds<K>) -> btree_map::Range<'_, K, V> {
-        self.rows.range(range)
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.rows.iter().map(|(key, row)| (key, &**row))
+    }
+
+    pub(crate) fn range(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (&K, &V)> {
+        self.rows.range(range).map(|(key, row)| (key, &**row))
     }
 
     /// Writes a row, whether or not there is one.
     pub(crate) fn put(&mut self, key: K, row: V) {
-        let before = self.rows.insert(key.clone(), row);
+        let before = self.rows.insert(key.clone(), Arc::new(row));
         self.before.push((key, before));
     }
 
     /// Changes a row; false where there is none.
     pub(crate) fn change(&mut self, key: &K, change: impl FnOnce(&mut V)) -> bool {
-        let Some(mut row) = self.rows.get(key).cloned() else { return false };
+        let Some(mut row) = self.get(key).cloned() else { return false };
         change(&mut row);
         self.put(key.clone(), row);
         true
@@ -53,7 +66,7 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
 
     /// Removes all rows that are so.
     pub(crate) fn remove_if(&mut self, is_so: impl Fn(&K, &V) -> bool) {
-        let so = self.rows.iter().filter(|(key, row)| is_so(key, row));
+        let so = self.iter().filter(|(key, row)| is_so(key, row));
         let keys: Vec<_> = so.map(|(key, _)| key.clone()).collect();
         for key in keys {
             self.remove(&key);
@@ -69,9 +82,9 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         }
     }
 
-    /// From now on this is how it is.
-    pub(crate) fn keep(&mut self) {
-        self.before.clear();
+    /// From now on this is how it is; what is no more is for the caller to drop, once the lock is gone.
+    pub(crate) fn keep(&mut self) -> Before<K, V> {
+        std::mem::take(&mut self.before)
     }
 
     /// Everything is as it was when it was last kept.
@@ -94,7 +107,7 @@ mod tests {
         let mut table = Table::default();
         table.put(1, "one");
         table.put(2, "two");
-        table.keep();
+        assert_eq!(table.keep().len(), 2);
         table.put(1, "uno");
         table.put(1, "eins");
         table.remove(&2);

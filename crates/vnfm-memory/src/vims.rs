@@ -120,7 +120,7 @@ pub(crate) fn add_use(state: &mut State, lives_on: Use) -> Result<(), StoreError
 /// That an instance lives nowhere any more; its active operation keeps where it did.
 pub(crate) fn remove_uses(state: &mut State, instance_id: &str) {
     let instance = state.instances.get(&instance_id.to_owned());
-    if let Some(op_id) = instance.and_then(|record| record.active_op.clone()) {
+    if let Some(op_id) = instance.and_then(|row| row.active_op.clone()) {
         let homes = homes(state, instance_id);
         state.ops.change(&op_id, |row| row.lived.extend(homes));
     }
@@ -224,8 +224,8 @@ pub(crate) fn is_seen(state: &State, sight: &Sight, instance_id: &str) -> bool {
     if sight.is_whole() {
         return true;
     }
-    let Some(record) = state.instances.get(&instance_id.to_owned()) else { return false };
-    let about = About { lives: Some(homes(state, instance_id)), ..About::from(&record.vnf) };
+    let Some(row) = state.instances.get(&instance_id.to_owned()) else { return false };
+    let about = About { lives: Some(homes(state, instance_id)), ..About::from(&row.record.vnf) };
     sight.sees(&about)
 }
 
@@ -243,7 +243,7 @@ pub(crate) fn homes(state: &State, instance_id: &str) -> Vec<Home> {
 fn users(state: &State, is_so: impl Fn(&Lives<'_>) -> bool) -> Users {
     let found = lives(state).filter(is_so).map(|use_| {
         let instance = state.instances.get(&use_.instance_id.to_owned());
-        let name = instance.and_then(|record| record.vnf.vnf_instance_name.clone());
+        let name = instance.and_then(|row| row.record.vnf.vnf_instance_name.clone());
         (use_.instance_id.to_owned(), (use_.tenant.to_owned(), name))
     });
     found.collect()

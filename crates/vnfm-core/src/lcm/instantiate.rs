@@ -212,7 +212,7 @@ async fn check_vim(op: &Op) -> Output<VimReport> {
         let lives_on = Use {
             vim_id: vim.registered_id().map(ToOwned::to_owned),
             identity: report.identity.clone(),
-            ..Use::of(op.tenant(), &instance_id, &op.instantiation()?)
+            ..Use::of(op.tenant(), &instance_id, op.instantiation()?)
         };
         let moved = elsewhere.then_some(Change::RemoveUses { instance_id });
         let changes = moved.into_iter().chain([Change::AddUse(lives_on)]).collect();
@@ -380,7 +380,7 @@ const NOT_MADE: &str = "vnfm/not-made";
 
 /// The instance with what `made` holds, and with everything that a later terminate needs.
 fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
-    let request = op.instantiation()?;
+    let request = op.instantiation()?.clone();
     let mut record = op.instance.clone();
     let mut metadata = made.metadata;
     hook_row::note_plugins(op, &mut metadata);

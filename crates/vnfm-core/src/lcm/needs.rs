@@ -42,7 +42,8 @@ pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
     match record.operation {
         LcmOperationType::Instantiate => {
             let flavour = op.flavour()?;
-            let level = first.instantiation_level_id.or_else(|| flavour.default_level.clone());
+            let level =
+                first.instantiation_level_id.clone().or_else(|| flavour.default_level.clone());
             request.add_resources = of_flavour(flavour, level.as_deref())?;
             let managed = op.granted().managed_links;
             request.add_resources.retain(|one| {

@@ -15,7 +15,7 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use vnfm_descriptor::{Flavour, Package};
 use vnfm_types::InstantiateVnfRequest;
 
@@ -36,6 +36,8 @@ pub struct Op {
     pub(crate) unwritten: Vec<Change>,
     pub(crate) deadline: Timestamp,
     package: Result<Arc<Package>, PortError>,
+    /// The first request, once somebody has asked for it.
+    instantiation: OnceLock<InstantiateVnfRequest>,
     ownership: Ownership,
 }
 
@@ -72,6 +74,7 @@ impl Op {
             unwritten,
             deadline,
             package,
+            instantiation: OnceLock::new(),
             ownership,
         };
         op.take_grant();
@@ -83,6 +86,7 @@ impl Op {
     pub(crate) fn take_grant(&mut self) {
         let Ok(Some(approved)) = self.output::<Approved>() else { return };
         approved.put_into(&mut self.record);
+        self.instantiation.take();
         self.hide_secrets();
     }
 
@@ -152,8 +156,13 @@ impl Op {
     /// # Errors
     ///
     /// `Broken` where the record holds another shape.
-    pub fn instantiation(&self) -> Result<InstantiateVnfRequest, PortError> {
-        InstantiateVnfRequest::deserialize(self.first_request()).map_err(unreadable("request"))
+    pub fn instantiation(&self) -> Result<&InstantiateVnfRequest, PortError> {
+        if let Some(known) = self.instantiation.get() {
+            return Ok(known);
+        }
+        let read = InstantiateVnfRequest::deserialize(self.first_request());
+        let read = read.map_err(unreadable("request"))?;
+        Ok(self.instantiation.get_or_init(|| read))
     }
 
     /// The same as it is stored.
@@ -195,7 +204,7 @@ impl Op {
     pub fn allocation(&self) -> Result<Allocation, PortError> {
         Ok(Allocation {
             package: self.package()?.clone(),
-            request: self.instantiation()?,
+            request: self.instantiation()?.clone(),
             instance_name: self.instance.vnf.vnf_instance_name.clone(),
             granted: self.granted(),
         })
@@ -207,7 +216,7 @@ impl Op {
         let granted = granted.and_then(|granted| Granted::deserialize(granted).ok());
         let granted = granted.unwrap_or_default();
         match self.instantiation() {
-            Ok(request) => granted.with_links_of(&request),
+            Ok(request) => granted.with_links_of(request),
             Err(_) => granted,
         }
     }
@@ -218,7 +227,7 @@ impl Op {
     ///
     /// Where it is no longer in the registry.
     pub async fn vim(&self) -> Result<(AnyVim, Arc<dyn InfraDriver>), PortError> {
-        crate::vims::of_request(&self.engine, self.tenant(), &self.instantiation()?)
+        crate::vims::of_request(&self.engine, self.tenant(), self.instantiation()?)
             .await
             .map_err(crate::vims::as_port_error)
     }
