@@ -16,6 +16,7 @@ use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig as _, WithHttpConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use std::io::IsTerminal as _;
 use std::time::Duration;
 use tracing::{Metadata, Subscriber};
 use tracing_subscriber::filter::filter_fn;
@@ -42,7 +43,9 @@ pub fn begin(config: &Config) -> anyhow::Result<(Logging, Traces)> {
     let traces = config.monitoring.traces.as_deref().map(sender).transpose()?;
     let spans = traces.as_ref().map(spans);
     let (filter_now, handle) = reload::Layer::new(filter(config)?);
-    let lines = fmt::layer().with_writer(std::io::stderr);
+    // Colours are for people who look on, and not for a file or a journal.
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines = fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     let lines = if config.log.json { lines.json().boxed() } else { lines.boxed() };
     tracing_subscriber::registry()
         .with(lines.with_filter(filter_now))

@@ -37,7 +37,7 @@ pub struct Op {
     pub(crate) deadline: Timestamp,
     package: Result<Arc<Package>, PortError>,
     /// The first request, once somebody has asked for it.
-    instantiation: OnceLock<InstantiateVnfRequest>,
+    instantiation: OnceLock<Box<InstantiateVnfRequest>>,
     ownership: Ownership,
 }
 
@@ -162,7 +162,7 @@ impl Op {
         }
         let read = InstantiateVnfRequest::deserialize(self.first_request());
         let read = read.map_err(unreadable("request"))?;
-        Ok(self.instantiation.get_or_init(|| read))
+        Ok(self.instantiation.get_or_init(|| Box::new(read)))
     }
 
     /// The same as it is stored.
