@@ -27,10 +27,12 @@ const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/one-server");
 /// Instances that are idle, and operations that wait.
 const IDLE: usize = 10_000;
 const IN_FLIGHT: usize = 2_000;
-/// Instances that come and go side by side, how often each, and for how many rounds history is kept.
+/// Instances that come and go side by side, how often each, and after how many rounds history goes that is older than
+/// this: what an embedder does who keeps none.
 const SIDE_BY_SIDE: usize = 64;
 const ROUNDS: usize = 250;
-const KEPT: usize = 25;
+const KEPT: usize = 5;
+const HISTORY: SignedDuration = SignedDuration::from_millis(20);
 
 /// Takes the figures; no program is needed.
 ///
@@ -149,9 +151,8 @@ async fn pairs() -> Result<f64> {
                 it.driven(&up).await?;
                 let down = it.terminate(&id).await?;
                 it.driven(&down).await?;
-                // What an embedder does who keeps no history.
                 if number == 0 && round % KEPT == 0 {
-                    it.store.forget_before(SystemClock.now() - SignedDuration::from_millis(200));
+                    it.store.forget_before(SystemClock.now() - HISTORY);
                 }
             }
             anyhow::Ok(())
