@@ -16,9 +16,9 @@ const STARTS: Duration = Duration::from_mins(3);
 const ADMIN: &str = "administrator";
 
 /// A Keycloak with nothing but memory, which ends with this.
-struct Keycloak {
+pub(crate) struct Keycloak {
     process: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Drop for Keycloak {
@@ -29,8 +29,8 @@ impl Drop for Keycloak {
 }
 
 impl Keycloak {
-    fn start(distribution: &Path, log: &Path) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    pub(crate) fn start(distribution: &Path, log: &Path) -> Self {
+        let port = free_port();
         let mut command = Command::new(distribution.join("bin/kc.sh"));
         command.args(["start-dev", "--db=dev-mem", "--http-host=127.0.0.1"]);
         command.arg(format!("--http-port={port}"));
@@ -67,7 +67,7 @@ impl Keycloak {
     }
 
     /// A realm with a client that has the role `vnfm-operator`, and tokens for us.
-    fn furnish(&self) {
+    pub(crate) fn furnish(&self) {
         let audience = json!({"name": "vnfm", "protocol": "openid-connect", "protocolMapper": "oidc-audience-mapper",
             "config": {"included.custom.audience": "vnfm", "access.token.claim": "true"}});
         let client = |name: &str| {
@@ -103,13 +103,17 @@ impl Keycloak {
     }
 }
 
-/// Which key a token names.
-fn key_of(token: &str) -> String {
+/// A port that nobody listens at, for a program that cannot choose one.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Of a token its header (0), or what it claims (1).
+pub(crate) fn part_of(token: &str, part: usize) -> Value {
     use base64::Engine as _;
-    let header = token.split('.').next().unwrap();
-    let header = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(header).unwrap();
-    let header: Value = serde_json::from_slice(&header).unwrap();
-    header["kid"].as_str().unwrap().to_owned()
+    let part = token.split('.').nth(part).unwrap();
+    let part = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(part).unwrap();
+    serde_json::from_slice(&part).unwrap()
 }
 
 #[test]
@@ -138,7 +142,7 @@ fn tokens_of_keycloak_are_taken_also_when_its_keys_change() {
     assert_eq!(status(&keycloak.try_admin().unwrap()), 401, "another realm's");
     keycloak.rotate();
     let new = keycloak.of_client("nfvo");
-    assert_ne!(key_of(&old), key_of(&new));
+    assert_ne!(part_of(&old, 0)["kid"], part_of(&new, 0)["kid"]);
     assert_eq!(status(&new), 200);
     assert_eq!(status(&old), 200, "it is still published");
     assert_eq!(server.http("GET", INSTANCES, "").0, 401);

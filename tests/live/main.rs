@@ -15,3 +15,4 @@ mod neighbours;
 mod scripts;
 mod secrets;
 mod story;
+mod subscribers;

@@ -20,7 +20,7 @@ group() {
     hosts) echo "openssh-server openssh-client containerd runc containernetworking-plugins iptables iproute2 socat
       conntrack ethtool busybox-static sudo kmod procps util-linux ansible-core";;
     kubernetes) echo "openssl curl";;
-    judges) echo "python3-venv python3-openstackclient python3-tackerclient";;
+    judges) echo "nginx-light python3-venv python3-openstackclient python3-tackerclient";;
     ci) echo "gcc libc6-dev make cmake pkg-config git ca-certificates curl openssh-server openssl";;
     package:*) echo "${1#package:}";;
     *) echo "packages.sh: no group \`$1\`" >&2; exit 2;;
