@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -23,7 +24,9 @@ pub(crate) struct Keycloak {
 
 impl Drop for Keycloak {
     fn drop(&mut self) {
-        let _ = self.process.kill();
+        // The script, and the Java that it has started.
+        let all = format!("-{}", self.process.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &all]).status();
         let _ = self.process.wait();
     }
 }
@@ -37,7 +40,7 @@ impl Keycloak {
         command.env("KC_BOOTSTRAP_ADMIN_USERNAME", ADMIN).env("KC_BOOTSTRAP_ADMIN_PASSWORD", ADMIN);
         let words = File::create(log).unwrap();
         command.stdin(Stdio::null()).stdout(words.try_clone().unwrap()).stderr(words);
-        let process = command.spawn().unwrap();
+        let process = command.process_group(0).spawn().unwrap();
         let keycloak = Self { process, url: format!("http://127.0.0.1:{port}") };
         until("Keycloak gives its administrator a token", STARTS, || keycloak.try_admin().ok());
         keycloak
