@@ -191,7 +191,9 @@ fn link(
     facts: &Facts,
     doing: &str,
 ) -> Result<*const Plugin, PortError> {
-    let path = format!("/proc/self/fd/{}", copy.as_raw_fd());
+    // Not `/proc/self`: a debugger reads the library by that name, too, and would read a descriptor of its own.
+    let me = std::fs::read_link("/proc/self").unwrap_or_else(|_| "self".into());
+    let path = format!("/proc/{}/fd/{}", me.display(), copy.as_raw_fd());
     let refused = |error: libloading::Error| {
         let said = chain(&error).replace(&path, shown);
         if said.contains("version `GLIBC_") {

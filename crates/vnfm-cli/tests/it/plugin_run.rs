@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::Arc;
 use tempfile::TempDir;
 use vnfm_sim::books::Books;
@@ -82,6 +83,24 @@ async fn a_hook_runs_on_simulated_hosts_and_tells_each_call() {
             assert!(ended.said.contains(line), "{line}: {ended:?}");
         }
     }
+}
+
+/// A debugger opens a library by the name that the linker knows it by: `/proc/self/fd/N` would be the debugger's own.
+#[test]
+fn a_debugger_finds_the_library_by_its_name() {
+    let desk = Desk::template(SIMULATED);
+    let (hosts, request) = (desk.path("hosts.yaml"), desk.path("request.json"));
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
+    command.args(["plugin", "run", desk.library.to_str().unwrap(), "instantiate_end"]);
+    command.args(["--hosts", &hosts, "--request", &request, "--in-process"]);
+    command.env("LD_DEBUG", "files").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let process = command.spawn().unwrap();
+    let id = process.id();
+    let ended = process.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    assert!(said.contains(&format!("file=/proc/{id}/fd/")), "{said}");
+    assert!(!said.contains("file=/proc/self/fd/"), "{said}");
 }
 
 #[tokio::test]
