@@ -1,6 +1,6 @@
 //! Rows by key. What a transaction changes is remembered until it is kept, or put back.
 //!
-//! A row is shared, so that whoever holds the lock neither copies nor frees one.
+//! A row is shared: it can be read once the lock is gone, and what is no more is freed then.
 
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
