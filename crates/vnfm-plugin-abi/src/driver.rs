@@ -76,10 +76,11 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if self.is_whole()
-            // SAFETY: the table is whole.
-            && let Some(drop) = unsafe { (*self.vtable).drop }
-        {
+        if !self.is_whole() {
+            return;
+        }
+        // SAFETY: the table is whole.
+        if let Some(drop) = unsafe { (*self.vtable).drop } {
             // SAFETY: we own the driver and end it once.
             unsafe { drop(self.this) }
         }

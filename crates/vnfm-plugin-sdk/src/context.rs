@@ -78,7 +78,7 @@ pub(crate) trait Services: Send + Sync + 'static {
 ///     let token: String = cx.step("init", init).await?;
 ///     // Says what it waits for, and ends when the operation is cancelled.
 ///     let is_up = || async { Ok(ssh.run("service-up").await?.ok().then_some(())) };
-///     let (pace, limit) = (Duration::from_secs(2), Duration::from_mins(1));
+///     let (pace, limit) = (Duration::from_secs(2), Duration::from_secs(60));
 ///     cx.until("the service to be up", pace, limit, is_up).await?;
 ///     cx.info("the service is up");
 ///     Ok(token)

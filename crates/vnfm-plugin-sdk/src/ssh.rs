@@ -111,7 +111,7 @@ impl SshTarget {
 /// use std::time::Duration;
 /// use vnfm_plugin_sdk::Command;
 ///
-/// let join = Command::new("cluster-join --token-stdin").stdin("token").sudo().deadline(Duration::from_mins(10));
+/// let join = Command::new("cluster-join --token-stdin").stdin("token").sudo().deadline(Duration::from_secs(600));
 /// # let _ = join;
 /// ```
 ///
@@ -132,7 +132,7 @@ impl Command {
             line: line.into(),
             stdin: Secret::default(),
             sudo: false,
-            deadline: Duration::from_mins(5),
+            deadline: Duration::from_secs(300),
         }
     }
 
@@ -291,7 +291,7 @@ impl Upload {
 /// let host = TestHost::new().ssh("10.0.0.1", "install", Reply::exit(100, "no such package\n"));
 /// let target = SshTarget::new("server-1", "10.0.0.1", "ubuntu").named("web-1");
 /// let ssh = host.context().ssh(target);
-/// block_on(ssh.wait(Duration::from_mins(5))).unwrap();
+/// block_on(ssh.wait(Duration::from_secs(300))).unwrap();
 /// // An exit code is an answer to `run` and an error of `check`.
 /// assert_eq!(block_on(ssh.run("install it")).unwrap().exit_code, 100);
 /// let error = block_on(ssh.check("install", "install it")).unwrap_err();

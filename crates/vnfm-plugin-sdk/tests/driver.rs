@@ -49,8 +49,9 @@ impl Cluster {
             let (cx, ssh, token) = (&cx, ssh(vnfc), &token);
             async move {
                 let join = async {
-                    let join =
-                        Command::new("join").stdin(token.as_str()).deadline(Duration::from_mins(1));
+                    let join = Command::new("join")
+                        .stdin(token.as_str())
+                        .deadline(Duration::from_secs(60));
                     ssh?.check("join", join).await.map(|_| ())
                 };
                 cx.step(&format!("join/{}", vnfc.name()), join).await

@@ -60,7 +60,7 @@ impl Service {
             }
         }
         let is_up = || async { Ok(ssh.run("is-up").await?.ok().then_some(())) };
-        let (pace, limit) = (Duration::from_secs(2), Duration::from_mins(1));
+        let (pace, limit) = (Duration::from_secs(2), Duration::from_secs(60));
         cx.until("the service to be up", pace, limit, is_up).await?;
         Ok(Effects::none()
             .metadata("attempt", if params.way == "fickle" { request.attempt } else { 0 }))

@@ -1,5 +1,6 @@
 //! What goes wrong inside, until the public function adds what it was doing and on what.
 
+use std::ffi::c_int;
 use vnfm_core::ports::StoreError;
 
 /// Result of everything that speaks SQL.
@@ -10,12 +11,12 @@ pub(crate) type Done<T> = Result<T, Fault>;
 pub(crate) enum Fault {
     /// Already said as the port says it.
     Said(StoreError),
-    /// What SQL says.
+    /// What SQL says where it is read, or looked after.
     Sql(sqlx::Error),
+    /// What SQL says to the thread that writes.
+    Write(rusqlite::Error),
     /// A row that is not what we wrote.
     Json(serde_json::Error),
-    /// It is no part of a batch: it has to look before it writes, or is too long.
-    NoBatch,
 }
 
 impl Fault {
@@ -24,32 +25,35 @@ impl Fault {
         match self {
             Self::Said(error) => error,
             Self::Json(error) => StoreError::Broken(format!("cannot {doing}: {error}")),
-            Self::NoBatch => StoreError::Broken(format!("cannot {doing} with others")),
-            Self::Sql(error) => {
-                let text = format!("cannot {doing}: {error}");
-                if may_pass(&error) {
-                    StoreError::Unavailable(text)
-                } else {
-                    StoreError::Broken(text)
-                }
+            Self::Sql(error) => told(may_pass(&error), format!("cannot {doing}: {error}")),
+            Self::Write(error) => {
+                let passes = error.sqlite_error().is_some_and(|e| passes(e.extended_code));
+                told(passes, format!("cannot {doing}: {error}"))
             }
         }
     }
 
     /// True where the database itself failed, and not a condition.
     pub(crate) fn is_of_the_database(&self) -> bool {
-        matches!(self, Self::Sql(_))
+        matches!(self, Self::Sql(_) | Self::Write(_))
     }
 
     /// True where a unique constraint refused the row.
     pub(crate) fn is_duplicate(&self) -> bool {
-        matches!(self, Self::Sql(sqlx::Error::Database(e)) if e.is_unique_violation())
+        let Self::Write(error) = self else { return false };
+        error.sqlite_error().is_some_and(|e| DUPLICATE.contains(&e.extended_code))
     }
 }
 
 impl From<sqlx::Error> for Fault {
     fn from(error: sqlx::Error) -> Self {
         Self::Sql(error)
+    }
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Write(error)
     }
 }
 
@@ -65,6 +69,10 @@ impl From<serde_json::Error> for Fault {
     }
 }
 
+fn told(may_pass: bool, text: String) -> StoreError {
+    if may_pass { StoreError::Unavailable(text) } else { StoreError::Broken(text) }
+}
+
 /// True where the same call may work later: a busy or full or unreachable disk, a lost connection.
 fn may_pass(error: &sqlx::Error) -> bool {
     match error {
@@ -74,29 +82,34 @@ fn may_pass(error: &sqlx::Error) -> bool {
         | sqlx::Error::BeginFailed
         | sqlx::Error::InvalidSavePointStatement
         | sqlx::Error::WorkerCrashed => true,
-        sqlx::Error::Database(error) => error.code().is_some_and(|code| passing_code(&code)),
+        sqlx::Error::Database(error) => {
+            error.code().is_some_and(|code| code.parse().is_ok_and(passes))
+        }
         _ => false,
     }
 }
 
 /// Primary result codes of SQLite that are about the moment and not about the database: PERM, BUSY, LOCKED, NOMEM,
 /// READONLY, INTERRUPT, IOERR, FULL, CANTOPEN, PROTOCOL.
-fn passing_code(code: &str) -> bool {
-    const PASSING: [u32; 10] = [3, 5, 6, 7, 8, 9, 10, 13, 14, 15];
-    code.parse::<u32>().is_ok_and(|code| PASSING.contains(&(code & 0xff)))
+fn passes(code: c_int) -> bool {
+    const PASSING: [c_int; 10] = [3, 5, 6, 7, 8, 9, 10, 13, 14, 15];
+    PASSING.contains(&(code & 0xff))
 }
+
+/// SQLite's extended result codes of a key that another row has: `CONSTRAINT_PRIMARYKEY`, `CONSTRAINT_UNIQUE`.
+const DUPLICATE: [c_int; 2] = [1555, 2067];
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, passing_code};
+    use super::{Fault, passes};
     use vnfm_core::ports::StoreError;
 
     #[test]
     fn a_busy_or_full_disk_passes_and_a_damaged_one_does_not() {
         // BUSY, BUSY_SNAPSHOT, FULL, IOERR_FSYNC
-        assert!(["5", "517", "13", "1034"].iter().all(|code| passing_code(code)));
-        // ERROR, CORRUPT, CONSTRAINT_UNIQUE, NOTADB, none of SQLite's
-        assert!(["1", "11", "2067", "26", "x"].iter().all(|code| !passing_code(code)));
+        assert!([5, 517, 13, 1034].into_iter().all(passes));
+        // ERROR, CORRUPT, CONSTRAINT_UNIQUE, NOTADB
+        assert!(![1, 11, 2067, 26].into_iter().any(passes));
     }
 
     #[test]

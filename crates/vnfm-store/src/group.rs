@@ -2,39 +2,38 @@
 //!
 //! ```text
 //! write ─┐ queue     ┌─ BEGIN ─ write ─ claim ─ … ─ COMMIT (fsync) ─ each caller hears of its own
-//! claim ─┼──────► writer ── one refused by its condition: all again, each under a SAVEPOINT, so only that one is undone
+//! claim ─┼──────► writer ── each under a SAVEPOINT, where there are several: one refused by its condition is undone alone
 //! log   ─┘           └─ the database itself failed: nothing of it is there; each goes again, alone
 //! ```
-//! All statements of one write go to the database in one piece, which takes for granted that their conditions hold
-//! ([`crate::write::Batch`]); why one does not is found out statement by statement.
-//!
 //! The writer is a thread of its own, so a caller that is dropped interrupts nobody: its write is there as a whole,
-//! or not at all where it was dropped before its turn. Order is that of the calls. While several callers are about,
-//! the writer waits a moment for those that wrote with the last transaction; a single caller never waits for others.
+//! or not at all where it was dropped before its turn. SQLite runs in this thread: the way to the thread of an
+//! asynchronous driver and back costs more than most statements do. Order is that of the calls. While several callers
+//! are about, the writer waits a moment for those that wrote with the last transaction; a single caller never waits for
+//! others.
 
 use crate::fault::{Done, Fault};
 use crate::keys::SecretKeys;
 use crate::known::KnownVims;
+use crate::sqlite::Place;
 use crate::wal::Acknowledged;
-use crate::write::{Batch, Writing};
-use crate::{lease, sqlite, write};
+use crate::write::{Statement, Writing};
+use crate::{lease, write};
+use rusqlite::Connection;
 use sqlx::sqlite::SqliteConnection;
-use sqlx::{Connection as _, query};
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, oneshot, watch};
 use vnfm_core::ports::{Change, Claim, Fence, News, StoreError};
 use vnfm_types::{CancelMode, LogLine};
 
-/// The connection that writes, what seals, and where the file is.
+/// What writes, beside this thread's own connection.
 pub(crate) struct Writer {
+    /// For whoever looks after the database. This thread writes while it holds the lock, and nobody else does then.
     pub(crate) connection: Mutex<SqliteConnection>,
     pub(crate) keys: RwLock<Arc<SecretKeys>>,
-    pub(crate) path: Option<PathBuf>,
+    pub(crate) place: Place,
     pub(crate) vims: KnownVims,
     /// Who waits for what is new in the outbox, or among subscriptions.
     pub(crate) news: watch::Sender<News>,
@@ -42,11 +41,28 @@ pub(crate) struct Writer {
 
 /// What one caller wants written.
 pub(crate) enum Work {
-    Write { fence: Option<Fence>, changes: Vec<Change> },
-    Claim { owner: String, lease: Duration, op_id: Option<String> },
-    Renew { fence: Fence, lease: Duration },
-    Release { fence: Fence },
-    Log { op_id: String, lines: Vec<LogLine> },
+    Write {
+        fence: Option<Fence>,
+        changes: Vec<Change>,
+    },
+    Claim {
+        owner: String,
+        lease: Duration,
+        op_id: Option<String>,
+    },
+    Renew {
+        fence: Fence,
+        lease: Duration,
+    },
+    Release {
+        fence: Fence,
+    },
+    Log {
+        op_id: String,
+        lines: Vec<LogLine>,
+    },
+    #[cfg(test)]
+    Pragma(&'static str),
 }
 
 impl Work {
@@ -63,6 +79,8 @@ pub(crate) enum Answer {
     Written,
     Claimed(Option<Claim>),
     Renewed(Option<CancelMode>),
+    #[cfg(test)]
+    Said(Option<i64>),
 }
 
 struct Job {
@@ -85,14 +103,11 @@ impl Group {
     /// Starts the thread that writes.
     pub(crate) fn start(writer: Arc<Writer>, acknowledged: Option<Acknowledged>) -> Done<Self> {
         let (jobs, queue) = channel();
-        let failed = |why: std::io::Error| {
-            StoreError::Unavailable(format!("cannot start its writer: {why}"))
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(failed)?;
+        let db = writer.place.open()?;
         let thread = std::thread::Builder::new()
             .name("vnfm-store-writer".into())
-            .spawn(move || serve(&writer, &queue, &runtime, acknowledged))
-            .map_err(failed)?;
+            .spawn(move || serve(&writer, db, &queue, acknowledged))
+            .map_err(|why| StoreError::Unavailable(format!("cannot start its writer: {why}")))?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
 
@@ -142,22 +157,21 @@ impl Writer {
         }
     }
 
-    /// After an error of the database itself, which may have ended the transaction behind the driver's back, the
-    /// next write gets a new connection.
-    pub(crate) async fn mend(&self, connection: &mut SqliteConnection, fault: &Fault) {
+    /// After an error of the database itself, the next write gets a new connection.
+    fn mend(&self, db: &mut Connection, fault: &Fault) {
         if fault.is_of_the_database()
-            && let Some(path) = &self.path
-            && let Ok(new) = SqliteConnection::connect_with(&sqlite::options().filename(path)).await
+            && self.place.is_file()
+            && let Ok(new) = self.place.open()
         {
-            *connection = new;
+            *db = new;
         }
     }
 }
 
 fn serve(
     writer: &Writer,
+    mut db: Connection,
     queue: &Receiver<Job>,
-    runtime: &Runtime,
     mut acknowledged: Option<Acknowledged>,
 ) {
     let (mut jobs, mut lately) = (Vec::new(), 1);
@@ -166,10 +180,10 @@ fn serve(
         gather(queue, &mut jobs, lately);
         lately = writers(&jobs).max(lately / 2);
         jobs.retain(|job| !job.reply.is_closed());
-        let answers = runtime.block_on(async {
-            let mut connection = writer.connection.lock().await;
-            all(writer, &mut connection, &jobs).await
-        });
+        let answers = {
+            let _alone = writer.connection.blocking_lock();
+            all(writer, &mut db, &jobs)
+        };
         if let Some(acknowledged) = &mut acknowledged {
             acknowledged.note();
         }
@@ -199,275 +213,106 @@ fn writers(jobs: &[Job]) -> usize {
 }
 
 /// Every job: together, or each alone where that fails.
-async fn all(
-    writer: &Writer,
-    connection: &mut SqliteConnection,
-    jobs: &[Job],
-) -> Vec<Result<Answer, StoreError>> {
+fn all(writer: &Writer, db: &mut Connection, jobs: &[Job]) -> Vec<Result<Answer, StoreError>> {
     let keys = writer.keys();
     if jobs.len() > 1 {
-        let grouped = match in_one_go(connection, &keys, jobs.iter().map(|job| &job.work)).await {
-            Ok(Some(answers)) => Ok(answers.into_iter().map(Ok).collect()),
-            Ok(None) => each_undoable(connection, &keys, jobs).await,
-            Err(fault) => Err(fault),
-        };
-        match grouped {
+        match together(Writing { db, keys: &keys }, jobs) {
             Ok(answers) => return answers,
-            Err(fault) => writer.mend(connection, &fault).await,
+            Err(fault) => writer.mend(db, &fault),
         }
     }
     let mut answers = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let answer = alone(connection, &keys, &job.work).await;
+        let answer = alone(Writing { db, keys: &keys }, &job.work);
         if let Err((fault, _)) = &answer {
-            writer.mend(connection, fault).await;
+            writer.mend(db, fault);
         }
         answers.push(answer.map_err(|(fault, doing)| fault.told(doing)));
     }
     answers
 }
 
-/// One transaction for all, with a batch of statements for each. `None` where a condition does not hold, or where one
-/// has to look before it writes: nothing is there of it then.
-async fn in_one_go(
-    connection: &mut SqliteConnection,
-    keys: &SecretKeys,
-    works: impl Iterator<Item = &Work>,
-) -> Done<Option<Vec<Answer>>> {
-    let mut parts = Vec::new();
-    for work in works {
-        let batch = if parts.is_empty() { Batch::beginning() } else { Batch::default() };
-        let mut writing = Writing::into(batch, connection, keys);
-        match written(&mut writing, work).await {
-            Ok(()) => parts.push((writing.gathered(), work)),
-            Err(_) => return Ok(None),
-        }
-    }
-    let outcome = match run(connection, keys, parts).await {
-        Ok(Some(answers)) => match query("COMMIT").execute(&mut *connection).await {
-            Ok(_) => return Ok(Some(answers)),
-            Err(error) => Err(error.into()),
-        },
-        outcome => outcome,
-    };
-    // A constraint is a condition, too. What is of the database itself shows again where it is done one by one.
-    let undone = query("ROLLBACK").execute(connection).await;
-    match (outcome, undone) {
-        (_, Ok(_)) => Ok(None),
-        (Err(fault), Err(_)) => Err(fault),
-        (Ok(_), Err(error)) => Err(error.into()),
-    }
-}
-
-/// The batches, and after each what is asked for by a statement of its own.
-async fn run(
-    connection: &mut SqliteConnection,
-    keys: &SecretKeys,
-    parts: Vec<(Batch, &Work)>,
-) -> Done<Option<Vec<Answer>>> {
-    let mut answers = Vec::with_capacity(parts.len());
-    for (batch, work) in parts {
-        if !batch.is_empty() && !batch.holds(connection).await? {
-            return Ok(None);
-        }
-        answers.push(match work {
-            Work::Write { .. } | Work::Log { .. } => Answer::Written,
-            _ => perform(connection, keys, work).await.map_err(|(fault, _)| fault)?,
-        });
-    }
-    Ok(Some(answers))
-}
-
-/// Puts the statements of a work where `writing` puts them; of those that are one statement with an answer, nothing.
-async fn written(writing: &mut Writing<'_>, work: &Work) -> Done<()> {
-    match work {
-        Work::Write { fence, changes } => {
-            if let Some(fence) = fence {
-                lease::check(writing, fence).await?;
-            }
-            for change in changes {
-                write::apply(writing, change).await?;
-            }
-            Ok(())
-        }
-        Work::Log { op_id, lines } => write::append_log(writing, op_id, lines).await,
-        Work::Claim { .. } | Work::Renew { .. } | Work::Release { .. } => Ok(()),
-    }
-}
-
 /// One transaction for all, from which each can be undone; fails as a whole where the database itself fails.
-async fn each_undoable(
-    connection: &mut SqliteConnection,
-    keys: &SecretKeys,
-    jobs: &[Job],
-) -> Done<Vec<Result<Answer, StoreError>>> {
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let mut answers = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        let mut point = tx.begin().await?;
-        match perform(&mut point, keys, &job.work).await {
-            Ok(answer) => {
-                point.commit().await?;
-                answers.push(Ok(answer));
+fn together(writing: Writing<'_>, jobs: &[Job]) -> Done<Vec<Result<Answer, StoreError>>> {
+    let run = |sql| Statement::on(writing.db, sql).run();
+    let each = || {
+        let mut answers = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            run("SAVEPOINT job")?;
+            match perform(&writing, &job.work) {
+                Ok(answer) => answers.push(Ok(answer)),
+                Err((fault, _)) if fault.is_of_the_database() => return Err(fault),
+                Err((fault, doing)) => {
+                    run("ROLLBACK TO job")?;
+                    answers.push(Err(fault.told(doing)));
+                }
             }
-            Err((fault, _)) if fault.is_of_the_database() => return Err(fault),
-            Err((fault, doing)) => {
-                point.rollback().await?;
-                answers.push(Err(fault.told(doing)));
-            }
+            run("RELEASE job")?;
         }
-    }
-    tx.commit().await?;
-    Ok(answers)
+        Ok(answers)
+    };
+    run("BEGIN IMMEDIATE")?;
+    ended(writing.db, each())
 }
 
 /// One transaction for one.
-async fn alone(connection: &mut SqliteConnection, keys: &SecretKeys, work: &Work) -> Doing {
+fn alone(writing: Writing<'_>, work: &Work) -> Doing {
     if matches!(work, Work::Claim { .. } | Work::Renew { .. } | Work::Release { .. }) {
-        return perform(connection, keys, work).await; // one statement is a transaction
+        return perform(&writing, work); // one statement is a transaction
     }
-    let at_once = in_one_go(connection, keys, std::iter::once(work)).await;
-    if let Some(answer) =
-        at_once.map_err(|e| (e, "commit a transaction"))?.and_then(|mut a| a.pop())
-    {
-        return Ok(answer);
+    let begun = Statement::on(writing.db, "BEGIN IMMEDIATE").run();
+    begun.map_err(|e| (e, "begin a transaction"))?;
+    let (outcome, doing) = match perform(&writing, work) {
+        Ok(answer) => (Ok(answer), "commit a transaction"),
+        Err((fault, doing)) => (Err(fault), doing),
+    };
+    ended(writing.db, outcome).map_err(|fault| (fault, doing))
+}
+
+/// Commits what was done, or undoes it where it failed.
+fn ended<T>(db: &Connection, outcome: Done<T>) -> Done<T> {
+    let outcome = outcome.and_then(|done| Statement::on(db, "COMMIT").run().map(|()| done));
+    // A transaction that SQLite ended by itself, as it does when the disk is full, is no more.
+    if outcome.is_err() && !db.is_autocommit() {
+        let _ = Statement::on(db, "ROLLBACK").run();
     }
-    let begun = connection.begin_with("BEGIN IMMEDIATE").await;
-    let mut tx = begun.map_err(|e| (e.into(), "begin a transaction"))?;
-    let answer = perform(&mut tx, keys, work).await?;
-    tx.commit().await.map_err(|e| (e.into(), "commit a transaction"))?;
-    Ok(answer)
+    outcome
 }
 
 /// What became of a work, or what failed and at what.
 type Doing = Result<Answer, (Fault, &'static str)>;
 
-async fn perform(connection: &mut SqliteConnection, keys: &SecretKeys, work: &Work) -> Doing {
+fn perform(writing: &Writing<'_>, work: &Work) -> Doing {
     match work {
         Work::Write { fence, changes } => {
-            let mut writing = Writing::now_and_here(connection, keys);
             if let Some(fence) = fence {
-                lease::check(&mut writing, fence).await.map_err(|e| (e, "look at the lease"))?;
+                lease::check(writing, fence).map_err(|e| (e, "look at the lease"))?;
             }
             for change in changes {
-                write::apply(&mut writing, change).await.map_err(|e| (e, write::doing(change)))?;
+                write::apply(writing, change).map_err(|e| (e, write::doing(change)))?;
             }
             Ok(Answer::Written)
         }
         Work::Claim { owner, lease, op_id } => {
-            let claimed = lease::claim(connection, owner, *lease, op_id.as_deref()).await;
+            let claimed = lease::claim(writing.db, owner, *lease, op_id.as_deref());
             claimed.map(Answer::Claimed).map_err(|e| (e, "claim an operation"))
         }
         Work::Renew { fence, lease } => {
-            let renewed = lease::renew(connection, fence, *lease).await;
+            let renewed = lease::renew(writing.db, fence, *lease);
             renewed.map(Answer::Renewed).map_err(|e| (e, "renew a lease"))
         }
         Work::Release { fence } => {
-            let released = lease::release(connection, fence).await;
+            let released = lease::release(writing.db, fence);
             released.map(|()| Answer::Written).map_err(|e| (e, "release a lease"))
         }
         Work::Log { op_id, lines } => {
-            let mut writing = Writing::now_and_here(connection, keys);
-            let written = write::append_log(&mut writing, op_id, lines).await;
+            let written = write::append_log(writing, op_id, lines);
             written.map(|()| Answer::Written).map_err(|e| (e, "append to an operation's log"))
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Work, written};
-    use crate::keys::SecretKeys;
-    use crate::write::{Batch, Writing};
-    use serde_json::{Value, json};
-    use sqlx::Connection as _;
-    use sqlx::sqlite::SqliteConnection;
-    use vnfm_core::ports::{
-        Change, Fence, InstanceRecord, JournalRow, OpRecord, OutboxRow, SecretJson, StepStatus, Use,
-    };
-    use vnfm_types::{LcmOperationState, LogLine};
-
-    const AT: jiff::Timestamp = jiff::Timestamp::UNIX_EPOCH;
-
-    fn op() -> Box<OpRecord> {
-        let op = json!({
-            "id": "o", "operationState": "STARTING", "stateEnteredTime": AT, "startTime": AT, "vnfInstanceId": "i",
-            "operation": "INSTANTIATE", "isAutomaticInvocation": false, "isCancelPending": false,
-        });
-        Box::new(OpRecord {
-            tenant: "t".into(),
-            op: serde_json::from_value(op).unwrap(),
-            request: SecretJson(json!({"secret": 1})),
-            point_of_no_return: None,
-            epoch: 0,
-        })
-    }
-
-    /// What an operation writes at its beginning, at its steps and at its end.
-    fn changes() -> Vec<Change> {
-        let (tenant, id) = ("t".to_owned(), "i".to_owned());
-        let lives_on = Use {
-            tenant: tenant.clone(),
-            instance_id: id.clone(),
-            vim_id: None,
-            identity: None,
-            namespace: None,
-        };
-        let step = JournalRow {
-            op_id: "o".into(),
-            step: "allocate".into(),
-            status: StepStatus::Started,
-            attempt: 1,
-            output: SecretJson::default(),
-            started_at: AT,
-            ended_at: None,
-        };
-        let told = OutboxRow {
-            seq: 0,
-            tenant: tenant.clone(),
-            instance_id: id.clone(),
-            kind: "k".into(),
-            body: Value::Null,
-            about: vnfm_core::ports::About::default(),
-            at: AT,
-        };
-        vec![
-            Change::AddOp(op()),
-            Change::PutInstance(Box::<InstanceRecord>::default()),
-            Change::AddUse(lives_on),
-            Change::Retire { tenant, instance_id: id.clone(), op_id: "o".into() },
-            Change::Journal(Box::new(step)),
-            Change::PutOp { record: op(), from: LcmOperationState::Starting },
-            Change::RemoveUses { instance_id: id },
-            Change::Unretire { op_id: "o".into() },
-            Change::Outbox(Box::new(told)),
-        ]
-    }
-
-    #[tokio::test]
-    async fn what_an_operation_writes_goes_to_the_database_in_one_piece() {
-        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-        let keys = SecretKeys::ephemeral();
-        let line = |text: &str| LogLine {
-            seq: 0,
-            at: AT,
-            level: "info".into(),
-            source: "s".into(),
-            text: text.into(),
-        };
-        let lines = ["a", "b", "c"].map(line).to_vec();
-        let fence = Some(Fence { op_id: "o".into(), epoch: 1 });
-        for work in
-            [Work::Write { fence, changes: changes() }, Work::Log { op_id: "o".into(), lines }]
-        {
-            // The database has not even tables: nothing of it is asked for.
-            let mut writing = Writing::into(Batch::default(), &mut connection, &keys);
-            written(&mut writing, &work).await.unwrap();
-            assert!(!writing.gathered().is_empty());
+        #[cfg(test)]
+        Work::Pragma(sql) => {
+            let said = Statement::on(writing.db, sql).value();
+            said.map(Answer::Said).map_err(|e| (e, "ask the database"))
         }
-        let many = (0..99).map(|n| line(&n.to_string())).collect();
-        let mut writing = Writing::into(Batch::default(), &mut connection, &keys);
-        let work = Work::Log { op_id: "o".into(), lines: many };
-        assert!(written(&mut writing, &work).await.is_err(), "it is long");
     }
 }

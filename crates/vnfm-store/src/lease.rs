@@ -4,9 +4,8 @@
 //! not know it yet, changes nothing any more.
 
 use crate::fault::Done;
-use crate::write::{Writing, count, number};
-use sqlx::Row as _;
-use sqlx::sqlite::SqliteConnection;
+use crate::write::{Statement, Writing, count, number};
+use rusqlite::Connection;
 use std::time::Duration;
 use vnfm_core::ports::{Claim, Fence, StoreError};
 use vnfm_types::CancelMode;
@@ -32,58 +31,42 @@ const RENEW: &str = "
     RETURNING cancel";
 
 /// Takes `op_id`, or the oldest operation, if it has to be driven and nobody drives it.
-pub(crate) async fn claim(
-    connection: &mut SqliteConnection,
+pub(crate) fn claim(
+    db: &Connection,
     owner: &str,
     lease: Duration,
     op_id: Option<&str>,
 ) -> Done<Option<Claim>> {
-    let query = match op_id {
-        None => sqlx::query(CLAIM_ANY).bind(owner).bind(millis(lease)),
-        Some(id) => sqlx::query(CLAIM_ONE).bind(owner).bind(millis(lease)).bind(id),
-    };
-    // To its end: alone, it is a transaction of its own, which may fail after its row has come.
-    let claimed = query.fetch_all(connection).await?;
-    let Some(row) = claimed.first() else { return Ok(None) };
-    let fence = Fence { op_id: row.try_get("id")?, epoch: count(row.try_get("epoch")?) };
-    Ok(Some(Claim { tenant: row.try_get("tenant")?, fence }))
+    let sql = if op_id.is_some() { CLAIM_ONE } else { CLAIM_ANY };
+    let claimed = Statement::on(db, sql).bind(owner).bind(millis(lease)).bind(op_id).rows()?;
+    Ok(claimed.into_iter().next().map(|(tenant, op_id, epoch)| Claim {
+        tenant,
+        fence: Fence { op_id, epoch: count(epoch) },
+    }))
 }
 
 /// Keeps the lease, and says how the operation is to be cancelled.
-pub(crate) async fn renew(
-    connection: &mut SqliteConnection,
-    fence: &Fence,
-    lease: Duration,
-) -> Done<Option<CancelMode>> {
-    let renewed: Vec<Option<String>> = sqlx::query_scalar(RENEW)
-        .bind(&fence.op_id)
-        .bind(number(fence.epoch))
-        .bind(millis(lease))
-        .fetch_all(connection)
-        .await?;
-    match renewed.first() {
+pub(crate) fn renew(db: &Connection, fence: &Fence, lease: Duration) -> Done<Option<CancelMode>> {
+    let renew = Statement::on(db, RENEW).bind(&fence.op_id).bind(number(fence.epoch));
+    match renew.bind(millis(lease)).value::<Option<String>>()? {
         Some(cancel) => cancel_mode(cancel.as_deref()),
         None => Err(lost(fence).into()),
     }
 }
 
 /// Gives the lease back, if it is still held.
-pub(crate) async fn release(connection: &mut SqliteConnection, fence: &Fence) -> Done<()> {
-    sqlx::query("UPDATE ops SET owner = NULL, lease_until = 0 WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL")
-        .bind(&fence.op_id)
-        .bind(number(fence.epoch))
-        .execute(connection)
-        .await?;
-    Ok(())
+pub(crate) fn release(db: &Connection, fence: &Fence) -> Done<()> {
+    const RELEASE: &str = "UPDATE ops SET owner = NULL, lease_until = 0 WHERE id = $1 AND epoch = $2 AND owner IS NOT NULL";
+    Statement::on(db, RELEASE).bind(&fence.op_id).bind(number(fence.epoch)).run()
 }
 
 /// The first statement of a transaction under a fence.
-pub(crate) async fn check(writing: &mut Writing<'_>, fence: &Fence) -> Done<()> {
+pub(crate) fn check(writing: &Writing<'_>, fence: &Fence) -> Done<()> {
     let held = writing
         .statement("SELECT epoch FROM ops WHERE id = $1 AND epoch = $2")
         .bind(&fence.op_id)
         .bind(number(fence.epoch));
-    if held.found().await? { Ok(()) } else { Err(lost(fence).into()) }
+    if held.found()? { Ok(()) } else { Err(lost(fence).into()) }
 }
 
 /// A stored cancel mode.

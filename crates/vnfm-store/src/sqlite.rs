@@ -1,6 +1,7 @@
 //! The database file: who may open it, its connections, and the [`Store`] trait.
 //!
-//! One connection writes, so a transaction never meets another one; `group` says how many callers share it. Some
+//! One at a time writes, so a transaction never meets another one: the thread of `group`, or whoever looks after the
+//! database and holds the lock. Some connections
 //! read, each from a snapshot, without waiting for the writer. An OS lock beside the file keeps a second process out; the kernel
 //! gives it back when a process dies, however it dies. So whoever opens the file is alone, and the leases that
 //! it finds belong to the dead.
@@ -12,16 +13,18 @@ use crate::known::KnownVims;
 use crate::wal::Acknowledged;
 use crate::{keeper, read, schema, tally, wal, write};
 use async_trait::async_trait;
+use rusqlite::OpenFlags;
 use sqlx::Connection as _;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, watch};
+use uuid::Uuid;
 use vnfm_core::ports::{
     Change, Claim, Fence, InstanceRecord, JournalRow, News, OpRecord, OutboxRow, PackageRecord,
     SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
@@ -31,6 +34,8 @@ use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
 const READERS: usize = 4;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Those that the thread which writes keeps compiled: all that there are.
+const STATEMENTS: usize = 96;
 
 /// The store on SQLite.
 pub struct SqliteStore {
@@ -67,7 +72,8 @@ impl SqliteStore {
         let doing = format!("open the database `{}`", path.display());
         let opened = async {
             wal::check(path)?;
-            let options = options().filename(path);
+            let place = Place::File(path.to_path_buf());
+            let options = place.options();
             let mut writer = SqliteConnection::connect_with(&options).await?;
             schema::migrate(&mut writer, schema::MIGRATIONS).await?;
             let mut readers = Vec::with_capacity(READERS);
@@ -76,7 +82,7 @@ impl SqliteStore {
                     SqliteConnection::connect_with(&options.clone().read_only(true)).await?,
                 ));
             }
-            Self::on(writer, readers, keys, Some((path, lock))).await
+            Self::on(writer, readers, keys, (place, Some(lock))).await
         };
         opened.await.map_err(|fault: Fault| match fault.told(&doing) {
             StoreError::Broken(why) if !why.starts_with("cannot") => {
@@ -93,9 +99,10 @@ impl SqliteStore {
     /// `Unavailable` where memory runs out.
     pub async fn in_memory() -> Result<Self, StoreError> {
         let opened = async {
-            let mut writer = SqliteConnection::connect_with(&options().in_memory(true)).await?;
+            let place = Place::Memory(format!("/vnfm-{}", Uuid::new_v4()));
+            let mut writer = SqliteConnection::connect_with(&place.options()).await?;
             schema::migrate(&mut writer, schema::MIGRATIONS).await?;
-            Self::on(writer, Vec::new(), SecretKeys::ephemeral(), None).await
+            Self::on(writer, Vec::new(), SecretKeys::ephemeral(), (place, None)).await
         };
         opened.await.map_err(|fault: Fault| fault.told("make a database in memory"))
     }
@@ -104,15 +111,18 @@ impl SqliteStore {
         mut writer: SqliteConnection,
         readers: Vec<Mutex<SqliteConnection>>,
         keys: SecretKeys,
-        file: Option<(&Path, File)>,
+        (place, lock): (Place, Option<File>),
     ) -> Done<Self> {
         let keys = keeper::complete(&mut writer, keys).await?;
         let installation_id = write::prepare(&mut writer, &keys).await?;
-        let acknowledged = file.as_ref().map(|(path, _)| Acknowledged::open(path)).transpose()?;
+        let acknowledged = match &place {
+            Place::File(path) => Some(Acknowledged::open(path)?),
+            Place::Memory(_) => None,
+        };
         let writer = Arc::new(Writer {
             connection: Mutex::new(writer),
             keys: RwLock::new(Arc::new(keys)),
-            path: file.as_ref().map(|(path, _)| path.to_path_buf()),
+            place,
             vims: KnownVims::default(),
             news: watch::Sender::default(),
         });
@@ -123,7 +133,7 @@ impl SqliteStore {
             next_reader: AtomicUsize::new(0),
             installation_id,
             turning: Mutex::new(()),
-            lock: file.map(|(_, lock)| lock),
+            lock,
         })
     }
 
@@ -166,7 +176,10 @@ impl SqliteStore {
 
     /// Where the file is; none in memory.
     pub(crate) fn path(&self) -> Option<&Path> {
-        self.writer.path.as_deref()
+        match &self.writer.place {
+            Place::File(path) => Some(path),
+            Place::Memory(_) => None,
+        }
     }
 
     /// Which installation this is.
@@ -194,15 +207,20 @@ impl SqliteStore {
         self.writer.vims.forget();
     }
 
-    /// What became of something that was done with the writing connection, as the port says it.
+    /// What became of something that was done with the writing connection, as the port says it. After an error of the
+    /// database itself, which may have ended the transaction behind the driver's back, the next gets a new connection.
     pub(crate) async fn ended<T>(
         &self,
         writer: &mut SqliteConnection,
         outcome: Done<T>,
         doing: &str,
     ) -> Result<T, StoreError> {
-        if let Err(fault) = &outcome {
-            self.writer.mend(writer, fault).await;
+        let place = &self.writer.place;
+        if outcome.as_ref().is_err_and(Fault::is_of_the_database)
+            && place.is_file()
+            && let Ok(new) = SqliteConnection::connect_with(&place.options()).await
+        {
+            *writer = new;
         }
         outcome.map_err(|fault| fault.told(doing))
     }
@@ -416,7 +434,10 @@ impl SqliteStore {
     /// What a PRAGMA says, for those who look after the database.
     #[cfg(test)]
     async fn pragma(&self, sql: &'static str) -> Vec<i64> {
-        let mut said = Vec::new();
+        let Ok(Answer::Said(Some(of_the_thread))) = self.group.has(Work::Pragma(sql)).await else {
+            panic!("the thread that writes says nothing to `{sql}`");
+        };
+        let mut said = vec![of_the_thread];
         for connection in std::iter::once(&self.writer.connection).chain(&self.readers) {
             let mut connection = connection.lock().await;
             said.push(sqlx::query_scalar(sql).fetch_one(&mut *connection).await.unwrap());
@@ -425,7 +446,50 @@ impl SqliteStore {
     }
 }
 
-/// How every connection to a file is.
+/// SQLite's file system in memory.
+const IN_MEMORY: &str = "memdb";
+
+/// Where the database is.
+pub(crate) enum Place {
+    File(PathBuf),
+    /// By a name that nobody else has; one that begins with `/` is shared by the connections of a process.
+    Memory(String),
+}
+
+impl Place {
+    /// How those connect who read it or look after it.
+    fn options(&self) -> SqliteConnectOptions {
+        match self {
+            Self::File(path) => options().filename(path),
+            Self::Memory(name) => options().filename(name).vfs(IN_MEMORY),
+        }
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
+    /// A connection for the thread that writes, which is like the others.
+    pub(crate) fn open(&self) -> Done<rusqlite::Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = match self {
+            Self::File(path) => rusqlite::Connection::open_with_flags(path, flags)?,
+            Self::Memory(name) => {
+                rusqlite::Connection::open_with_flags_and_vfs(name, flags, IN_MEMORY)?
+            }
+        };
+        db.busy_timeout(BUSY_TIMEOUT)?;
+        db.set_prepared_statement_cache_capacity(STATEMENTS);
+        for (pragma, value) in [("synchronous", "FULL"), ("foreign_keys", "ON")] {
+            db.pragma_update(None, pragma, value)?;
+        }
+        // It answers with what it is from now on.
+        db.pragma_update_and_check(None, "secure_delete", "ON", |_| Ok(()))?;
+        Ok(db)
+    }
+}
+
+/// How every connection is.
 pub(crate) fn options() -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .journal_mode(SqliteJournalMode::Wal)
@@ -518,8 +582,9 @@ mod tests {
     async fn every_connection_keeps_what_it_acknowledges() {
         let folder = tempfile::tempdir().unwrap();
         let store = file(&folder).await;
-        assert_eq!(store.pragma("PRAGMA synchronous").await, [2; 5], "FULL");
-        assert_eq!(store.pragma("PRAGMA foreign_keys").await, [1; 5]);
+        assert_eq!(store.pragma("PRAGMA synchronous").await, [2; 6], "FULL");
+        assert_eq!(store.pragma("PRAGMA foreign_keys").await, [1; 6]);
+        assert_eq!(store.pragma("PRAGMA secure_delete").await, [1; 6]);
         assert!(folder.path().join("vnfm.db-wal").exists());
         store.close().await.unwrap();
         assert!(!folder.path().join("vnfm.db-wal").exists());
@@ -530,13 +595,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = file(&folder).await;
         store.write(None, told(1)).await.unwrap();
-        {
-            let mut writer = store.writer().await;
-            let pages: i64 =
-                sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut *writer).await.unwrap();
-            assert!(pages < 100);
-            sqlx::query("PRAGMA max_page_count = 100").execute(&mut *writer).await.unwrap();
-        }
+        assert!(store.pragma("PRAGMA page_count").await[0] < 100);
+        store.pragma("PRAGMA max_page_count = 100").await;
         let error = store.write(None, told(1 << 20)).await.unwrap_err();
         assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
         store.write(None, told(1 << 20)).await.unwrap();

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `features` | the umbrella builds with sets of its features, and each crate that is published builds alone | `features.rs` |
 //! | `package` | each crate that is published says what it is, packs, and builds from what it packs; compared with a release | `published.rs` |
-//! | `msrv` | what is published builds with the oldest Rust that the workspace names | `published.rs` |
+//! | `msrv` | each crate that is published builds with the oldest Rust that it names | `published.rs` |
 //! | `weight` | crates, cold build and size of a program, for each feature; slow: it builds everything again and again | `weight.rs` |
 
 mod features;
@@ -36,7 +36,7 @@ enum Task {
         #[arg(long, value_name = "REVISION")]
         since: Option<String>,
     },
-    /// Check that what is published builds with the oldest Rust that we promise.
+    /// Check that each published crate builds with the oldest Rust that it names.
     Msrv,
     /// Measure, for each feature, the crates, the cold build and the size that it adds to a program.
     Weight {

@@ -1,12 +1,13 @@
 //! Whether what is published can be: each crate says what it is, names versions of what it needs, packs, and builds from
-//! what it packs, with the oldest Rust that we promise.
+//! what it packs, with the oldest Rust that it promises.
 
+use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{cargo, is_published, packages, published, umbrella};
+use super::{cargo, is_published, packages, published};
 use crate::{places, process, terminal};
 
 /// Packs all, and compares them with the revision `since`.
@@ -38,33 +39,55 @@ fn has(command: &str) -> bool {
     asked.status().is_ok_and(|status| status.success())
 }
 
-/// Checks all with the Rust that the umbrella names as the oldest.
+/// Checks each with the Rust that it names as its oldest.
 ///
 /// # Errors
 /// Where that Rust is not there, or does not build them.
 pub(super) fn msrv() -> Result<()> {
-    let umbrella = umbrella()?;
-    let oldest = umbrella["rust_version"].as_str().context("`vnfm` names no oldest Rust")?;
-    let toolchain = format!("{oldest}.0").split('.').take(3).collect::<Vec<_>>().join(".");
-    let known = process::ask("rustup", &["run", &toolchain, "rustc", "--version"]);
-    let version = known.with_context(|| {
-        format!("Rust {toolchain} is not installed; hint: `rustup toolchain install {toolchain}`")
-    })?;
-    let names = published()?;
-    let mut command = Command::new("rustup");
-    command.args(["run", &toolchain, "cargo", "check", "--all-features"]);
-    command.current_dir(places::root());
+    let mut by_rust: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for package in packages()?.iter().filter(|package| is_published(package)) {
+        let name = package["name"].as_str().context("a crate has no name")?;
+        let oldest = package["rust_version"].as_str();
+        let oldest = oldest.with_context(|| format!("`{name}` names no oldest Rust"))?;
+        by_rust.entry(oldest.to_owned()).or_default().push(name.to_owned());
+    }
+    for (oldest, names) in &by_rust {
+        let mut command = cargo_of(oldest)?;
+        command.args(["check", "--all-features"]).current_dir(places::root());
+        command.args(names.iter().flat_map(|name| ["--package", name]));
+        ensure!(
+            process::foreground(&mut command)?,
+            "{} do not build with Rust {oldest}; hint: use less new things, or raise `rust-version`",
+            names.join(", ")
+        );
+        println!("{} crates build with Rust {oldest}", names.len());
+    }
+    Ok(())
+}
+
+/// The cargo of another Rust: rustup's, or what distributions call `cargo-1.85`, beside a `rustc-1.85`.
+fn cargo_of(rust: &str) -> Result<Command> {
+    let toolchain = format!("{rust}.0").split('.').take(3).collect::<Vec<_>>().join(".");
+    let (cargo, rustc) = (format!("cargo-{rust}"), format!("rustc-{rust}"));
+    let mut command = if process::ask("rustup", &["run", &toolchain, "rustc", "-V"]).is_some() {
+        let mut command = Command::new("rustup");
+        command.args(["run", &toolchain, "cargo"]);
+        command
+    } else {
+        ensure!(
+            process::ask(&cargo, &["-V"]).is_some() && process::ask(&rustc, &["-V"]).is_some(),
+            "Rust {rust} is not installed; hint: `rustup toolchain install {toolchain}`, or `{cargo}` and `{rustc}` in PATH"
+        );
+        Command::new(cargo)
+    };
     // What cargo tells the programs that it runs would lead back to the Rust that built us.
     for name in ["CARGO", "RUSTC", "RUSTDOC"] {
         command.env_remove(name);
     }
-    command.args(names.iter().flat_map(|name| ["--package", name]));
-    ensure!(
-        process::foreground(&mut command)?,
-        "what is published does not build with Rust {toolchain}; hint: use less new things, or raise `rust-version`"
-    );
-    println!("{} crates build with {version}", names.len());
-    Ok(())
+    if command.get_program() != "rustup" {
+        command.env("RUSTC", rustc);
+    }
+    Ok(command)
 }
 
 /// What the crates that are published do not say of themselves.

@@ -7,7 +7,7 @@ use crate::ports::{InstanceRecord, Inventory};
 use std::collections::BTreeSet;
 use vnfm_types::{
     AffectedExtLinkPort, AffectedVirtualLink, AffectedVirtualStorage, AffectedVnfc, ChangeType,
-    ExtManagedVirtualLinkInfo, ResourceChanges,
+    ResourceChanges, ResourceHandle, VnfLinkPortInfo,
 };
 
 /// What an instance is made of.
@@ -122,30 +122,45 @@ fn ports_only_in(
     change_type: ChangeType,
 ) -> Vec<AffectedVirtualLink> {
     let known: BTreeSet<_> =
-        links(other).flat_map(|link| link.vnf_link_ports).map(|p| p.id).collect();
+        links(other).flat_map(|link| link.ports).map(|port| &port.id).collect();
     let touched = links(inventory).map(|link| {
-        let ports = link.vnf_link_ports.into_iter().map(|port| port.id);
-        AffectedVirtualLink {
-            id: link.id,
-            vnf_virtual_link_desc_id: link.vnf_virtual_link_desc_id,
-            change_type,
-            network_resource: link.network_resource,
-            vnf_link_port_ids: ports.filter(|id| !known.contains(id)).collect(),
-        }
+        let ports = link.ports.iter().filter(|port| !known.contains(&port.id));
+        (link, ports.map(|port| port.id.clone()).collect::<Vec<_>>())
     });
-    touched.filter(|link| !link.vnf_link_port_ids.is_empty()).collect()
+    let told = touched.filter(|(_, ports)| !ports.is_empty());
+    told.map(|(link, vnf_link_port_ids)| AffectedVirtualLink {
+        id: link.id.to_owned(),
+        vnf_virtual_link_desc_id: link.desc_id.to_owned(),
+        change_type,
+        network_resource: link.resource.clone(),
+        vnf_link_port_ids,
+    })
+    .collect()
+}
+
+/// A link, whoever made it.
+struct Link<'i> {
+    id: &'i str,
+    desc_id: &'i str,
+    resource: &'i ResourceHandle,
+    ports: &'i [VnfLinkPortInfo],
 }
 
 /// Internal links, and externally managed ones.
-fn links(inventory: &Inventory) -> impl Iterator<Item = ExtManagedVirtualLinkInfo> {
-    let own =
-        inventory.vnf_virtual_link_resource_info.iter().map(|link| ExtManagedVirtualLinkInfo {
-            id: link.id.clone(),
-            vnf_virtual_link_desc_id: link.vnf_virtual_link_desc_id.clone(),
-            network_resource: link.network_resource.clone(),
-            vnf_link_ports: link.vnf_link_ports.clone(),
-        });
-    own.chain(inventory.ext_managed_virtual_link_info.iter().cloned())
+fn links(inventory: &Inventory) -> impl Iterator<Item = Link<'_>> {
+    let own = inventory.vnf_virtual_link_resource_info.iter().map(|link| Link {
+        id: &link.id,
+        desc_id: &link.vnf_virtual_link_desc_id,
+        resource: &link.network_resource,
+        ports: &link.vnf_link_ports,
+    });
+    let managed = inventory.ext_managed_virtual_link_info.iter().map(|link| Link {
+        id: &link.id,
+        desc_id: &link.vnf_virtual_link_desc_id,
+        resource: &link.network_resource,
+        ports: &link.vnf_link_ports,
+    });
+    own.chain(managed)
 }
 
 fn ext_link_ports(inventory: &Inventory, change_type: ChangeType) -> Vec<AffectedExtLinkPort> {

@@ -347,9 +347,7 @@ impl Services for TestHost {
 impl TestHost {
     async fn answer(&self, service: &str, request: &Value) -> Result<Value, ServiceError> {
         let (fault, world) = self.books().begin(service, request);
-        if let Some(fault) = fault
-            && !fault.after
-        {
+        if let Some(fault) = fault.filter(|fault| !fault.after) {
             return self.struck(fault, service).await;
         }
         let elsewhere = match world {

@@ -2,14 +2,13 @@
 
 use super::{Writing, absent, number};
 use crate::fault::Done;
-use sqlx::{query_as, query_scalar};
 use vnfm_core::ports::{InstanceRecord, StoreError};
 use vnfm_types::InstantiationState;
 
 const WHAT: &str = "VNF instance";
 
 /// A new one, of a package that is there: a package that goes at the same time wins or loses as a whole.
-pub(super) async fn add(writing: &mut Writing<'_>, record: &InstanceRecord) -> Done<()> {
+pub(super) fn add(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
     const ADD: &str = "
         INSERT INTO instances (id, tenant, version, vnf_pkg_id, name, vnfd_id, state, vnf, request, handle, created_at,
             changed_ms)
@@ -29,16 +28,12 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &InstanceRecord) -> D
         .bind(keys.seal(&record.request)?)
         .bind(serde_json::to_string(&record.handle)?)
         .bind(record.created_at.map(|at| at.to_string()))
-        .changed()
-        .await?;
+        .changed()?;
     if added {
         return Ok(());
     }
-    let known: Option<String> = query_scalar("SELECT id FROM instances WHERE id = $1")
-        .bind(&record.vnf.id)
-        .fetch_optional(writing.now()?)
-        .await?;
-    Err(match known {
+    let known = writing.statement("SELECT id FROM instances WHERE id = $1").bind(&record.vnf.id);
+    Err(match known.value()? {
         Some(id) => StoreError::Exists { what: WHAT, id },
         None => absent("VNF package", &record.vnf_pkg_id),
     }
@@ -46,7 +41,7 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &InstanceRecord) -> D
 }
 
 /// One as it is now, from the version that it was read in.
-pub(super) async fn put(writing: &mut Writing<'_>, record: &InstanceRecord) -> Done<()> {
+pub(super) fn put(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
     const PUT: &str = "
         UPDATE instances SET version = version + 1, name = $4, vnfd_id = $5, state = $6, vnf = $7, request = $8,
             handle = $9, changed_ms = (SELECT now_ms FROM clock)
@@ -63,53 +58,49 @@ pub(super) async fn put(writing: &mut Writing<'_>, record: &InstanceRecord) -> D
         .bind(serde_json::to_string(&record.vnf)?)
         .bind(keys.seal(&record.request)?)
         .bind(serde_json::to_string(&record.handle)?)
-        .changed()
-        .await?;
+        .changed()?;
     if written {
         return Ok(());
     }
-    standing(writing, &record.tenant, &record.vnf.id).await?;
+    standing(writing, &record.tenant, &record.vnf.id)?;
     Err(StoreError::Changed { what: WHAT, id: record.vnf.id.clone() }.into())
 }
 
 /// Removes one that has no resources and no operation, with what is kept for it.
-pub(super) async fn remove(writing: &mut Writing<'_>, tenant: &str, id: &str) -> Done<()> {
+pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> {
     const REMOVE: &str = "
         DELETE FROM instances
         WHERE tenant = $1 AND id = $2 AND state = 'NOT_INSTANTIATED' AND active_op IS NULL";
-    if !writing.statement(REMOVE).bind(tenant).bind(id).changed().await? {
-        let (state, active_op) = standing(writing, tenant, id).await?;
+    if !writing.statement(REMOVE).bind(tenant).bind(id).changed()? {
+        let (state, active_op) = standing(writing, tenant, id)?;
         return Err(match active_op {
             Some(op_id) => busy(id, op_id),
             None => StoreError::WrongState { what: WHAT, id: id.to_owned(), found: state },
         }
         .into());
     }
-    forget(writing, id).await
+    forget(writing, id)
 }
 
 /// What is kept for an instance goes with it.
-pub(super) async fn forget(writing: &mut Writing<'_>, id: &str) -> Done<()> {
+pub(super) fn forget(writing: &Writing<'_>, id: &str) -> Done<()> {
     for sql in
         ["DELETE FROM host_keys WHERE instance_id = $1", "DELETE FROM uses WHERE instance_id = $1"]
     {
-        writing.statement(sql).bind(id).run().await?;
+        writing.statement(sql).bind(id).run()?;
     }
     Ok(())
 }
 
 /// Its state and its active operation, or that there is none such.
-pub(super) async fn standing(
-    writing: &mut Writing<'_>,
+pub(super) fn standing(
+    writing: &Writing<'_>,
     tenant: &str,
     id: &str,
 ) -> Done<(String, Option<String>)> {
-    query_as("SELECT state, active_op FROM instances WHERE tenant = $1 AND id = $2")
-        .bind(tenant)
-        .bind(id)
-        .fetch_optional(writing.now()?)
-        .await?
-        .ok_or_else(|| absent(WHAT, id).into())
+    const STANDING: &str = "SELECT state, active_op FROM instances WHERE tenant = $1 AND id = $2";
+    let known = writing.statement(STANDING).bind(tenant).bind(id).rows()?;
+    known.into_iter().next().ok_or_else(|| absent(WHAT, id).into())
 }
 
 pub(super) fn busy(id: &str, op_id: String) -> StoreError {

@@ -9,8 +9,9 @@ mod statement;
 mod subscriptions;
 mod vims;
 
-use crate::fault::{Done, Fault};
+use crate::fault::Done;
 use crate::keys::SecretKeys;
+use rusqlite::Connection;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, query, query_scalar};
 use uuid::Uuid;
@@ -18,39 +19,13 @@ use vnfm_core::ports::{Change, OutboxRow, SecretJson, StoreError};
 use vnfm_types::LogLine;
 
 pub(crate) use ops::status_text;
-pub(crate) use statement::Batch;
+pub(crate) use statement::Statement;
 
-/// A transaction that is being written, and what seals.
+/// The connection of the thread that writes, and what seals.
+#[derive(Clone, Copy)]
 pub(crate) struct Writing<'t> {
-    connection: &'t mut SqliteConnection,
-    keys: &'t SecretKeys,
-    batch: Option<Batch>,
-}
-
-impl<'t> Writing<'t> {
-    /// Each statement runs as it comes.
-    pub(crate) fn now_and_here(connection: &'t mut SqliteConnection, keys: &'t SecretKeys) -> Self {
-        Self { connection, keys, batch: None }
-    }
-
-    /// Each statement is put into `batch`.
-    pub(crate) fn into(
-        batch: Batch,
-        connection: &'t mut SqliteConnection,
-        keys: &'t SecretKeys,
-    ) -> Self {
-        Self { connection, keys, batch: Some(batch) }
-    }
-
-    /// What was put into the batch.
-    pub(crate) fn gathered(self) -> Batch {
-        self.batch.unwrap_or_default()
-    }
-
-    /// The connection, to look at what is there now; not where statements wait in a batch.
-    fn now(&mut self) -> Done<&mut SqliteConnection> {
-        if self.batch.is_some() { Err(Fault::NoBatch) } else { Ok(&mut *self.connection) }
-    }
+    pub(crate) db: &'t Connection,
+    pub(crate) keys: &'t SecretKeys,
 }
 
 const LOG_LINES: i64 = 2_000;
@@ -59,50 +34,46 @@ const LOG_LINE_BYTES: usize = 4_096;
 const KEY_CHECK: &str = "key_check";
 
 /// Writes one change, if its condition holds.
-pub(crate) async fn apply(writing: &mut Writing<'_>, change: &Change) -> Done<()> {
+pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
     match change {
-        Change::AddInstance(record) => instances::add(writing, record).await,
-        Change::PutInstance(record) => instances::put(writing, record).await,
-        Change::RemoveInstance { tenant, id } => instances::remove(writing, tenant, id).await,
-        Change::AddOp(record) => ops::add(writing, record).await,
-        Change::PutOp { record, from } => ops::put(writing, record, *from).await,
-        Change::Cancel { op_id, mode } => ops::cancel(writing, op_id, *mode).await,
-        Change::Journal(row) => ops::journal(writing, row).await,
+        Change::AddInstance(record) => instances::add(writing, record),
+        Change::PutInstance(record) => instances::put(writing, record),
+        Change::RemoveInstance { tenant, id } => instances::remove(writing, tenant, id),
+        Change::AddOp(record) => ops::add(writing, record),
+        Change::PutOp { record, from } => ops::put(writing, record, *from),
+        Change::Cancel { op_id, mode } => ops::cancel(writing, op_id, *mode),
+        Change::Journal(row) => ops::journal(writing, row),
         Change::Checkpoint { op_id, step, key, value } => {
-            ops::checkpoint(writing, [op_id, step, key], value).await
+            ops::checkpoint(writing, [op_id, step, key], value)
         }
-        Change::ForgetCheckpoints { op_id, step } => {
-            ops::forget_checkpoints(writing, op_id, step).await
-        }
-        Change::AddUse(lives_on) => vims::add_use(writing, lives_on).await,
-        Change::RemoveUses { instance_id } => vims::remove_uses(writing, instance_id).await,
+        Change::ForgetCheckpoints { op_id, step } => ops::forget_checkpoints(writing, op_id, step),
+        Change::AddUse(lives_on) => vims::add_use(writing, lives_on),
+        Change::RemoveUses { instance_id } => vims::remove_uses(writing, instance_id),
         Change::Retire { tenant, instance_id, op_id } => {
-            vims::retire(writing, tenant, instance_id, op_id).await
+            vims::retire(writing, tenant, instance_id, op_id)
         }
-        Change::Unretire { op_id } => vims::unretire(writing, op_id).await,
-        Change::AddVim(record) => vims::add(writing, record).await,
-        Change::PutVim(record) => vims::put(writing, record).await,
-        Change::RemoveVim { tenant, id, force } => vims::remove(writing, tenant, id, *force).await,
-        Change::AddPackage(record) => packages::add(writing, record).await,
-        Change::PutPackage(record) => packages::put(writing, record).await,
-        Change::RemovePackage { tenant, id } => packages::remove(writing, tenant, id).await,
-        Change::Outbox(row) => outbox(writing, row).await,
-        Change::AddSubscription(record) => subscriptions::add(writing, record).await,
-        Change::RemoveSubscription { tenant, id } => {
-            subscriptions::remove(writing, tenant, id).await
-        }
+        Change::Unretire { op_id } => vims::unretire(writing, op_id),
+        Change::AddVim(record) => vims::add(writing, record),
+        Change::PutVim(record) => vims::put(writing, record),
+        Change::RemoveVim { tenant, id, force } => vims::remove(writing, tenant, id, *force),
+        Change::AddPackage(record) => packages::add(writing, record),
+        Change::PutPackage(record) => packages::put(writing, record),
+        Change::RemovePackage { tenant, id } => packages::remove(writing, tenant, id),
+        Change::Outbox(row) => outbox(writing, row),
+        Change::AddSubscription(record) => subscriptions::add(writing, record),
+        Change::RemoveSubscription { tenant, id } => subscriptions::remove(writing, tenant, id),
         Change::Sent { tenant, id, seq, lost } => {
-            subscriptions::sent(writing, (tenant, id), (*seq, *lost)).await
+            subscriptions::sent(writing, (tenant, id), (*seq, *lost))
         }
-        Change::Audit { tenant, entry } => acts::audit(writing, tenant, entry).await,
+        Change::Audit { tenant, entry } => acts::audit(writing, tenant, entry),
         Change::FenceOff { instance_id, op_id, force } => {
-            acts::fence_off(writing, (instance_id, op_id), *force).await
+            acts::fence_off(writing, (instance_id, op_id), *force)
         }
-        Change::Abandon { tenant, id, force } => acts::abandon(writing, (tenant, id), *force).await,
-        Change::Bury { tenant, tombstone } => acts::bury(writing, tenant, tombstone).await,
-        Change::Forget { tenant, instance_id } => acts::forget(writing, tenant, instance_id).await,
+        Change::Abandon { tenant, id, force } => acts::abandon(writing, (tenant, id), *force),
+        Change::Bury { tenant, tombstone } => acts::bury(writing, tenant, tombstone),
+        Change::Forget { tenant, instance_id } => acts::forget(writing, tenant, instance_id),
         Change::PinHostKey { instance_id, server_id, key } => {
-            pin(writing, instance_id, server_id, key).await
+            pin(writing, instance_id, server_id, key)
         }
         other => {
             let name = doing(other);
@@ -195,7 +166,7 @@ pub(crate) async fn is_used(connection: &mut SqliteConnection) -> Done<bool> {
 
 /// The number is taken in the transaction that writes the row, so rows appear in the order of their numbers. The
 /// counter holds what no row shows any more, so no number is given twice.
-async fn outbox(writing: &mut Writing<'_>, row: &OutboxRow) -> Done<()> {
+fn outbox(writing: &Writing<'_>, row: &OutboxRow) -> Done<()> {
     const ADD: &str = "
         INSERT INTO outbox (seq, tenant, instance_id, kind, body, at, about)
         SELECT CASE WHEN value > newest THEN value ELSE newest END + 1, $1, $2, $3, $4, $5, $6
@@ -209,16 +180,15 @@ async fn outbox(writing: &mut Writing<'_>, row: &OutboxRow) -> Done<()> {
         .bind(row.at.to_string())
         .bind(serde_json::to_string(&row.about)?)
         .run()
-        .await
 }
 
 /// The first key of a server stays; the same one again is a success, another one is refused.
-async fn pin(writing: &mut Writing<'_>, instance_id: &str, server_id: &str, key: &str) -> Done<()> {
+fn pin(writing: &Writing<'_>, instance_id: &str, server_id: &str, key: &str) -> Done<()> {
     const PIN: &str = "
         INSERT INTO host_keys (server_id, instance_id, key) VALUES ($1, $2, $3)
         ON CONFLICT (server_id) DO UPDATE SET instance_id = excluded.instance_id
         WHERE host_keys.key = excluded.key";
-    if !writing.statement(PIN).bind(server_id).bind(instance_id).bind(key).changed().await? {
+    if !writing.statement(PIN).bind(server_id).bind(instance_id).bind(key).changed()? {
         let what = "pinned host key of server";
         return Err(StoreError::Exists { what, id: server_id.to_owned() }.into());
     }
@@ -226,11 +196,7 @@ async fn pin(writing: &mut Writing<'_>, instance_id: &str, server_id: &str, key:
 }
 
 /// Appends to an operation's log, which keeps its newest lines.
-pub(crate) async fn append_log(
-    writing: &mut Writing<'_>,
-    op_id: &str,
-    lines: &[LogLine],
-) -> Done<()> {
+pub(crate) fn append_log(writing: &Writing<'_>, op_id: &str, lines: &[LogLine]) -> Done<()> {
     const APPEND: &str = "
         INSERT INTO log (op_id, seq, at, level, source, text)
         SELECT id, COALESCE((SELECT MAX(seq) FROM log WHERE op_id = $1), 0) + 1, $2, $3, $4, $5
@@ -245,11 +211,11 @@ pub(crate) async fn append_log(
             .bind(cut(&line.level))
             .bind(cut(&line.source))
             .bind(cut(&line.text));
-        if !append.changed().await? {
+        if !append.changed()? {
             return Err(absent("operation", op_id).into());
         }
     }
-    writing.statement(BOUND).bind(op_id).bind(LOG_LINES).run().await
+    writing.statement(BOUND).bind(op_id).bind(LOG_LINES).run()
 }
 
 /// `text` without what is beyond the bound of a line.

@@ -3,14 +3,13 @@
 use super::vims::{User, in_use};
 use super::{Writing, absent};
 use crate::fault::Done;
-use sqlx::{query_as, query_scalar};
 use vnfm_core::ports::{PackageRecord, StoreError};
 
 const WHAT: &str = "VNF package";
 const WITH_VNFD: &str = "VNF package with VNFD";
 
 /// A new one.
-pub(super) async fn add(writing: &mut Writing<'_>, record: &PackageRecord) -> Done<()> {
+pub(super) fn add(writing: &Writing<'_>, record: &PackageRecord) -> Done<()> {
     const ADD: &str = "
         INSERT INTO packages (id, tenant, vnfd_id, info, fetching) VALUES ($1, $2, $3, $4, $5)
         ON CONFLICT DO NOTHING";
@@ -22,16 +21,12 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &PackageRecord) -> Do
         .bind(&record.info.vnfd_id)
         .bind(serde_json::to_string(&record.info)?)
         .bind(keys.seal(&record.fetching)?)
-        .changed()
-        .await?;
+        .changed()?;
     if added {
         return Ok(());
     }
-    let known: Option<String> = query_scalar("SELECT id FROM packages WHERE id = $1")
-        .bind(&record.info.id)
-        .fetch_optional(writing.now()?)
-        .await?;
-    Err(match known {
+    let known = writing.statement("SELECT id FROM packages WHERE id = $1").bind(&record.info.id);
+    Err(match known.value()? {
         Some(id) => StoreError::Exists { what: WHAT, id },
         None => same_vnfd(record),
     }
@@ -39,7 +34,7 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &PackageRecord) -> Do
 }
 
 /// One as it is now, unless its VNFD is another one's.
-pub(super) async fn put(writing: &mut Writing<'_>, record: &PackageRecord) -> Done<()> {
+pub(super) fn put(writing: &Writing<'_>, record: &PackageRecord) -> Done<()> {
     const PUT: &str = "
         UPDATE packages SET vnfd_id = $3, info = $4, fetching = $5 WHERE tenant = $1 AND id = $2";
     let keys = writing.keys;
@@ -50,8 +45,7 @@ pub(super) async fn put(writing: &mut Writing<'_>, record: &PackageRecord) -> Do
         .bind(&record.info.vnfd_id)
         .bind(serde_json::to_string(&record.info)?)
         .bind(keys.seal(&record.fetching)?)
-        .changed()
-        .await;
+        .changed();
     match written {
         Err(fault) if fault.is_duplicate() => Err(same_vnfd(record).into()),
         Err(fault) => Err(fault),
@@ -61,16 +55,16 @@ pub(super) async fn put(writing: &mut Writing<'_>, record: &PackageRecord) -> Do
 }
 
 /// Removes one that no instance was made from.
-pub(super) async fn remove(writing: &mut Writing<'_>, tenant: &str, id: &str) -> Done<()> {
+pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> {
     const REMOVE: &str = "
         DELETE FROM packages WHERE tenant = $1 AND id = $2
             AND NOT EXISTS (SELECT 1 FROM instances WHERE vnf_pkg_id = $2)";
     const USERS: &str = "
         SELECT id, tenant, name FROM instances WHERE tenant = $1 AND vnf_pkg_id = $2 ORDER BY id";
-    if writing.statement(REMOVE).bind(tenant).bind(id).changed().await? {
+    if writing.statement(REMOVE).bind(tenant).bind(id).changed()? {
         return Ok(());
     }
-    let users: Vec<User> = query_as(USERS).bind(tenant).bind(id).fetch_all(writing.now()?).await?;
+    let users: Vec<User> = writing.statement(USERS).bind(tenant).bind(id).rows()?;
     let error = if users.is_empty() { absent(WHAT, id) } else { in_use(WHAT, id, tenant, users) };
     Err(error.into())
 }

@@ -8,7 +8,7 @@ use vnfm_core::ports::{StoreError, SubscriptionRecord};
 const WHAT: &str = "subscription";
 
 /// A new one; what the outbox holds by now is not for it.
-pub(super) async fn add(writing: &mut Writing<'_>, record: &SubscriptionRecord) -> Done<()> {
+pub(super) fn add(writing: &Writing<'_>, record: &SubscriptionRecord) -> Done<()> {
     const ADD: &str = "
         INSERT INTO subscriptions (tenant, id, callback, subscription, authentication, root, sent, lost, sight)
         SELECT $1, $2, $3, $4, $5, $6, CASE WHEN value > newest THEN value ELSE newest END, 0, $7
@@ -24,8 +24,7 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &SubscriptionRecord) 
         .bind(keys.seal(&record.authentication)?)
         .bind(&record.root)
         .bind(sight::stored(&record.sight)?)
-        .changed()
-        .await?;
+        .changed()?;
     if added {
         return Ok(());
     }
@@ -33,22 +32,22 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &SubscriptionRecord) 
 }
 
 /// Removes one.
-pub(super) async fn remove(writing: &mut Writing<'_>, tenant: &str, id: &str) -> Done<()> {
+pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> {
     const REMOVE: &str = "DELETE FROM subscriptions WHERE tenant = $1 AND id = $2";
-    if writing.statement(REMOVE).bind(tenant).bind(id).changed().await? {
+    if writing.statement(REMOVE).bind(tenant).bind(id).changed()? {
         return Ok(());
     }
     Err(absent(WHAT, id).into())
 }
 
 /// That nothing up to `seq` is wanted any more. One that is gone wants nothing at all.
-pub(super) async fn sent(
-    writing: &mut Writing<'_>,
+pub(super) fn sent(
+    writing: &Writing<'_>,
     (tenant, id): (&str, &str),
     (seq, lost): (u64, u64),
 ) -> Done<()> {
     const SENT: &str = "
         UPDATE subscriptions SET sent = $3, lost = lost + $4 WHERE tenant = $1 AND id = $2 AND sent < $3";
     let sent = writing.statement(SENT).bind(tenant).bind(id);
-    sent.bind(number(seq)).bind(number(lost)).run().await
+    sent.bind(number(seq)).bind(number(lost)).run()
 }

@@ -6,13 +6,12 @@
 
 use super::{Writing, absent, number};
 use crate::fault::Done;
-use sqlx::{query_as, query_scalar};
 use vnfm_core::ports::{StoreError, Use, VimRecord};
 
 const WHAT: &str = "VIM";
 
 /// A new VIM.
-pub(super) async fn add(writing: &mut Writing<'_>, record: &VimRecord) -> Done<()> {
+pub(super) fn add(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
     const ADD: &str = "
         INSERT INTO vims (tenant, id, version, name, registered_by, identity, vim, access_info, shared)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -29,18 +28,17 @@ pub(super) async fn add(writing: &mut Writing<'_>, record: &VimRecord) -> Done<(
         .bind(serde_json::to_string(&record.vim)?)
         .bind(keys.seal(&record.access_info)?)
         .bind(i64::from(record.vim.shared))
-        .changed()
-        .await?;
+        .changed()?;
     if added {
         return Ok(());
     }
-    let same_id = is_known(writing, &record.tenant, &record.vim.id).await?;
+    let same_id = is_known(writing, &record.tenant, &record.vim.id)?;
     let taken = if same_id { &record.vim.id } else { &record.vim.name };
     Err(StoreError::Exists { what: WHAT, id: taken.clone() }.into())
 }
 
 /// A VIM as it is now, from the version that it was read in.
-pub(super) async fn put(writing: &mut Writing<'_>, record: &VimRecord) -> Done<()> {
+pub(super) fn put(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
     const PUT: &str = "
         UPDATE vims SET version = version + 1, name = $4, registered_by = $5, identity = $6, vim = $7,
             access_info = $8, shared = $9
@@ -58,25 +56,24 @@ pub(super) async fn put(writing: &mut Writing<'_>, record: &VimRecord) -> Done<(
         .bind(serde_json::to_string(&record.vim)?)
         .bind(keys.seal(&record.access_info)?)
         .bind(i64::from(record.vim.shared))
-        .changed()
-        .await;
+        .changed();
     match written {
         Err(fault) if fault.is_duplicate() => {
             Err(StoreError::Exists { what: WHAT, id: record.vim.name.clone() }.into())
         }
         Err(fault) => Err(fault),
         Ok(true) => Ok(()),
-        Ok(false) => Err(not_put(writing, record).await?.into()),
+        Ok(false) => Err(not_put(writing, record)?.into()),
     }
 }
 
 /// Why a VIM cannot be written as it is wanted: others would lose it, somebody else wrote it, or it is gone.
-async fn not_put(writing: &mut Writing<'_>, record: &VimRecord) -> Done<StoreError> {
+fn not_put(writing: &Writing<'_>, record: &VimRecord) -> Done<StoreError> {
     let (tenant, id) = (&record.tenant, &record.vim.id);
-    let users = if record.vim.shared { Vec::new() } else { others_on(writing, record).await? };
+    let users = if record.vim.shared { Vec::new() } else { others_on(writing, record)? };
     Ok(if !users.is_empty() {
         in_use(WHAT, id, tenant, users)
-    } else if is_known(writing, tenant, id).await? {
+    } else if is_known(writing, tenant, id)? {
         StoreError::Changed { what: WHAT, id: id.clone() }
     } else {
         absent(WHAT, id)
@@ -84,7 +81,7 @@ async fn not_put(writing: &mut Writing<'_>, record: &VimRecord) -> Done<StoreErr
 }
 
 /// The instances of other tenants that live on a VIM which is shared.
-async fn others_on(writing: &mut Writing<'_>, record: &VimRecord) -> Done<Vec<User>> {
+fn others_on(writing: &Writing<'_>, record: &VimRecord) -> Done<Vec<User>> {
     const OTHERS: &str = "
         SELECT DISTINCT u.instance_id, u.tenant, i.name
         FROM uses u
@@ -92,17 +89,12 @@ async fn others_on(writing: &mut Writing<'_>, record: &VimRecord) -> Done<Vec<Us
         LEFT JOIN instances i ON i.id = u.instance_id
         WHERE u.vim_id = $2 AND u.tenant <> $1
         ORDER BY u.instance_id";
-    let others = query_as(OTHERS).bind(&record.tenant).bind(&record.vim.id);
-    Ok(others.bind(number(record.version)).fetch_all(writing.now()?).await?)
+    let others = writing.statement(OTHERS).bind(&record.tenant).bind(&record.vim.id);
+    others.bind(number(record.version)).rows()
 }
 
 /// Removes a VIM that nobody uses, or, with `force`, any.
-pub(super) async fn remove(
-    writing: &mut Writing<'_>,
-    tenant: &str,
-    id: &str,
-    force: bool,
-) -> Done<()> {
+pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str, force: bool) -> Done<()> {
     const REMOVE: &str = "
         DELETE FROM vims WHERE tenant = $1 AND id = $2
             AND ($3 = 1 OR NOT EXISTS (
@@ -116,16 +108,16 @@ pub(super) async fn remove(
         WHERE u.vim_id = $2
         ORDER BY u.instance_id";
     let remove = writing.statement(REMOVE).bind(tenant).bind(id).bind(i64::from(force));
-    if remove.changed().await? || !is_known(writing, tenant, id).await? {
+    if remove.changed()? || !is_known(writing, tenant, id)? {
         return Ok(());
     }
-    let users: Vec<User> = query_as(USERS).bind(tenant).bind(id).fetch_all(writing.now()?).await?;
+    let users: Vec<User> = writing.statement(USERS).bind(tenant).bind(id).rows()?;
     Err(in_use(WHAT, id, tenant, users).into())
 }
 
 /// That an instance lives on a VIM, unless the cluster behind it is being taken away. Where nobody says which cluster
 /// that is, the registry does.
-pub(super) async fn add_use(writing: &mut Writing<'_>, lives_on: &Use) -> Done<()> {
+pub(super) fn add_use(writing: &Writing<'_>, lives_on: &Use) -> Done<()> {
     const ADD: &str = "
         INSERT INTO uses (instance_id, tenant, vim_id, identity, namespace)
         SELECT $1, $2, $3, behind.identity, $5
@@ -149,62 +141,56 @@ pub(super) async fn add_use(writing: &mut Writing<'_>, lives_on: &Use) -> Done<(
                 ORDER BY CASE WHEN tenant = $2 THEN 0 ELSE 1 END, tenant LIMIT 1
             ), '') <> ''";
     let vim_id = lives_on.vim_id.as_deref().unwrap_or_default();
-    let mut added = true;
-    for sql in [ADD, FORGET_UNKNOWN] {
-        let statement = writing
-            .statement(sql)
-            .bind(&lives_on.instance_id)
-            .bind(&lives_on.tenant)
-            .bind(vim_id)
-            .bind(&lives_on.identity);
-        if sql == ADD {
-            added = statement.bind(&lives_on.namespace).changed().await?;
-        } else {
-            statement.run().await?;
-        }
+    let with = |sql| {
+        let statement = writing.statement(sql).bind(&lives_on.instance_id);
+        statement.bind(&lives_on.tenant).bind(vim_id).bind(&lives_on.identity)
+    };
+    if !with(ADD).bind(&lives_on.namespace).changed()? {
+        return Err(not_added(writing, lives_on, vim_id)?.into());
     }
-    if added { Ok(()) } else { Err(not_added(writing, lives_on, vim_id).await?.into()) }
+    with(FORGET_UNKNOWN).run()
 }
 
 /// Why an instance cannot live on a VIM: it is not there, or it is being taken away.
-async fn not_added(writing: &mut Writing<'_>, lives_on: &Use, vim_id: &str) -> Done<StoreError> {
+fn not_added(writing: &Writing<'_>, lives_on: &Use, vim_id: &str) -> Done<StoreError> {
     const RETIRING: &str = "
         SELECT op_id FROM retiring
         WHERE vim_id = $2 OR (identity = $3 AND identity <> '')
         ORDER BY CASE WHEN tenant = $1 THEN 0 ELSE 1 END, op_id LIMIT 1";
-    if !vim_id.is_empty() && !is_visible(writing, &lives_on.tenant, vim_id).await? {
+    if !vim_id.is_empty() && !is_visible(writing, &lives_on.tenant, vim_id)? {
         return Ok(absent(WHAT, vim_id));
     }
     let identity = match &lives_on.identity {
         Some(identity) => identity.clone(),
-        None => identity_of(writing, lives_on).await?,
+        None => identity_of(writing, lives_on)?,
     };
-    let op_id = query_scalar(RETIRING)
-        .bind(&lives_on.tenant)
-        .bind(vim_id)
-        .bind(&identity)
-        .fetch_one(writing.now()?)
-        .await?;
+    let op_id = writing.statement(RETIRING).bind(&lives_on.tenant).bind(vim_id).bind(&identity);
+    let op_id = op_id.value()?.unwrap_or_default();
     let vim = if vim_id.is_empty() { identity } else { vim_id.to_owned() };
     Ok(StoreError::Retiring { vim, op_id })
 }
 
 /// That an instance lives on no VIM any more; its active operation keeps where it did.
-pub(super) async fn remove_uses(writing: &mut Writing<'_>, instance_id: &str) -> Done<()> {
+pub(super) fn remove_uses(writing: &Writing<'_>, instance_id: &str) -> Done<()> {
+    lived(writing, instance_id)?;
+    writing.statement("DELETE FROM uses WHERE instance_id = $1").bind(instance_id).run()
+}
+
+/// The active operation of an instance keeps where that lives now.
+pub(super) fn lived(writing: &Writing<'_>, instance_id: &str) -> Done<()> {
     const LIVED: &str = "
         INSERT INTO lived (op_id, vim_id, namespace)
         SELECT i.active_op, u.vim_id, COALESCE(u.namespace, '')
         FROM instances i JOIN uses u ON u.instance_id = i.id
         WHERE i.id = $1 AND i.active_op IS NOT NULL
         ON CONFLICT DO NOTHING";
-    writing.statement(LIVED).bind(instance_id).run().await?;
-    writing.statement("DELETE FROM uses WHERE instance_id = $1").bind(instance_id).run().await
+    writing.statement(LIVED).bind(instance_id).run()
 }
 
 /// That an operation takes away the VIMs that an instance registered, unless another instance, of whichever tenant,
 /// lives on one of them or on the cluster behind it.
-pub(super) async fn retire(
-    writing: &mut Writing<'_>,
+pub(super) fn retire(
+    writing: &Writing<'_>,
     tenant: &str,
     instance_id: &str,
     op_id: &str,
@@ -213,16 +199,16 @@ pub(super) async fn retire(
         INSERT INTO retiring (op_id, tenant, vim_id, identity)
         SELECT $3, tenant, id, COALESCE(identity, '') FROM vims WHERE tenant = $1 AND registered_by = $2
         ON CONFLICT (op_id, tenant, vim_id) DO UPDATE SET identity = excluded.identity";
-    let users = users_of_instance(writing, tenant, instance_id).await?;
+    let users = users_of_instance(writing, tenant, instance_id)?;
     if !users.is_empty() {
         return Err(in_use("VNF instance", instance_id, tenant, users).into());
     }
-    writing.statement(RETIRE).bind(tenant).bind(instance_id).bind(op_id).run().await
+    writing.statement(RETIRE).bind(tenant).bind(instance_id).bind(op_id).run()
 }
 
 /// The other instances, of whichever tenant, that live on a VIM which an instance registered, or on the cluster behind.
-pub(super) async fn users_of_instance(
-    writing: &mut Writing<'_>,
+pub(super) fn users_of_instance(
+    writing: &Writing<'_>,
     tenant: &str,
     instance_id: &str,
 ) -> Done<Vec<User>> {
@@ -236,12 +222,12 @@ pub(super) async fn users_of_instance(
         LEFT JOIN instances i ON i.id = u.instance_id
         WHERE v.tenant = $1 AND v.registered_by = $2 AND u.instance_id <> $2
         ORDER BY u.instance_id";
-    writing.statement(USERS).bind(tenant).bind(instance_id).rows().await
+    writing.statement(USERS).bind(tenant).bind(instance_id).rows()
 }
 
 /// That it no longer does.
-pub(super) async fn unretire(writing: &mut Writing<'_>, op_id: &str) -> Done<()> {
-    writing.statement("DELETE FROM retiring WHERE op_id = $1").bind(op_id).run().await
+pub(super) fn unretire(writing: &Writing<'_>, op_id: &str) -> Done<()> {
+    writing.statement("DELETE FROM retiring WHERE op_id = $1").bind(op_id).run()
 }
 
 /// Id, tenant and name of an instance that uses something.
@@ -260,32 +246,22 @@ pub(super) fn in_use(what: &'static str, id: &str, tenant: &str, users: Vec<User
     StoreError::InUse { what, id: id.to_owned(), by }
 }
 
-async fn identity_of(writing: &mut Writing<'_>, lives_on: &Use) -> Done<String> {
+fn identity_of(writing: &Writing<'_>, lives_on: &Use) -> Done<String> {
     const IDENTITY: &str = "
         SELECT identity FROM vims WHERE (tenant = $1 OR shared = 1) AND id = $2
         ORDER BY CASE WHEN tenant = $1 THEN 0 ELSE 1 END, tenant LIMIT 1";
-    let known: Option<Option<String>> = query_scalar(IDENTITY)
-        .bind(&lives_on.tenant)
-        .bind(&lives_on.vim_id)
-        .fetch_optional(writing.now()?)
-        .await?;
-    Ok(known.flatten().unwrap_or_default())
+    let known = writing.statement(IDENTITY).bind(&lives_on.tenant).bind(&lives_on.vim_id);
+    Ok(known.value::<Option<String>>()?.flatten().unwrap_or_default())
 }
 
 /// Whether a tenant may use it: it is its own, or shared.
-async fn is_visible(writing: &mut Writing<'_>, tenant: &str, id: &str) -> Done<bool> {
+fn is_visible(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<bool> {
     const VISIBLE: &str =
         "SELECT 1 FROM vims WHERE (tenant = $1 OR shared = 1) AND id = $2 LIMIT 1";
-    let visible: Option<i64> =
-        query_scalar(VISIBLE).bind(tenant).bind(id).fetch_optional(writing.now()?).await?;
-    Ok(visible.is_some())
+    writing.statement(VISIBLE).bind(tenant).bind(id).found()
 }
 
-async fn is_known(writing: &mut Writing<'_>, tenant: &str, id: &str) -> Done<bool> {
-    let known: Option<i64> = query_scalar("SELECT 1 FROM vims WHERE tenant = $1 AND id = $2")
-        .bind(tenant)
-        .bind(id)
-        .fetch_optional(writing.now()?)
-        .await?;
-    Ok(known.is_some())
+fn is_known(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<bool> {
+    const KNOWN: &str = "SELECT 1 FROM vims WHERE tenant = $1 AND id = $2";
+    writing.statement(KNOWN).bind(tenant).bind(id).found()
 }
