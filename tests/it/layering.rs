@@ -90,6 +90,7 @@ const WRAPPED: &[(&str, &[&str])] = &[
     ("libloading", &["vnfm-plugin-host"]),
     ("cms", &["vnfm-signature"]),
     ("sqlx", &["vnfm-store"]),
+    ("rusqlite", &["vnfm-store"]),
     ("axum", &["vnfm-server", "vnfm-sim"]),
 ];
 
