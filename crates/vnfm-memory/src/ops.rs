@@ -143,20 +143,20 @@ pub(crate) fn journal(state: &mut State, row: JournalRow) -> Result<(), StoreErr
     let key = (row.op_id.clone(), row.step.clone());
     let place = match state.journal.get(&key) {
         Some((place, _)) => *place,
-        None => rows(state, &row.op_id).count(),
+        None => shared_rows(state, &row.op_id).count(),
     };
     state.journal.put(key, (place, row));
     Ok(())
 }
 
-/// The rows of an operation's journal with their places.
-pub(crate) fn rows<'s>(
+/// The rows of an operation's journal with their places, to be read once the lock is gone.
+pub(crate) fn shared_rows<'s>(
     state: &'s State,
     op_id: &str,
-) -> impl Iterator<Item = &'s (usize, JournalRow)> {
+) -> impl Iterator<Item = Arc<(usize, JournalRow)>> + use<'s> {
     let id = op_id.to_owned();
-    let first = (id.clone(), String::new());
-    state.journal.range(first..).take_while(move |((op, _), _)| *op == id).map(|(_, row)| row)
+    let rows = state.journal.shared((id.clone(), String::new())..);
+    rows.take_while(move |((op, _), _)| *op == id).map(|(_, row)| row)
 }
 
 /// What a hook remembers, at operation, step and key.

@@ -5,7 +5,7 @@ use crate::{instances, ops, others, vims};
 use async_trait::async_trait;
 use event_listener::Event;
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{
@@ -143,9 +143,9 @@ impl Store for MemoryStore {
     }
 
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
-        let state = self.state();
-        let rows: BTreeMap<_, _> = ops::rows(&state, op_id).cloned().collect();
-        Ok(rows.into_values().collect())
+        let mut rows: Vec<_> = ops::shared_rows(&self.state(), op_id).collect();
+        rows.sort_unstable_by_key(|row| row.0);
+        Ok(rows.iter().map(|row| row.1.clone()).collect())
     }
 
     async fn checkpoint(
@@ -159,7 +159,8 @@ impl Store for MemoryStore {
     }
 
     async fn vim(&self, tenant: &str, id_or_name: &str) -> Result<VimRecord, StoreError> {
-        vims::named(&self.state(), tenant, id_or_name).cloned()
+        let record = vims::named(&self.state(), tenant, id_or_name)?;
+        Ok(VimRecord::clone(&record))
     }
 
     async fn vims(&self, tenant: &str) -> Result<Vec<VimRecord>, StoreError> {

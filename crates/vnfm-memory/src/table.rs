@@ -43,6 +43,11 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         self.rows.range(range).map(|(key, row)| (key, &**row))
     }
 
+    /// Rows for whoever reads them once the lock is gone.
+    pub(crate) fn shared(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (&K, Arc<V>)> {
+        self.rows.range(range).map(|(key, row)| (key, row.clone()))
+    }
+
     /// Writes a row, whether or not there is one.
     pub(crate) fn put(&mut self, key: K, row: V) {
         let before = self.rows.insert(key.clone(), Arc::new(row));

@@ -3,6 +3,7 @@
 
 use crate::state::{OpRow, State, absent, in_use};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use vnfm_core::ports::{About, Home, StoreError, Use, VimRecord};
 use vnfm_core::query::Sight;
 
@@ -80,19 +81,19 @@ fn visible<'s>(state: &'s State, tenant: &str, id: &str) -> Option<&'s VimRecord
 }
 
 /// The VIM that a tenant means by an id or a name; its own wins over a shared one, an id over another one's name.
-pub(crate) fn named<'s>(
-    state: &'s State,
+pub(crate) fn named(
+    state: &State,
     tenant: &str,
     id_or_name: &str,
-) -> Result<&'s VimRecord, StoreError> {
-    if let Some(own) = state.vims.get(&(tenant.to_owned(), id_or_name.to_owned())) {
+) -> Result<Arc<VimRecord>, StoreError> {
+    if let Some(own) = state.vims.share(&(tenant.to_owned(), id_or_name.to_owned())) {
         return Ok(own);
     }
     let meant = state.vims.iter().filter(|((of, id), record)| {
         (of == tenant || record.vim.shared) && (id == id_or_name || record.vim.name == id_or_name)
     });
     let first = meant.min_by_key(|((of, id), _)| (of != tenant, id != id_or_name, of));
-    first.map(|(_, record)| record).ok_or_else(|| absent(WHAT, id_or_name))
+    first.and_then(|(key, _)| state.vims.share(key)).ok_or_else(|| absent(WHAT, id_or_name))
 }
 
 /// That an instance lives on a VIM, unless the cluster behind it is being taken away. Where nobody says which cluster
