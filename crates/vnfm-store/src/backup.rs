@@ -11,6 +11,7 @@
 use crate::fault::Done;
 use crate::keys::{SecretKeys, sync_folder_of};
 use crate::packages::PackageDir;
+use crate::place;
 use crate::sqlite::{self, SqliteStore};
 use crate::{keeper, schema, wal, write};
 use jiff::Timestamp;
@@ -135,7 +136,7 @@ async fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
     let _ = fs::remove_file(to); // what a crash left of an earlier one
     private(to).map_err(|e| said(&e, "make", to))?;
     let mut source =
-        SqliteConnection::connect_with(&sqlite::options().filename(database).read_only(true))
+        SqliteConnection::connect_with(&place::options().filename(database).read_only(true))
             .await?;
     query("VACUUM INTO $1").bind(to.to_string_lossy().into_owned()).execute(&mut source).await?;
     source.close().await?;
@@ -296,7 +297,7 @@ async fn exchange(
 
 /// Brings a restored database to this binary's schema, sees that the keys fit, and marks it.
 async fn prepared(new: &Path, keys: SecretKeys, mark: &str) -> Done<String> {
-    let mut connection = SqliteConnection::connect_with(&sqlite::options().filename(new)).await?;
+    let mut connection = SqliteConnection::connect_with(&place::options().filename(new)).await?;
     schema::migrate(&mut connection, schema::MIGRATIONS).await?;
     let keys = keeper::complete(&mut connection, keys).await?;
     let installation_id = write::prepare(&mut connection, &keys).await?;
@@ -319,7 +320,7 @@ async fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, St
     let kept = wal::beside(database, &format!(".before-{}", at.strftime("%Y%m%dT%H%M%SZ")));
     let folded = async {
         wal::check(database)?;
-        let mut old = SqliteConnection::connect_with(&sqlite::options().filename(database)).await?;
+        let mut old = SqliteConnection::connect_with(&place::options().filename(database)).await?;
         query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut old).await?;
         Ok(old.close().await?)
     };

@@ -14,7 +14,7 @@
 use crate::fault::{Done, Fault};
 use crate::keys::SecretKeys;
 use crate::known::KnownVims;
-use crate::sqlite::Place;
+use crate::place::Place;
 use crate::wal::Acknowledged;
 use crate::write::{Statement, Writing};
 use crate::{lease, write};

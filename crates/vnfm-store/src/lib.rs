@@ -41,6 +41,7 @@ mod keys;
 mod known;
 mod lease;
 mod packages;
+mod place;
 mod read;
 mod retention;
 mod rotate;
