@@ -18,10 +18,7 @@ fn left_behind(world: &Arc<World>) -> Look {
     let world = world.clone();
     Box::new(move || {
         assert_eq!(world.books().violations(), Vec::<String>::new());
-        let there = world.books().left_behind();
-        // A server's host boots beside whatever asks for the server, as soon as it can.
-        let of_the_vim = there.iter().filter(|one| one.kind != "host");
-        of_the_vim.map(|one| format!("{} {}", one.kind, one.id)).collect()
+        world.books().left_behind().iter().map(|one| format!("{} {}", one.kind, one.id)).collect()
     })
 }
 

@@ -9,7 +9,7 @@ use vnfm_types::{AuditEntry, Tombstone};
 pub(super) fn audit(writing: &Writing<'_>, tenant: &str, entry: &AuditEntry) -> Done<()> {
     const NEXT: &str = "UPDATE counters SET value = value + 1 WHERE name = 'audit' RETURNING value";
     const ADD: &str = "INSERT INTO audit (seq, tenant, target, entry) VALUES ($1, $2, $3, $4)";
-    let seq: Option<i64> = writing.statement(NEXT).value()?;
+    let seq: i64 = writing.statement(NEXT).one()?;
     let add = writing.statement(ADD).bind(seq).bind(tenant).bind(&entry.target);
     add.bind(serde_json::to_string(entry)?).run()
 }

@@ -61,6 +61,11 @@ impl<'w> Statement<'w> {
         Ok(self.rows::<(T,)>()?.into_iter().next().map(|(value,)| value))
     }
 
+    /// Runs it; the first value of a row that has to be there.
+    pub(crate) fn one<T: FromSql>(self) -> Done<T> {
+        self.value()?.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
+    }
+
     /// Runs it; whether it found a row.
     pub(crate) fn found(self) -> Done<bool> {
         Ok(self.value::<rusqlite::types::Value>()?.is_some())
@@ -99,5 +104,12 @@ mod tests {
         let expected = |one, two: &str| vec![(two.to_owned(), one, two.to_owned())];
         assert_eq!(of(1, "a"), expected(1, "a"));
         assert_eq!(of(2, "b"), expected(2, "b"));
+    }
+
+    #[test]
+    fn a_row_that_has_to_be_there_is_missed() {
+        let db = Connection::open_in_memory().unwrap();
+        assert!(Statement::on(&db, "SELECT 1 WHERE 0").one::<i64>().is_err());
+        assert_eq!(Statement::on(&db, "SELECT 1").one::<i64>().unwrap(), 1);
     }
 }

@@ -165,7 +165,7 @@ fn not_added(writing: &Writing<'_>, lives_on: &Use, vim_id: &str) -> Done<StoreE
         None => identity_of(writing, lives_on)?,
     };
     let op_id = writing.statement(RETIRING).bind(&lives_on.tenant).bind(vim_id).bind(&identity);
-    let op_id = op_id.value()?.unwrap_or_default();
+    let op_id = op_id.one()?;
     let vim = if vim_id.is_empty() { identity } else { vim_id.to_owned() };
     Ok(StoreError::Retiring { vim, op_id })
 }
