@@ -6,6 +6,7 @@
 //! the largest that it ever had.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use futures::future::try_join_all;
@@ -137,10 +138,11 @@ async fn instances(store: &SqliteStore, life: &Life) -> Result<Vec<String>> {
 async fn written(store: &SqliteStore, left: Left) -> Result<()> {
     let Left { op, journal, log, told } = left;
     let (id, from) = (op.op.id.clone(), op.op.operation_state);
-    let record = Box::new(op);
+    let record = Arc::new(op);
     // Written as ended, so that the next one may begin on the instance.
-    let mut changes = vec![Change::AddOp(record.clone()), Change::PutOp { record, from }];
-    changes.extend(journal.into_iter().map(|row| Change::Journal(Box::new(row))));
+    let mut changes =
+        vec![Change::AddOp(Box::new(OpRecord::clone(&record))), Change::PutOp { record, from }];
+    changes.extend(journal.into_iter().map(|row| Change::Journal(Arc::new(row))));
     changes.extend(told.into_iter().map(|row| Change::Outbox(Box::new(row))));
     store.write(None, changes).await?;
     Ok(store.append_log(&id, log).await?)

@@ -71,7 +71,8 @@ fn told(changes: &[Change]) -> (String, Option<String>) {
 fn of(fence: Option<&Fence>, changes: &[Change]) -> String {
     let of = |change: &Change| match change {
         Change::Journal(row) => Some(row.op_id.clone()),
-        Change::AddOp(record) | Change::PutOp { record, .. } => Some(record.op.id.clone()),
+        Change::AddOp(record) => Some(record.op.id.clone()),
+        Change::PutOp { record, .. } => Some(record.op.id.clone()),
         _ => None,
     };
     let fenced = fence.map(|fence| fence.op_id.clone());

@@ -74,7 +74,7 @@ pub fn sample(name: &str, fill: impl Fn(&str) -> String) -> Allocation {
     let request = std::fs::read_to_string(folder.join("requests/instantiate.json")).unwrap();
     Allocation {
         package: Arc::new(package),
-        request: serde_json::from_str(&fill(&request)).unwrap(),
+        request: Arc::new(serde_json::from_str(&fill(&request)).unwrap()),
         instance_name: Some("one".into()),
         granted: Granted::default(),
     }

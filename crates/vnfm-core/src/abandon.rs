@@ -12,6 +12,7 @@ use crate::lcm::notification;
 use crate::ports::{Change, Code, ErrorKind, InstanceRecord, OpRecord, StoreError};
 use crate::refusal::{Refusal, Why};
 use serde_json::Value;
+use std::sync::Arc;
 use vnfm_types::LcmOperationState::{
     self, Failed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
@@ -94,7 +95,7 @@ impl Engine {
             record.op.state_entered_time = now;
             record.op.error = Some(abandoned(op, act));
             (record.op.cancel_mode, record.op.is_cancel_pending) = (None, false);
-            changes.push(Change::PutOp { record: Box::new(record.clone()), from });
+            changes.push(Change::PutOp { record: Arc::new(record.clone()), from });
             changes.push(Change::Outbox(Box::new(notification(&record, instance, now))));
         }
         changes
@@ -124,8 +125,8 @@ impl Engine {
         op: Option<&OpRecord>,
         act: &Act,
     ) -> Result<Tombstone, StoreError> {
-        let request = match (&instance.request.0, op) {
-            (Value::Null, Some(op)) => &op.request.0,
+        let request = match (&*instance.request, op) {
+            (Value::Null, Some(op)) => &*op.request,
             (request, _) => request,
         };
         let request: InstantiateVnfRequest =

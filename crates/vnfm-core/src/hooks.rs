@@ -192,7 +192,7 @@ pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Ef
             op_id: op.fence.op_id.clone(),
             step: name.to_owned(),
             key: UNDO.to_owned(),
-            value: SecretJson(json!(driver.declaration().version)),
+            value: SecretJson::from(json!(driver.declaration().version)),
         };
         op.engine.store().write(Some(&op.fence), vec![begun]).await?;
     }

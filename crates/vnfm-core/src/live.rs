@@ -1,14 +1,12 @@
 //! What operations are doing right now, in the process that drives them: the step, what it waits for, its
 //! log, and the wish to cancel. Nothing here is needed to resume; all of it is for people.
 
-use crate::ports::{Clock, JournalRow, StepStatus, Store, Watcher};
+use crate::ports::{Clock, JournalRow, OpRecord, Store, Watcher};
 use event_listener::{Event, EventListener};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vnfm_types::{
-    CancelMode, LcmOperationState, LcmOperationType, LogLine, ProblemDetails, Waiting,
-};
+use vnfm_types::{CancelMode, LogLine, Waiting};
 
 /// All operations that this process drives.
 #[derive(Default)]
@@ -44,39 +42,11 @@ pub(crate) struct LiveState {
     redactor: crate::redact::Redactor,
 }
 
-/// What the database has of an operation, as far as people are told of it while it is driven.
+/// What the database has of an operation.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    pub(crate) tenant: String,
-    pub(crate) kind: LcmOperationType,
-    pub(crate) state: LcmOperationState,
-    pub(crate) point_of_no_return: Option<String>,
-    pub(crate) error: Option<ProblemDetails>,
-    pub(crate) cancelled: bool,
-    pub(crate) steps: Vec<StoredStep>,
-}
-
-/// A step that has begun.
-#[derive(Debug)]
-pub(crate) struct StoredStep {
-    pub(crate) name: String,
-    pub(crate) status: StepStatus,
-    pub(crate) attempt: u32,
-    pub(crate) started_at: jiff::Timestamp,
-    pub(crate) ended_at: Option<jiff::Timestamp>,
-}
-
-impl StoredStep {
-    /// As the journal has it.
-    pub(crate) fn of(row: &JournalRow) -> Self {
-        Self {
-            name: row.step.clone(),
-            status: row.status,
-            attempt: row.attempt,
-            started_at: row.started_at,
-            ended_at: row.ended_at,
-        }
-    }
+    pub(crate) record: Arc<OpRecord>,
+    pub(crate) journal: Vec<Arc<JournalRow>>,
 }
 
 const LONGEST_LINE: usize = 4096;

@@ -17,6 +17,7 @@ use crate::subscriptions::wants;
 use futures_util::future::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use jiff::Timestamp;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -136,7 +137,7 @@ impl Notifier {
     /// Sends what one subscription wants, until it is gone.
     async fn serve(&self, mut record: SubscriptionRecord) -> Key {
         let key = key(&record);
-        let login = serde_json::from_value(record.authentication.0.clone()).ok();
+        let login = SubscriptionAuthentication::deserialize(&*record.authentication).ok();
         let mut seen = News::default();
         loop {
             match self.handful(&mut record, login.as_ref()).await {

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::lcm::without_access_info;
 use crate::ports::{InstanceRecord, Schemas, StoreError};
 use crate::refusal::{self, Refusal, Why};
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use vnfm_types::{
@@ -37,7 +38,7 @@ pub fn merge_patch(values: &mut KeyValuePairs, patch: Option<&KeyValuePairs>) {
 pub(crate) struct Connections {
     instantiated: bool,
     request: Option<InstantiateVnfRequest>,
-    shown: BTreeMap<String, VimConnectionInfo>,
+    shown: BTreeMap<String, Box<VimConnectionInfo>>,
     /// Keys that were patched.
     touched: BTreeSet<String>,
 }
@@ -46,7 +47,7 @@ impl Connections {
     pub(crate) fn of(instance: &InstanceRecord) -> Self {
         Self {
             instantiated: instance.vnf.instantiation_state == InstantiationState::Instantiated,
-            request: serde_json::from_value(instance.request.0.clone()).ok(),
+            request: InstantiateVnfRequest::deserialize(&*instance.request).ok(),
             shown: instance.vnf.vim_connection_info.clone(),
             touched: BTreeSet::new(),
         }
@@ -81,8 +82,8 @@ impl Connections {
                 _ => Err("it is an object, or null to take it away".to_owned()),
             };
         };
-        let old = brought.clone().or_else(|| self.shown.get(key).cloned());
-        let new = merged(old.as_ref(), patch)?;
+        let old = brought.as_ref().or_else(|| self.shown.get(key).map(|shown| &**shown));
+        let new = Box::new(merged(old, patch)?);
         let is_inline = brought.as_ref().is_some_and(is_inline);
         if let Some(old) = &brought
             && (old.vim_id != new.vim_id || old.vim_type != new.vim_type)
@@ -151,7 +152,8 @@ impl Connections {
 
     /// The connection of this key that the instantiation brought, while resources are behind it.
     fn brought(&self, key: &str) -> Option<&VimConnectionInfo> {
-        self.request.as_ref().filter(|_| self.instantiated)?.vim_connection_info.get(key)
+        let request = self.request.as_ref().filter(|_| self.instantiated)?;
+        request.vim_connection_info.get(key).map(|connection| &**connection)
     }
 
     /// The instantiation with another way to its VIM; `None` where the way is the same, or the registry's.
@@ -167,7 +169,7 @@ impl Connections {
         record.vnf.vim_connection_info = without_access_info(&self.shown);
         // Where there is a request, it was read from this object.
         if let (Some(request), true) = (self.request, self.instantiated)
-            && let Some(sealed) = record.request.0.as_object_mut()
+            && let Some(sealed) = record.request.to_mut().as_object_mut()
         {
             let connections =
                 serde_json::to_value(&request.vim_connection_info).unwrap_or_default();
@@ -313,12 +315,12 @@ mod tests {
         let mut record = InstanceRecord::default();
         let request =
             json!({"flavourId": "f", "vimConnectionInfo": {"vim1": connection}, "own": 1});
-        record.request = SecretJson(request);
+        record.request = SecretJson::from(request);
         record.vnf.instantiation_state = InstantiationState::Instantiated;
         let mut shown: vnfm_types::VimConnectionInfo =
             serde_json::from_value(connection.clone()).unwrap();
         shown.access_info.clear();
-        record.vnf.vim_connection_info.insert("vim1".into(), shown);
+        record.vnf.vim_connection_info.insert("vim1".into(), Box::new(shown));
         record
     }
 
@@ -336,9 +338,9 @@ mod tests {
         let patch =
             json!({"vim1": {"accessInfo": {"password": "q"}, "interfaceInfo": {"endpoint": "f"}}});
         let after = patched(&record, &patch).unwrap();
-        let sealed = &after.request.0["vimConnectionInfo"]["vim1"];
+        let sealed = &after.request["vimConnectionInfo"]["vim1"];
         assert_eq!(sealed["accessInfo"], json!({"user": "u", "password": "q"}));
-        assert_eq!(after.request.0["own"], 1);
+        assert_eq!(after.request["own"], 1);
         let shown = &after.vnf.vim_connection_info["vim1"];
         assert!(shown.access_info.is_empty());
         assert_eq!(shown.interface_info["endpoint"], "f");

@@ -52,7 +52,7 @@ impl Engine {
     ) -> Result<Plan, Refusal> {
         self.for_trial().begin(kind, (tenant, id), request.clone()).await?;
         let instance = self.store().instance(tenant, id).await?;
-        let first = &instance.request.0["flavourId"];
+        let first = &instance.request["flavourId"];
         let flavour_id = first.as_str().or(request["flavourId"].as_str()).unwrap_or_default();
         let package = self.parts.packages.package(tenant, &instance.vnf_pkg_id).await;
         let package = package.map_err(Refusal::unprocessable)?;

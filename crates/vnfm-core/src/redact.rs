@@ -26,8 +26,12 @@ const WELL_KNOWN: &[&str] = &[
 /// True where a member of this name is a secret without anybody saying so: `password`, `root_password`,
 /// `bearer_token`, …
 pub fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    name == "accessinfo" || WELL_KNOWN.iter().any(|known| name.ends_with(known))
+    let ends_with = |known: &&str| {
+        let end =
+            name.len().checked_sub(known.len()).and_then(|start| name.as_bytes().get(start..));
+        end.is_some_and(|end| end.eq_ignore_ascii_case(known.as_bytes()))
+    };
+    name.eq_ignore_ascii_case("accessinfo") || WELL_KNOWN.iter().any(ends_with)
 }
 
 /// `value` with every secret replaced by [`HIDDEN`]; what was replaced is added to `found`.
@@ -108,6 +112,17 @@ impl Redactor {
         }
     }
 
+    /// Every member of `value` that is a secret by its name is one from now on.
+    pub fn add_well_known(&mut self, value: &Value) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.add_well_known(item)),
+            Value::Object(members) => members.iter().for_each(|(name, member)| {
+                if is_secret_name(name) { self.add(member) } else { self.add_well_known(member) }
+            }),
+            _ => {}
+        }
+    }
+
     fn add_text(&mut self, text: &str) {
         for part in text.lines().filter(|line| line.len() >= SHORTEST) {
             if !self.secrets.iter().any(|known| known == part) {
@@ -125,26 +140,37 @@ impl Redactor {
     /// `text` with every known secret replaced by [`HIDDEN`], and whatever looks like a token: a JWT, or a bootstrap
     /// token of kubeadm.
     pub fn clean(&self, text: &str) -> String {
-        let known = self.secrets.iter().fold(text.to_owned(), |text, secret| {
-            if text.contains(secret.as_str()) {
-                text.replace(secret.as_str(), HIDDEN)
-            } else {
-                text
-            }
-        });
-        let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '=' | '+');
-        let tokens: Vec<_> = known.split(|c| !word(c)).filter(|w| is_token(w)).collect();
-        tokens.into_iter().fold(known.clone(), |text, token| text.replace(token, HIDDEN))
+        let mut text = text.to_owned();
+        for secret in &self.secrets {
+            hide(&mut text, secret);
+        }
+        let ends_word = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '_' | '-');
+        let words = text.split(ends_word).map(|word| word.trim_matches('.'));
+        let tokens: Vec<_> = words.filter(|word| is_token(word)).map(ToOwned::to_owned).collect();
+        for token in &tokens {
+            hide(&mut text, token);
+        }
+        text
+    }
+}
+
+fn hide(text: &mut String, secret: &str) {
+    if text.contains(secret) {
+        *text = text.replace(secret, HIDDEN);
     }
 }
 
 /// `eyJ….….…`, or six and sixteen letters and digits with a dot between them.
 fn is_token(word: &str) -> bool {
-    let parts: Vec<_> = word.split('.').collect();
+    let mut parts = word.split('.');
     let plain = |part: &str| part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    match parts[..] {
-        [id, secret] => id.len() == 6 && secret.len() == 16 && plain(id) && plain(secret),
-        [header, payload, _] => header.starts_with("eyJ") && payload.starts_with("eyJ"),
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(id), Some(secret), None, None) => {
+            id.len() == 6 && secret.len() == 16 && plain(id) && plain(secret)
+        }
+        (Some(header), Some(payload), Some(_), None) => {
+            header.starts_with("eyJ") && payload.starts_with("eyJ")
+        }
         _ => false,
     }
 }
@@ -175,6 +201,16 @@ mod tests {
             "kubeadm join --token abcdef.0123456789abcdef; Bearer eyJhbGci.eyJpc3M.c2ln, v1.36.2";
         let shown = "kubeadm join --token [hidden]; Bearer [hidden], v1.36.2";
         assert_eq!(Redactor::default().clean(text), shown);
+        let text = "--token=abcdef.0123456789abcdef, or token abcdef.0123456789abcdef. --jwt=eyJhbGci.eyJpc3M.c2ln.";
+        let shown = "--token=[hidden], or token [hidden]. --jwt=[hidden].";
+        assert_eq!(Redactor::default().clean(text), shown);
+    }
+
+    #[test]
+    fn secrets_are_found_by_name_at_any_depth() {
+        let mut found = Redactor::default();
+        found.add_well_known(&json!({"list": [{"SSH_Password": "hunter2"}], "accessInfo": {"user": "root"}, "key": "plain"}));
+        assert_eq!(found.clean("hunter2 root plain"), "[hidden] [hidden] plain");
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Engine {
         let login = request.authentication.as_ref();
         let record = SubscriptionRecord {
             tenant: tenant.to_owned(),
-            authentication: SecretJson(serde_json::to_value(login).unwrap_or_default()),
+            authentication: SecretJson::from(serde_json::to_value(login).unwrap_or_default()),
             subscription: LccnSubscription {
                 id: uuid::Uuid::new_v4().to_string(),
                 filter: request.filter.clone(),

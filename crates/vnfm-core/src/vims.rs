@@ -13,6 +13,7 @@ use crate::ports::{
     SecretJson, StoreError, VimRecord, VimReport,
 };
 use crate::refusal::{self, Refusal, Why};
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -221,7 +222,7 @@ impl Engine {
                 created_at: old.map_or(now, |old| old.vim.created_at),
                 updated_at: now,
             },
-            access_info: SecretJson(Value::Object(connection.access_info)),
+            access_info: SecretJson::from(Value::Object(connection.access_info)),
         })
     }
 }
@@ -237,7 +238,7 @@ fn connection_of(record: &VimRecord) -> VimConnectionInfo {
         vim_id: Some(record.vim.id.clone()),
         vim_type: record.vim.vim_type.clone(),
         interface_info: record.vim.interface_info.clone(),
-        access_info: record.access_info.0.as_object().cloned().unwrap_or_default(),
+        access_info: record.access_info.as_object().cloned().unwrap_or_default(),
         extra: record.vim.extra.clone(),
     }
 }
@@ -262,7 +263,7 @@ pub(crate) async fn of_request(
     let place = format!("vimConnectionInfo.{key}");
     let Some(id) = given.vim_id.as_deref().filter(|_| given.access_info.is_empty()) else {
         let (driver, spelling) = drivers.of(&given.vim_type).map_err(Refusal::unprocessable)?;
-        let mut connection = given.clone();
+        let mut connection = VimConnectionInfo::clone(given);
         spelling.clone_into(&mut connection.vim_type);
         driver.validate(&connection).map_err(Refusal::unprocessable)?;
         return Ok((AnyVim::inline(engine, key, connection), driver.clone()));
@@ -305,8 +306,7 @@ pub(crate) async fn still_registered(
     engine: &Engine,
     instance: &InstanceRecord,
 ) -> Result<(), Refusal> {
-    let request: InstantiateVnfRequest =
-        serde_json::from_value(instance.request.0.clone()).unwrap_or_default();
+    let request = InstantiateVnfRequest::deserialize(&*instance.request).unwrap_or_default();
     match of_request(engine, &instance.tenant, &request).await {
         Err(refusal) if refusal.code == &refusal::UNKNOWN_VIM => Err(refusal.hint(WAYS_BACK)),
         _ => Ok(()),
@@ -351,7 +351,10 @@ pub(crate) async fn remember(
 
 /// Registers a VIM that a hook of `op` made, or brings it up to date where an interrupted attempt did. Its id
 /// is UUIDv5(instance id, its name). Returns it as the instance shows it.
-pub(crate) async fn register_for(op: &Op, new: NewVim) -> Result<VimConnectionInfo, PortError> {
+pub(crate) async fn register_for(
+    op: &Op,
+    new: NewVim,
+) -> Result<Box<VimConnectionInfo>, PortError> {
     let instance_id = &op.instance.vnf.id;
     let id = vim_id(instance_id, &new.name);
     let connection = VimConnectionInfo {
@@ -365,13 +368,13 @@ pub(crate) async fn register_for(op: &Op, new: NewVim) -> Result<VimConnectionIn
     let mut record =
         op.engine.checked(op.tenant(), key, connection, None).await.map_err(as_port_error)?;
     record.vim.registered_by = Some(instance_id.clone());
-    let shown = VimConnectionInfo {
+    let shown = Box::new(VimConnectionInfo {
         vim_id: Some(id.clone()),
         vim_type: record.vim.vim_type.clone(),
         interface_info: record.vim.interface_info.clone(),
         access_info: KeyValuePairs::new(),
         extra: record.vim.extra.clone(),
-    };
+    });
     let store = op.engine.store();
     let change = match store.vim(op.tenant(), &id).await {
         Ok(old) => {

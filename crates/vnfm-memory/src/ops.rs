@@ -58,7 +58,7 @@ pub(crate) fn add(state: &mut State, record: OpRecord, now: Timestamp) -> Result
 /// where it is final, its instance is free, and it keeps where that lives now.
 pub(crate) fn put(
     state: &mut State,
-    record: OpRecord,
+    record: Arc<OpRecord>,
     from: LcmOperationState,
     now: Timestamp,
 ) -> Result<(), StoreError> {
@@ -72,7 +72,7 @@ pub(crate) fn put(
     let instance_id = record.op.vnf_instance_id.clone();
     let homes = if next.is_final() { vims::homes(state, &instance_id) } else { Vec::new() };
     state.ops.change(&id, |row| {
-        row.record = Arc::new(record);
+        row.record = record;
         row.lived.extend(homes);
         if !next.is_driven() {
             (row.cancel, row.owner, row.lease_until) = (None, None, Timestamp::MIN);
@@ -136,7 +136,7 @@ pub(crate) fn fence_off(
 }
 
 /// What is known of a step; a row keeps the place in which it was first written.
-pub(crate) fn journal(state: &mut State, row: JournalRow) -> Result<(), StoreError> {
+pub(crate) fn journal(state: &mut State, row: Arc<JournalRow>) -> Result<(), StoreError> {
     if state.ops.get(&row.op_id).is_none() {
         return Err(absent(WHAT, &row.op_id));
     }
@@ -153,7 +153,7 @@ pub(crate) fn journal(state: &mut State, row: JournalRow) -> Result<(), StoreErr
 pub(crate) fn shared_rows<'s>(
     state: &'s State,
     op_id: &str,
-) -> impl Iterator<Item = Arc<(usize, JournalRow)>> + use<'s> {
+) -> impl Iterator<Item = Arc<(usize, Arc<JournalRow>)>> + use<'s> {
     let id = op_id.to_owned();
     let rows = state.journal.shared((id.clone(), String::new())..);
     rows.take_while(move |((op, _), _)| *op == id).map(|(_, row)| row)

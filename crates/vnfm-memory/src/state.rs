@@ -48,7 +48,7 @@ pub(crate) struct State {
     /// Operations that have to be driven, the oldest first.
     pub(crate) driven: Table<(Timestamp, String), ()>,
     /// By operation and step, with its place.
-    pub(crate) journal: Table<Owned, (usize, JournalRow)>,
+    pub(crate) journal: Table<Owned, (usize, Arc<JournalRow>)>,
     /// By operation, step and key.
     pub(crate) checkpoints: Table<Three, SecretJson>,
     pub(crate) vims: Table<Owned, VimRecord>,
@@ -129,12 +129,12 @@ impl State {
             Change::RemoveInstance { tenant, id } => instances::remove(self, &tenant, &id),
             Change::Abandon { tenant, id, force } => instances::abandon(self, &tenant, &id, force),
             Change::AddOp(record) => ops::add(self, *record, now),
-            Change::PutOp { record, from } => ops::put(self, *record, from, now),
+            Change::PutOp { record, from } => ops::put(self, record, from, now),
             Change::Cancel { op_id, mode } => ops::cancel(self, &op_id, mode),
             Change::FenceOff { instance_id, op_id, force } => {
                 ops::fence_off(self, (&instance_id, &op_id), force, now)
             }
-            Change::Journal(row) => ops::journal(self, *row),
+            Change::Journal(row) => ops::journal(self, row),
             Change::Checkpoint { op_id, step, key, value } => {
                 ops::checkpoint(self, (op_id, step, key), value)
             }

@@ -145,7 +145,7 @@ impl Store for MemoryStore {
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
         let mut rows: Vec<_> = ops::shared_rows(&self.state(), op_id).collect();
         rows.sort_unstable_by_key(|row| row.0);
-        Ok(rows.iter().map(|row| row.1.clone()).collect())
+        Ok(rows.iter().map(|row| JournalRow::clone(&row.1)).collect())
     }
 
     async fn checkpoint(

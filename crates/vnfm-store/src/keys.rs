@@ -156,10 +156,10 @@ impl SecretKeys {
 
     /// `secret` as it is stored; null is not sealed.
     pub(crate) fn seal(&self, secret: &SecretJson) -> Done<Option<String>> {
-        if secret.0.is_null() {
+        if secret.is_null() {
             return Ok(None);
         }
-        let clear = Zeroizing::new(serde_json::to_vec(&secret.0)?);
+        let clear = Zeroizing::new(serde_json::to_vec(&**secret)?);
         self.seal_bytes(&clear).map(Some)
     }
 
@@ -167,7 +167,10 @@ impl SecretKeys {
     pub(crate) fn unseal(&self, stored: Option<&str>) -> Done<SecretJson> {
         match stored {
             None => Ok(SecretJson::default()),
-            Some(stored) => Ok(SecretJson(serde_json::from_slice(&self.unseal_bytes(stored)?)?)),
+            Some(stored) => {
+                let clear: serde_json::Value = serde_json::from_slice(&self.unseal_bytes(stored)?)?;
+                Ok(clear.into())
+            }
         }
     }
 
@@ -350,10 +353,11 @@ mod tests {
     fn the_file_is_made_for_its_owner_alone_and_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secrets.key");
-        let sealed = SecretKeys::open(&path).unwrap().seal(&SecretJson(json!("hunter2"))).unwrap();
+        let sealed =
+            SecretKeys::open(&path).unwrap().seal(&SecretJson::from(json!("hunter2"))).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let again = SecretKeys::open(&path).unwrap();
-        assert_eq!(again.unseal(sealed.as_deref()).unwrap().0, json!("hunter2"));
+        assert_eq!(again.unseal(sealed.as_deref()).unwrap(), SecretJson::from(json!("hunter2")));
         assert_eq!(folder.path().read_dir().unwrap().count(), 1, "nothing else is left there");
     }
 
@@ -393,7 +397,7 @@ mod tests {
     #[test]
     fn a_changed_token_and_an_unknown_key_are_told_apart() {
         let keys = SecretKeys::ephemeral();
-        let mut sealed = keys.seal(&SecretJson(json!({"a": 1}))).unwrap().unwrap();
+        let mut sealed = keys.seal(&SecretJson::from(json!({"a": 1}))).unwrap().unwrap();
         let error = SecretKeys::ephemeral().unseal(Some(&sealed)).unwrap_err().told("read");
         assert!(error.to_string().contains("does not hold"), "{error}");
         let last = if sealed.ends_with("A=") { "B=" } else { "A=" };

@@ -145,7 +145,7 @@ pub struct Grant {
     pub vnf_lcm_op_occ_id: String,
     /// VIMs that may be used, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub vim_connection_info: BTreeMap<String, VimConnectionInfo>,
+    pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
     /// Zones that the resources refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<ZoneInfo>,

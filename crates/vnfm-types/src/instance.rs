@@ -53,7 +53,7 @@ pub struct VnfInstance {
     pub vnf_configurable_properties: KeyValuePairs,
     /// VIMs by key; without `accessInfo` when served.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub vim_connection_info: BTreeMap<String, VimConnectionInfo>,
+    pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
     /// Whether resources exist.
     pub instantiation_state: InstantiationState,
     /// Resources; present exactly while `INSTANTIATED`.

@@ -119,7 +119,7 @@ pub struct VnfInfoModifications {
     pub extensions: KeyValuePairs,
     /// VIM connections that are new or other ones; without `accessInfo`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub vim_connection_info: BTreeMap<String, VimConnectionInfo>,
+    pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
 }
 
 /// `resourceChanges` of [`VnfLcmOpOcc`].

@@ -40,7 +40,7 @@ pub struct InstantiateVnfRequest {
     pub ext_managed_virtual_links: Vec<ExtManagedVirtualLinkData>,
     /// VIMs by a key that the rest of the request refers to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub vim_connection_info: BTreeMap<String, VimConnectionInfo>,
+    pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
     /// Language of the VNF.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub localization_language: Option<String>,

@@ -70,7 +70,7 @@ pub(crate) struct World {
     /// Whether there is an NFVO.
     pub(crate) asks: AtomicBool,
     /// What the VIM was last told to make.
-    pub(crate) allocated: Mutex<Option<(InstantiateVnfRequest, Granted)>>,
+    pub(crate) allocated: Mutex<Option<(Arc<InstantiateVnfRequest>, Granted)>>,
     /// Requests for grants, in order.
     pub(crate) asked: Mutex<Vec<GrantRequest>>,
     /// What the NFVO answers next, in order; then it grants what is asked for.
@@ -531,7 +531,7 @@ pub(crate) async fn furnish(store: &dyn Store) {
             created_at: now,
             updated_at: now,
         },
-        access_info: SecretJson(json!({"password": "planted-password"})),
+        access_info: SecretJson::from(json!({"password": "planted-password"})),
     };
     let changes = vec![Change::AddPackage(Box::new(record)), Change::AddVim(Box::new(vim))];
     store.write(None, changes).await.unwrap();
@@ -549,7 +549,7 @@ pub(crate) fn on(vim_id: &str) -> InstantiateVnfRequest {
     let vim = VimConnectionInfo { vim_id: Some(vim_id.into()), ..VimConnectionInfo::default() };
     InstantiateVnfRequest {
         flavour_id: "cluster_install".into(),
-        vim_connection_info: [("vim1".to_owned(), vim)].into_iter().collect(),
+        vim_connection_info: [("vim1".to_owned(), Box::new(vim))].into_iter().collect(),
         ..InstantiateVnfRequest::default()
     }
 }

@@ -381,7 +381,7 @@ async fn what_is_granted_is_what_the_vnf_is_made_of() {
     let told = world.told.lock().unwrap().clone();
     assert!(told.iter().all(|(_, params)| params["from"] == "nfvo"), "{told:?}");
     // It holds for the life of the VNF: a later process, and a later operation, see it too.
-    let kept = engine.store().instance(TENANT, &id).await.unwrap().request.0;
+    let kept = engine.store().instance(TENANT, &id).await.unwrap().request;
     assert_eq!(kept["additionalParams"]["from"], "nfvo");
     assert_eq!(kept["vnfm/granted"]["flavours"]["workerNode"], "f1");
     let heal = begin(&engine, Heal, &id).await;
@@ -408,7 +408,7 @@ async fn the_nfvo_may_choose_the_vim() {
         id: "g".into(),
         vnf_instance_id: id.clone(),
         vnf_lcm_op_occ_id: op.clone(),
-        vim_connection_info: [("theirs".to_owned(), vim)].into_iter().collect(),
+        vim_connection_info: [("theirs".to_owned(), Box::new(vim))].into_iter().collect(),
         add_resources: wanted(),
         ..Grant::default()
     };
@@ -458,7 +458,7 @@ async fn a_grant_that_contradicts_itself_or_cannot_be_done_is_refused_by_name() 
         ("grant.unusable", "`nobody` is not in the registry", |grant| {
             let vim =
                 VimConnectionInfo { vim_id: Some("nobody".into()), ..VimConnectionInfo::default() };
-            grant.vim_connection_info = [("vim1".to_owned(), vim)].into_iter().collect();
+            grant.vim_connection_info = [("vim1".to_owned(), Box::new(vim))].into_iter().collect();
         }),
         ("grant.amiss", "`gpu` is no VDU", |grant| {
             let flavour = VimComputeResourceFlavour {

@@ -102,9 +102,9 @@ async fn its_parameters_go_over_those_of_the_instantiation_and_secrets_stay_hidd
         engine.log(TENANT, &op, 0).await.unwrap(),
     );
     assert!(!shown.contains("planted") && shown.contains("[hidden]"), "{shown}");
-    assert!(record.request.0.to_string().contains("planted-new"));
+    assert!(record.request.to_string().contains("planted-new"));
     // The next heal goes by the instantiation again.
-    assert!(instance.request.0.to_string().contains("planted-old"));
+    assert!(instance.request.to_string().contains("planted-old"));
 }
 
 #[tokio::test]
@@ -196,12 +196,12 @@ async fn the_cluster_stays_registered_under_its_id_with_its_new_token() {
     let (_world, engine, id) = instantiated().await;
     let name = format!("cluster-{id}");
     let before = engine.store().vim(TENANT, &name).await.unwrap();
-    assert_eq!(before.access_info.0["bearer_token"], "planted-token");
+    assert_eq!(before.access_info["bearer_token"], "planted-token");
     let op = engine.heal(TENANT, &id, of(&["c2"])).await.unwrap();
     engine.drive(&op).await.unwrap();
     let after = engine.store().vim(TENANT, &name).await.unwrap();
     assert_eq!((&after.vim.id, after.version), (&before.vim.id, before.version + 1));
-    assert_eq!(after.access_info.0["bearer_token"], "planted-token-after-heal");
+    assert_eq!(after.access_info["bearer_token"], "planted-token-after-heal");
     assert_eq!(after.vim.registered_by.as_ref(), Some(&id));
     let shown = engine.store().instance(TENANT, &id).await.unwrap().vnf.vim_connection_info;
     assert_eq!(shown.len(), 2, "the cloud and the cluster: {shown:?}");

@@ -16,7 +16,7 @@ async fn instantiated_inline() -> (Arc<World>, Engine, String) {
         "accessInfo": {"username": "u", "password": "planted-old"}});
     let connection: VimConnectionInfo = serde_json::from_value(connection).unwrap();
     let request = InstantiateVnfRequest {
-        vim_connection_info: [("vim1".to_owned(), connection)].into(),
+        vim_connection_info: [("vim1".to_owned(), Box::new(connection))].into(),
         ..on("cloud")
     };
     let op = engine.instantiate(TENANT, &id, request).await.unwrap();
@@ -39,7 +39,7 @@ async fn kept(engine: &Engine, id: &str) -> (String, String) {
     let shown = &record.vnf.vim_connection_info["vim1"];
     assert!(shown.access_info.is_empty(), "{shown:?}");
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let sealed = &record.request.0["vimConnectionInfo"]["vim1"];
+    let sealed = &record.request["vimConnectionInfo"]["vim1"];
     assert_eq!(text(&sealed["interfaceInfo"]["endpoint"]), text(&shown.interface_info["endpoint"]));
     (text(&sealed["accessInfo"]["password"]), text(&shown.interface_info["endpoint"]))
 }

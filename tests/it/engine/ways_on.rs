@@ -106,6 +106,6 @@ async fn no_secret_is_in_what_an_operation_shows() {
     );
     assert!(!shown.contains("planted"), "{shown}");
     assert!(shown.contains("[hidden]"));
-    let sealed = instance.request.0.to_string();
+    let sealed = instance.request.to_string();
     assert!(sealed.contains("planted-password"), "the request has to keep what it needs");
 }

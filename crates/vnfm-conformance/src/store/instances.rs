@@ -126,7 +126,7 @@ pub(super) async fn a_vnfd_belongs_to_one_package(store: Shared) {
     let records = store.package_records(TENANT, &Query::default()).await.unwrap();
     assert_eq!(records, [*package("p1", Some("vnfd")), *package("p2", None)]);
     let mut fetched = package("p2", None);
-    fetched.fetching = SecretJson(json!({"password": "planted"}));
+    fetched.fetching = SecretJson::from(json!({"password": "planted"}));
     store.write(None, vec![Change::PutPackage(fetched.clone())]).await.unwrap();
     assert_eq!(store.package_record(TENANT, "p2").await, Ok(*fetched));
     let records = store.package_records(TENANT, &Query::default()).await.unwrap();

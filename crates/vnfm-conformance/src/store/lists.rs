@@ -382,7 +382,7 @@ pub(super) async fn lists_come_in_pages_in_order_of_id(store: Shared) {
     assert_eq!(store.ops(TENANT, &all).await.unwrap().len(), 3);
     assert_eq!(store.op(TENANT, "o2").await.unwrap().op.operation_state, Completed);
     let whole = store.instance(TENANT, "i1").await.unwrap();
-    assert_eq!(whole.request.0["password"], "hunter2");
+    assert_eq!(whole.request["password"], "hunter2");
     let listed = store.instances(TENANT, &all).await.unwrap();
     assert!(listed.iter().all(|record| record.request == SecretJson::default()));
 }

@@ -90,7 +90,7 @@ pub(super) async fn the_journal_keeps_its_order_and_its_outputs(store: Shared) {
     let rows = store.journal("o1").await.unwrap();
     let shown: Vec<_> = rows.iter().map(|row| (row.step.as_str(), row.status)).collect();
     assert_eq!(shown, [("grant", StepStatus::Done), ("allocate", StepStatus::Started)]);
-    assert_eq!(rows[0].output.0, json!({"v": 1, "data": {"token": "hunter2"}}));
+    assert_eq!(rows[0].output, SecretJson::from(json!({"v": 1, "data": {"token": "hunter2"}})));
     assert_eq!((rows[0].started_at, rows[0].ended_at, rows[1].ended_at), (at(), Some(at()), None));
     for status in [StepStatus::Skipped, StepStatus::Undoing, StepStatus::Undone] {
         store.write(None, vec![step("o1", "grant", status, Value::Null)]).await.unwrap();
@@ -107,7 +107,7 @@ pub(super) async fn a_checkpoint_is_remembered_by_operation_step_and_key(store: 
         op_id: "o1".into(),
         step: step.into(),
         key: "token".into(),
-        value: SecretJson(value),
+        value: SecretJson::from(value),
     };
     let changes = vec![
         remember("a", json!("old")),
@@ -115,11 +115,17 @@ pub(super) async fn a_checkpoint_is_remembered_by_operation_step_and_key(store: 
         remember("a", json!("new")),
     ];
     store.write(None, changes).await.unwrap();
-    assert_eq!(store.checkpoint("o1", "a", "token").await, Ok(Some(SecretJson(json!("new")))));
-    assert_eq!(store.checkpoint("o1", "b", "token").await, Ok(Some(SecretJson(json!({"x": [1]})))));
+    assert_eq!(
+        store.checkpoint("o1", "a", "token").await,
+        Ok(Some(SecretJson::from(json!("new"))))
+    );
+    assert_eq!(
+        store.checkpoint("o1", "b", "token").await,
+        Ok(Some(SecretJson::from(json!({"x": [1]}))))
+    );
     assert_eq!(store.checkpoint("o1", "a", "other").await, Ok(None));
     store.write(None, vec![remember("a", Value::Null)]).await.unwrap();
-    assert_eq!(store.checkpoint("o1", "a", "token").await, Ok(Some(SecretJson(Value::Null))));
+    assert_eq!(store.checkpoint("o1", "a", "token").await, Ok(Some(SecretJson::from(Value::Null))));
 }
 
 pub(super) async fn a_log_keeps_its_newest_lines(store: Shared) {
@@ -155,13 +161,13 @@ pub(super) async fn what_a_step_remembers_is_forgotten_alone(store: Shared) {
         op_id: "o1".into(),
         step: step.into(),
         key: "k".into(),
-        value: SecretJson(json!(1)),
+        value: SecretJson::from(json!(1)),
     };
     let changes = vec![Change::AddOp(op("o1", "i1")), remember("a"), remember("b")];
     store.write(None, changes).await.unwrap();
     let forget = || vec![Change::ForgetCheckpoints { op_id: "o1".into(), step: "a".into() }];
     store.write(None, forget()).await.unwrap();
     assert_eq!(store.checkpoint("o1", "a", "k").await, Ok(None));
-    assert_eq!(store.checkpoint("o1", "b", "k").await, Ok(Some(SecretJson(json!(1)))));
+    assert_eq!(store.checkpoint("o1", "b", "k").await, Ok(Some(SecretJson::from(json!(1)))));
     store.write(None, forget()).await.unwrap();
 }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use vnfm_core::ports::{
     About, Change, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson,
     StepStatus, Store, Use, VimRecord,
@@ -61,7 +62,7 @@ pub fn instance(id: &str) -> Box<InstanceRecord> {
             vnfd_id: "vnfd".into(),
             ..VnfInstance::default()
         },
-        request: SecretJson(json!({"flavourId": "simple", "password": "hunter2"})),
+        request: SecretJson::from(json!({"flavourId": "simple", "password": "hunter2"})),
         handle: json!({"stack": id}),
         created_at: Some(at()),
         ..InstanceRecord::default()
@@ -88,25 +89,25 @@ pub fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
         warnings: Vec::new(),
         links: None,
     };
-    let request = SecretJson(json!({"password": "hunter2"}));
+    let request = SecretJson::from(json!({"password": "hunter2"}));
     Box::new(OpRecord { tenant: TENANT.into(), op, request, point_of_no_return: None, epoch: 0 })
 }
 
 /// The same operation in `next`, from the state that it is in.
 pub fn becomes(record: &OpRecord, next: LcmOperationState) -> Change {
-    let mut record = Box::new(record.clone());
+    let mut record = record.clone();
     let from = std::mem::replace(&mut record.op.operation_state, next);
-    Change::PutOp { record, from }
+    Change::PutOp { record: Arc::new(record), from }
 }
 
 /// What the journal says of a step.
 pub fn step(op_id: &str, name: &str, status: StepStatus, output: Value) -> Change {
-    Change::Journal(Box::new(JournalRow {
+    Change::Journal(Arc::new(JournalRow {
         op_id: op_id.into(),
         step: name.into(),
         status,
         attempt: 1,
-        output: SecretJson(output),
+        output: SecretJson::from(output),
         started_at: at(),
         ended_at: (status == StepStatus::Done).then(at),
     }))
@@ -129,7 +130,7 @@ pub fn vim(id: &str, name: &str) -> Box<VimRecord> {
         created_at: at(),
         updated_at: at(),
     };
-    let access_info = SecretJson(json!({"bearer_token": "hunter2"}));
+    let access_info = SecretJson::from(json!({"bearer_token": "hunter2"}));
     Box::new(VimRecord { tenant: TENANT.into(), version: 0, vim, access_info })
 }
 

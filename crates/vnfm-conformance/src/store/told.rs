@@ -63,7 +63,7 @@ fn subscription(id: &str) -> Box<SubscriptionRecord> {
     Box::new(SubscriptionRecord {
         tenant: TENANT.into(),
         subscription: serde_json::from_value(subscription).unwrap(),
-        authentication: SecretJson(json!({"password": "hunter2"})),
+        authentication: SecretJson::from(json!({"password": "hunter2"})),
         root: "http://root".into(),
         sent: 0,
         lost: 0,
@@ -91,7 +91,7 @@ pub(super) async fn a_subscription_begins_with_what_comes_next(store: Shared) {
     let by_callback = Query::only("callbackUri", "http://s2");
     assert_eq!(store.subscriptions(TENANT, &by_callback).await, Ok(vec![]));
     let all = store.subscribers().await.unwrap();
-    assert_eq!(all[0].authentication.0["password"], "hunter2");
+    assert_eq!(all[0].authentication["password"], "hunter2");
     assert!(matches!(store.subscription("other", "s1").await, Err(StoreError::NotFound { .. })));
     let gone = || vec![Change::RemoveSubscription { tenant: TENANT.into(), id: "s1".into() }];
     store.write(None, gone()).await.unwrap();

@@ -155,7 +155,7 @@ pub(super) async fn ids_and_names_of_vims_are_unique(store: Shared) {
 pub(super) async fn a_vim_written_from_an_old_version_is_refused(store: Shared) {
     store.write(None, vec![Change::AddVim(vim("v1", "one"))]).await.unwrap();
     let mut new = store.vim(TENANT, "v1").await.unwrap();
-    new.access_info = SecretJson(json!({"bearer_token": "new"}));
+    new.access_info = SecretJson::from(json!({"bearer_token": "new"}));
     store.write(None, vec![Change::PutVim(Box::new(new.clone()))]).await.unwrap();
     let again = store.write(None, vec![Change::PutVim(vim("v1", "one"))]).await;
     assert_eq!(again, Err(StoreError::Changed { what: "VIM", id: "v1".into() }));

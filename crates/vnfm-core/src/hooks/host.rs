@@ -191,7 +191,7 @@ impl Host {
     async fn recall(&self, key: &str) -> Result<Value, PortError> {
         let store = self.engine.store();
         let found = store.checkpoint(&self.fence.op_id, &self.step, key).await?;
-        Ok(json!({"value": found.map(|value| value.0)}))
+        Ok(json!({"value": found.as_deref()}))
     }
 
     async fn remember(&self, key: String, value: Value) -> Result<Value, PortError> {
@@ -199,7 +199,7 @@ impl Host {
             op_id: self.fence.op_id.clone(),
             step: self.step.clone(),
             key,
-            value: SecretJson(value),
+            value: SecretJson::from(value),
         };
         self.engine.store().write(Some(&self.fence), vec![change]).await?;
         Ok(json!({}))

@@ -58,7 +58,7 @@ impl Reading<'_> {
         } else {
             self.stays()?;
         }
-        if !approved.additional_params.is_empty() && !op.record.request.0.is_object() {
+        if !approved.additional_params.is_empty() && !op.record.request.is_object() {
             return Err(unusable("the operation takes no additionalParams".to_owned()));
         }
         Ok(approved)

@@ -3,7 +3,7 @@
 use super::{Operation, operation};
 use crate::engine::Engine;
 use crate::hooks;
-use crate::live::{Stored, StoredStep};
+use crate::live::Stored;
 use crate::ports::{JournalRow, OpRecord, StepStatus, StoreError};
 use std::sync::Arc;
 use vnfm_types::LcmOperationState::{self, FailedTemp, RollingBack, Starting};
@@ -16,25 +16,35 @@ pub(crate) async fn progress(
     op_id: &str,
 ) -> Result<Progress, StoreError> {
     let live = engine.live.of(op_id).map(|live| live.state()).unwrap_or_default();
-    let known = live.stored.clone().filter(|it| it.state.is_driven() && it.tenant == tenant);
+    let known = live
+        .stored
+        .clone()
+        .filter(|it| it.record.op.operation_state.is_driven() && it.record.tenant == tenant);
     let (stored, undone) = match known {
         Some(stored) => (stored, String::new()), // nobody is offered a rollback
         None => read(engine, tenant, op_id).await?,
     };
+    let Stored { record, journal } = &*stored;
     let open =
-        |step: &&StoredStep| matches!(step.status, StepStatus::Started | StepStatus::Undoing);
-    let running = stored.steps.iter().find(open);
+        |row: &&Arc<JournalRow>| matches!(row.status, StepStatus::Started | StepStatus::Undoing);
+    let running = journal.iter().find(open);
     Ok(Progress {
         vnf_lcm_op_occ_id: op_id.to_owned(),
-        operation_state: stored.state,
-        step: live.step.map(ToOwned::to_owned).or_else(|| running.map(|step| step.name.clone())),
-        attempt: if live.step.is_some() { live.attempt } else { running.map_or(0, |s| s.attempt) },
+        operation_state: record.op.operation_state,
+        step: live.step.map(ToOwned::to_owned).or_else(|| running.map(|row| row.step.clone())),
+        attempt: if live.step.is_some() {
+            live.attempt
+        } else {
+            running.map_or(0, |row| row.attempt)
+        },
         percent: live.percent,
         message: live.message,
         waiting: live.waiting,
-        error: stored.error.clone(),
-        ways_on: ways_on(&stored, &undone, live.cancel.is_some()),
-        steps: operation(stored.kind).map(|o| steps(engine, o, &stored.steps)).unwrap_or_default(),
+        error: record.op.error.clone(),
+        ways_on: ways_on(record, &undone, live.cancel.is_some()),
+        steps: operation(record.op.operation)
+            .map(|operation| steps(engine, operation, journal))
+            .unwrap_or_default(),
     })
 }
 
@@ -47,21 +57,13 @@ async fn read(
     let record = engine.store().op(tenant, op_id).await?;
     let journal = engine.store().journal(op_id).await?;
     let undone = begun(engine, &record, &journal).await?;
-    let stored = Stored {
-        tenant: record.tenant,
-        kind: record.op.operation,
-        state: record.op.operation_state,
-        point_of_no_return: record.point_of_no_return,
-        error: record.op.error,
-        cancelled: record.op.is_cancel_pending,
-        steps: journal.iter().map(StoredStep::of).collect(),
-    };
-    Ok((Arc::new(stored), undone))
+    let journal = journal.into_iter().map(Arc::new).collect();
+    Ok((Arc::new(Stored { record: Arc::new(record), journal }), undone))
 }
 
-fn steps(engine: &Engine, operation: &Operation, known: &[StoredStep]) -> Vec<StepProgress> {
+fn steps(engine: &Engine, operation: &Operation, journal: &[Arc<JournalRow>]) -> Vec<StepProgress> {
     let seen = |step: &super::Step| {
-        let row = known.iter().find(|known| known.name == step.name);
+        let row = journal.iter().find(|row| row.step == step.name);
         StepProgress {
             name: step.name.to_owned(),
             status: row.map_or("planned", |row| word(row.status)).to_owned(),
@@ -71,7 +73,7 @@ fn steps(engine: &Engine, operation: &Operation, known: &[StoredStep]) -> Vec<St
     };
     // Where nobody is asked for a grant, nothing is said of it.
     let is_told = |step: &&super::Step| {
-        let has_begun = || known.iter().any(|known| known.name == step.name);
+        let has_begun = || journal.iter().any(|row| row.step == step.name);
         !step.grant || engine.parts.nfvo.is_some() || has_begun()
     };
     operation.steps.iter().filter(is_told).map(seen).collect()
@@ -87,13 +89,14 @@ fn word(status: StepStatus) -> &'static str {
     }
 }
 
-fn ways_on(stored: &Stored, undone: &str, cancelled: bool) -> Vec<WayOn> {
-    let state = stored.state;
+fn ways_on(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> {
+    let state = record.op.operation_state;
     let stopped = state == FailedTemp;
-    let at = stored.error.as_ref().and_then(|error| error.step.clone()).unwrap_or_default();
+    let error = record.op.error.as_ref();
+    let at = error.and_then(|error| error.step.clone()).unwrap_or_default();
     let not_stopped = format!("needs FAILED_TEMP; the operation is {state}");
     let when_stopped = |what: String| if stopped { what } else { not_stopped.clone() };
-    let rollback = match &stored.point_of_no_return {
+    let rollback = match &record.point_of_no_return {
         Some(step) => WayOn {
             task: "rollback".into(),
             allowed: false,
@@ -109,7 +112,7 @@ fn ways_on(stored: &Stored, undone: &str, cancelled: bool) -> Vec<WayOn> {
         WayOn {
             task: "cancel".into(),
             allowed: state.is_driven(),
-            what: cancel(state, stored.cancelled || cancelled),
+            what: cancel(state, record.op.is_cancel_pending || cancelled),
         },
         WayOn {
             task: "retry".into(),

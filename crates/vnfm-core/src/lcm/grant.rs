@@ -48,7 +48,7 @@ pub struct Approved {
     /// Whether the VIM is another one than that of the request.
     pub elsewhere: bool,
     /// The VIM.
-    pub vim_connection_info: BTreeMap<String, VimConnectionInfo>,
+    pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
     /// External links, over those of the request.
     pub ext_virtual_links: Vec<ExtVirtualLinkData>,
     /// Parameters, over those of the request.
@@ -65,7 +65,7 @@ impl Approved {
     /// Brings it into the request of the operation; twice is once.
     pub(super) fn put_into(self, record: &mut OpRecord) {
         record.op.grant_id = self.grant_id;
-        let Some(request) = record.request.0.as_object_mut() else { return };
+        let Some(request) = record.request.to_mut().as_object_mut() else { return };
         if !self.additional_params.is_empty() {
             let params = request.entry("additionalParams").or_insert_with(|| json!({}));
             if let Some(params) = params.as_object_mut() {
@@ -133,7 +133,7 @@ pub(crate) async fn ask(op: &Op) -> Output<Approved> {
 /// Where an earlier process was told to look.
 async fn kept(op: &Op) -> Result<Option<String>, PortError> {
     let kept = op.engine.store().checkpoint(&op.fence.op_id, Approved::STEP, PLACE).await?;
-    Ok(kept.and_then(|kept| kept.0.as_str().map(ToOwned::to_owned)))
+    Ok(kept.and_then(|kept| kept.as_str().map(ToOwned::to_owned)))
 }
 
 /// Time whose pauses end early where the operation is to be cancelled.
@@ -235,7 +235,7 @@ impl Asking<'_> {
             op_id: self.op.fence.op_id.clone(),
             step: Approved::STEP.to_owned(),
             key: PLACE.to_owned(),
-            value: SecretJson(json!(place)),
+            value: SecretJson::from(json!(place)),
         };
         self.op.engine.store().write(Some(&self.op.fence), vec![kept]).await?;
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;

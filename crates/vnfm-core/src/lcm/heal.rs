@@ -121,7 +121,7 @@ async fn fitting(
     skipped: &[String],
 ) -> Result<Value, Refusal> {
     let first: InstantiateVnfRequest =
-        serde_json::from_value(instance.request.0.clone()).unwrap_or_default();
+        InstantiateVnfRequest::deserialize(&*instance.request).unwrap_or_default();
     let packages = &engine.parts.packages;
     // Without its package the parameters cannot be checked here; the first step that needs it says so.
     let Ok(package) = packages.package(&instance.tenant, &instance.vnf_pkg_id).await else {
@@ -233,7 +233,7 @@ async fn register_vims(op: &Op) -> Output<Registered> {
     let mut registered = Registered::default();
     for effects in effects(op)? {
         for new in effects.register_vims {
-            let shown = vims::register_for(op, new).await?;
+            let shown = Box::pin(vims::register_for(op, new)).await?;
             registered.0.insert(shown.vim_id.clone().unwrap_or_default(), shown);
         }
         vims::unregister_of(op, &effects.unregister_vims).await?;

@@ -12,6 +12,7 @@ use super::Op;
 use super::step::Step;
 use crate::hooks;
 use crate::ports::{Code, DriverId, ErrorKind, JournalRow, PortError, StepStatus};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use vnfm_types::KeyValuePairs;
 
@@ -24,9 +25,9 @@ const MOST_DEATHS: u64 = 2;
 /// What the row of a hook keeps when it is begun.
 pub(super) fn begun(op: &Op, step: &Step) -> Value {
     let before = op.rows.get(step.name);
-    let mut output = before.map(|row| row.output.0.clone()).unwrap_or_default();
+    let mut output = before.map(|row| Value::clone(&row.output)).unwrap_or_default();
     let deaths = match before.filter(|row| is_open(row)) {
-        Some(row) if row.output.0.get(BY) == Some(&json!(&*op.engine.owner)) => deaths(row),
+        Some(row) if row.output.get(BY) == Some(&json!(&*op.engine.owner)) => deaths(row),
         Some(row) => deaths(row) + 1,
         None => 0,
     };
@@ -40,7 +41,7 @@ pub(super) fn begun(op: &Op, step: &Step) -> Value {
 
 /// `output` with what the row of a step kept of its plugin.
 pub(super) fn kept(op: &Op, step: &Step, mut output: Value) -> Value {
-    let plugin = op.rows.get(step.name).and_then(|row| row.output.0.get(PLUGIN));
+    let plugin = op.rows.get(step.name).and_then(|row| row.output.get(PLUGIN));
     if let (true, Some(plugin)) = (step.hook, plugin) {
         output[PLUGIN] = plugin.clone();
     }
@@ -49,16 +50,16 @@ pub(super) fn kept(op: &Op, step: &Step, mut output: Value) -> Value {
 
 /// The plugin with which this operation began to serve the spelling `wanted`.
 pub(crate) fn plugin(op: &Op, wanted: &Value) -> Option<DriverId> {
-    let mut kept = op.rows.values().filter_map(|row| row.output.0.get(PLUGIN));
+    let mut kept = op.rows.values().filter_map(|row| row.output.get(PLUGIN));
     let plugin = kept.find(|plugin| plugin["for"] == *wanted)?;
-    serde_json::from_value(plugin["is"].clone()).ok()
+    DriverId::deserialize(&plugin["is"]).ok()
 }
 
 /// The plugins with which this operation began, as `name@version` by the spelling of an `implementation`.
 pub(super) fn plugins(op: &Op) -> KeyValuePairs {
-    let kept = op.rows.values().filter_map(|row| row.output.0.get(PLUGIN));
+    let kept = op.rows.values().filter_map(|row| row.output.get(PLUGIN));
     let versions = kept.filter_map(|plugin| {
-        let driver: DriverId = serde_json::from_value(plugin["is"].clone()).ok()?;
+        let driver = DriverId::deserialize(&plugin["is"]).ok()?;
         Some((plugin["for"][0].as_str()?.to_owned(), hooks::versioned(&driver).into()))
     });
     versions.collect()
@@ -82,12 +83,8 @@ pub(super) fn refusal(op: &Op, step: &Step) -> Option<PortError> {
     if deaths(row) < MOST_DEATHS {
         return None;
     }
-    let is: Option<DriverId> = row
-        .output
-        .0
-        .get(PLUGIN)
-        .map(|plugin| &plugin["is"])
-        .and_then(|is| serde_json::from_value(is.clone()).ok());
+    let is = row.output.get(PLUGIN).map(|plugin| &plugin["is"]);
+    let is = is.and_then(|is| DriverId::deserialize(is).ok());
     let plugin = is.map_or_else(|| "of its plugin".to_owned(), |is| format!("of plugin {is}"));
     let doing = format!("run hook `{}` {plugin} once more", step.name);
     let what = format!("the server ended {MOST_DEATHS} times running while it ran");
@@ -97,7 +94,7 @@ pub(super) fn refusal(op: &Op, step: &Step) -> Option<PortError> {
 /// The row of a step that was begun, with its end; `None` where there is nothing to end.
 pub(super) fn ended(op: &Op, step: &Step) -> Option<JournalRow> {
     let row = op.rows.get(step.name).filter(|row| is_open(row))?;
-    Some(JournalRow { ended_at: Some(op.clock().now()), ..row.clone() })
+    Some(JournalRow { ended_at: Some(op.clock().now()), ..JournalRow::clone(row) })
 }
 
 fn is_open(row: &JournalRow) -> bool {
@@ -105,7 +102,7 @@ fn is_open(row: &JournalRow) -> bool {
 }
 
 fn deaths(row: &JournalRow) -> u64 {
-    row.output.0.get(DEATHS).and_then(Value::as_u64).unwrap_or_default()
+    row.output.get(DEATHS).and_then(Value::as_u64).unwrap_or_default()
 }
 
 /// The server died twice in a hook.

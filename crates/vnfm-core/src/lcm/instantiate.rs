@@ -35,6 +35,7 @@ use crate::refusal::{self, Refusal, Why};
 use crate::vims;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::sync::Arc;
 use vnfm_types::LcmOperationState::{Completed, Failed, Processing, Starting};
 use vnfm_types::{
     CpProtocolInfo, InstantiateVnfRequest, InstantiatedVnfInfo, InstantiationState,
@@ -97,15 +98,16 @@ pub async fn accept(
     let mut lives_on = Use::of(tenant, instance_id, &request);
     let expected = engine.parts.nfvo.is_some();
     let granted = Granted { expected, ..Granted::default() }.with_links_of(&request);
+    let request = Arc::new(request);
     let mut allocation = Allocation { package, request, instance_name: name, granted };
     if !is_placed_by_grant(engine, &allocation.request) {
         let (vim, driver) = vims::of_request(engine, tenant, &allocation.request).await?;
-        vims::by_id(&mut allocation.request, &vim);
+        vims::by_id(Arc::make_mut(&mut allocation.request), &vim);
         driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
         lives_on.vim_id = vim.registered_id().map(ToOwned::to_owned);
         lives_on.identity = vim.identity().map(ToOwned::to_owned);
     }
-    let shown = serde_json::to_value(&allocation.request).unwrap_or_default();
+    let request = serde_json::to_value(&*allocation.request).unwrap_or_default();
     let asked = hooks::Asked {
         package: &allocation.package,
         flavour: &allocation.request.flavour_id,
@@ -114,10 +116,10 @@ pub async fn accept(
         skipped: &[],
         instance: None,
     };
-    let shown = hooks::check_parameters(engine, &asked, &shown)?;
+    let shown = hooks::check_parameters(engine, &asked, &request)?;
     let beginning = ways_on::Beginning {
         kind: LcmOperationType::Instantiate,
-        request: serde_json::to_value(&allocation.request).unwrap_or_default(),
+        request,
         shown,
         changes: vec![Change::AddUse(lives_on)],
         skip: None,
@@ -299,7 +301,7 @@ async fn undo_end(op: &Op) -> Output<()> {
 
 /// The VIMs that the hooks made, by their key in the instance's `vimConnectionInfo`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Registered(pub std::collections::BTreeMap<String, VimConnectionInfo>);
+pub struct Registered(pub std::collections::BTreeMap<String, Box<VimConnectionInfo>>);
 
 impl StepOutput for Registered {
     const STEP: &'static str = "register_vims";
@@ -310,7 +312,7 @@ async fn register_vims(op: &Op) -> Output<Registered> {
     let end = op.output::<EndEffects>()?.map(|e| e.0).unwrap_or_default();
     let mut registered = Registered::default();
     for new in start.register_vims.into_iter().chain(end.register_vims) {
-        let shown = vims::register_for(op, new).await?;
+        let shown = Box::pin(vims::register_for(op, new)).await?;
         registered.0.insert(shown.vim_id.clone().unwrap_or_default(), shown);
     }
     Ok(registered)
@@ -380,7 +382,7 @@ const NOT_MADE: &str = "vnfm/not-made";
 
 /// The instance with what `made` holds, and with everything that a later terminate needs.
 fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
-    let request = op.instantiation()?.clone();
+    let request = InstantiateVnfRequest::clone(op.instantiation()?);
     let mut record = op.instance.clone();
     let mut metadata = made.metadata;
     hook_row::note_plugins(op, &mut metadata);

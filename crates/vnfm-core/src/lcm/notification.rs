@@ -24,7 +24,7 @@ pub(crate) fn notification(
     });
     if status == "RESULT" {
         if let Some(changes) = &op.resource_changes {
-            merge_into(&mut body, &serde_json::to_value(changes).unwrap_or_default());
+            merge_into(&mut body, serde_json::to_value(changes).unwrap_or_default());
         }
         if let Some(changed) = &op.changed_info {
             body["changedInfo"] = serde_json::to_value(changed).unwrap_or_default();
@@ -46,8 +46,8 @@ pub(crate) fn notification(
     }
 }
 
-fn merge_into(body: &mut Value, members: &Value) {
-    if let (Some(body), Some(members)) = (body.as_object_mut(), members.as_object()) {
-        body.extend(members.clone());
+fn merge_into(body: &mut Value, members: Value) {
+    if let (Some(body), Value::Object(members)) = (body.as_object_mut(), members) {
+        body.extend(members);
     }
 }

@@ -8,7 +8,7 @@ use crate::ports::{
     Allocation, Change, Clock, Code, ErrorKind, Fence, Granted, InfraDriver, InstanceRecord,
     JournalRow, OpRecord, Ownership, PortError, StepStatus, Vim, VimCall, Watcher,
 };
-use crate::redact::{Redactor, redact};
+use crate::redact::Redactor;
 use crate::vims::AnyVim;
 use jiff::Timestamp;
 use serde::Deserialize as _;
@@ -26,18 +26,18 @@ pub(super) const SKIPPED: &str = "vnfm/skipHooks";
 pub struct Op {
     pub(crate) engine: Engine,
     /// The occurrence.
-    pub record: OpRecord,
+    pub record: Arc<OpRecord>,
     /// The instance, as it was when the operation was taken.
     pub instance: InstanceRecord,
     pub(crate) fence: Fence,
     pub(crate) live: Arc<LiveOp>,
-    pub(crate) rows: BTreeMap<String, JournalRow>,
+    pub(crate) rows: BTreeMap<String, Arc<JournalRow>>,
     /// How the last step ended; stored with what comes next.
     pub(crate) unwritten: Vec<Change>,
     pub(crate) deadline: Timestamp,
     package: Result<Arc<Package>, PortError>,
     /// The first request, once somebody has asked for it.
-    instantiation: OnceLock<Box<InstantiateVnfRequest>>,
+    instantiation: OnceLock<Arc<InstantiateVnfRequest>>,
     ownership: Ownership,
 }
 
@@ -52,7 +52,7 @@ impl Op {
         let record = store.op(tenant, &fence.op_id).await?;
         let instance = store.instance(tenant, &record.op.vnf_instance_id).await?;
         let journal = store.journal(&fence.op_id).await?;
-        let rows = journal.into_iter().map(|row| (row.step.clone(), row)).collect();
+        let rows = journal.into_iter().map(|row| (row.step.clone(), Arc::new(row))).collect();
         let package = engine.parts.packages.package(tenant, &instance.vnf_pkg_id).await;
         let live = engine.live.begin(&fence.op_id, engine.parts.clock.clone());
         let ownership = Ownership {
@@ -66,7 +66,7 @@ impl Op {
         let unwritten = Vec::new();
         let mut op = Self {
             engine,
-            record,
+            record: Arc::new(record),
             instance,
             fence,
             live,
@@ -85,7 +85,7 @@ impl Op {
     /// From now on the operation does what the NFVO has approved, if it has: as if that had been in its request.
     pub(crate) fn take_grant(&mut self) {
         let Ok(Some(approved)) = self.output::<Approved>() else { return };
-        approved.put_into(&mut self.record);
+        approved.put_into(Arc::make_mut(&mut self.record));
         self.instantiation.take();
         self.hide_secrets();
     }
@@ -93,8 +93,8 @@ impl Op {
     /// Whatever the operation says from now on does not show a secret of its request.
     fn hide_secrets(&self) {
         let mut found = Redactor::default();
-        redact(&self.record.request.0, None, &mut found);
-        redact(&self.instance.request.0, None, &mut found);
+        found.add_well_known(&self.record.request);
+        found.add_well_known(&self.instance.request);
         self.live.hide(&found);
     }
 
@@ -123,7 +123,7 @@ impl Op {
         else {
             return Ok(None);
         };
-        match row.output.0.get("data") {
+        match row.output.get("data") {
             Some(data) => T::deserialize(data).map(Some).map_err(unreadable(T::STEP)),
             None => Ok(None),
         }
@@ -138,7 +138,7 @@ impl Op {
 
     /// True where whoever began the operation left this hook out.
     pub(crate) fn skips(&self, hook: &str) -> bool {
-        let skipped = self.record.request.0.get(SKIPPED).and_then(Value::as_array);
+        let skipped = self.record.request.get(SKIPPED).and_then(Value::as_array);
         skipped.is_some_and(|skipped| skipped.iter().any(|name| name == hook))
     }
 
@@ -148,7 +148,7 @@ impl Op {
     ///
     /// `Broken` where the record holds another shape.
     pub fn request<T: DeserializeOwned>(&self) -> Result<T, PortError> {
-        T::deserialize(&self.record.request.0).map_err(unreadable("request"))
+        T::deserialize(&*self.record.request).map_err(unreadable("request"))
     }
 
     /// The request that instantiated the VNF, or is doing so.
@@ -156,19 +156,19 @@ impl Op {
     /// # Errors
     ///
     /// `Broken` where the record holds another shape.
-    pub fn instantiation(&self) -> Result<&InstantiateVnfRequest, PortError> {
+    pub fn instantiation(&self) -> Result<&Arc<InstantiateVnfRequest>, PortError> {
         if let Some(known) = self.instantiation.get() {
             return Ok(known);
         }
         let read = InstantiateVnfRequest::deserialize(self.first_request());
         let read = read.map_err(unreadable("request"))?;
-        Ok(self.instantiation.get_or_init(|| Box::new(read)))
+        Ok(self.instantiation.get_or_init(|| Arc::new(read)))
     }
 
     /// The same as it is stored.
     fn first_request(&self) -> &Value {
-        match &self.instance.request.0 {
-            Value::Null => &self.record.request.0,
+        match &*self.instance.request {
+            Value::Null => &self.record.request,
             request => request,
         }
     }

@@ -18,15 +18,16 @@ use super::op::Op;
 use super::problem::problem;
 use super::step::{Step, StepFn};
 use crate::engine::Engine;
-use crate::live::{Stored, StoredStep};
+use crate::live::Stored;
 use crate::ports::{
-    Change, Claim, Code, ErrorKind, Fence, JournalRow, PortError, SecretJson, StepStatus,
+    Change, Claim, Code, ErrorKind, Fence, JournalRow, OpRecord, PortError, SecretJson, StepStatus,
     StoreError,
 };
 use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument as _;
 use tracing::field::Empty;
@@ -78,11 +79,7 @@ fn operation_span(op: &Op) -> tracing::Span {
 }
 
 /// Renews the lease and stores the log, until the lease is lost.
-async fn keep(
-    engine: &Engine,
-    fence: &Fence,
-    live: std::sync::Arc<crate::live::LiveOp>,
-) -> StoreError {
+async fn keep(engine: &Engine, fence: &Fence, live: Arc<crate::live::LiveOp>) -> StoreError {
     let (store, clock, lease) = (engine.store(), &engine.parts.clock, engine.limits().lease);
     let mut held_until = clock.now() + lease;
     loop {
@@ -200,7 +197,7 @@ async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError>
 /// This process stops: the step is dropped, and begun again by the next one. Nobody is to blame for it.
 async fn leave(op: &Op, step: &Step) -> Result<(), StoreError> {
     let Some(row) = hook_row::ended(op, step) else { return Ok(()) };
-    op.engine.store().write(Some(&op.fence), vec![Change::Journal(Box::new(row))]).await
+    op.engine.store().write(Some(&op.fence), vec![Change::Journal(Arc::new(row))]).await
 }
 
 /// Runs the work of a step within its time, unless it is dropped by a forceful cancel or because this process
@@ -231,11 +228,11 @@ async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError>
 /// does not answer leaves the record as it was.
 async fn look(op: &mut Op, step: &Step) -> Result<(), StoreError> {
     let (Some(look), Some(row)) = (step.look, op.rows.get(step.name)) else { return Ok(()) };
-    let mut row = row.clone();
+    let mut row = JournalRow::clone(row);
     op.deadline = op.clock().now() + LOOK;
     let looking = AssertUnwindSafe(look(op)).catch_unwind();
     match future::select(looking, op.clock().sleep(LOOK)).await {
-        Either::Left((Ok(Ok(seen)), _)) => row.output = SecretJson(seen),
+        Either::Left((Ok(Ok(seen)), _)) => row.output = SecretJson::from(seen),
         Either::Left((Ok(Err(error)), _)) => {
             let text = format!("what exists could not be looked up: {error}");
             op.watcher().log("warn", step.name, &text);
@@ -243,7 +240,8 @@ async fn look(op: &mut Op, step: &Step) -> Result<(), StoreError> {
         }
         _ => return Ok(()),
     }
-    let changes = vec![Change::Journal(Box::new(row.clone()))];
+    let row = Arc::new(row);
+    let changes = vec![Change::Journal(row.clone())];
     op.engine.store().write(Some(&op.fence), changes).await?;
     op.rows.insert(step.name.to_owned(), row);
     Ok(())
@@ -274,25 +272,25 @@ async fn begin(op: &mut Op, step: &Step, status: StepStatus) -> Result<(), Store
     };
     op.deadline = op.clock().now() + limit;
     let before = op.rows.get(step.name);
-    let row = JournalRow {
+    let row = Arc::new(JournalRow {
         op_id: op.fence.op_id.clone(),
         step: step.name.to_owned(),
         status,
         attempt: before.map_or(0, |row| row.attempt) + 1,
         output: if step.hook {
-            SecretJson(hook_row::begun(op, step))
+            SecretJson::from(hook_row::begun(op, step))
         } else {
             before.map(|row| row.output.clone()).unwrap_or_default()
         },
         started_at: op.clock().now(),
         ended_at: None,
-    };
+    });
     let attempt = row.attempt;
-    let mut changes = vec![Change::Journal(Box::new(row.clone()))];
+    let mut changes = vec![Change::Journal(row.clone())];
     if step.irreversible && op.record.point_of_no_return.is_none() {
-        op.record.point_of_no_return = Some(step.name.to_owned());
+        Arc::make_mut(&mut op.record).point_of_no_return = Some(step.name.to_owned());
         let from = op.record.op.operation_state;
-        changes.push(Change::PutOp { record: Box::new(op.record.clone()), from });
+        changes.push(Change::PutOp { record: op.record.clone(), from });
     }
     op.rows.insert(step.name.to_owned(), row);
     store(op, changes).await?;
@@ -303,33 +301,24 @@ async fn begin(op: &mut Op, step: &Step, status: StepStatus) -> Result<(), Store
 
 /// What the database has, once everything is written.
 fn stored(op: &Op) -> Stored {
-    let record = &op.record;
-    Stored {
-        tenant: record.tenant.clone(),
-        kind: record.op.operation,
-        state: record.op.operation_state,
-        point_of_no_return: record.point_of_no_return.clone(),
-        error: record.op.error.clone(),
-        cancelled: record.op.is_cancel_pending,
-        steps: op.rows.values().map(StoredStep::of).collect(),
-    }
+    Stored { record: op.record.clone(), journal: op.rows.values().cloned().collect() }
 }
 
 /// Notes that a step, or its opposite, has ended; the next write stores it.
 fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
     let now = op.clock().now();
-    let row = JournalRow {
+    let row = Arc::new(JournalRow {
         op_id: op.fence.op_id.clone(),
         step: step.name.to_owned(),
         status,
         attempt: op.rows.get(step.name).map_or(0, |row| row.attempt),
-        output: SecretJson(hook_row::kept(op, step, output)),
+        output: SecretJson::from(hook_row::kept(op, step, output)),
         started_at: op.rows.get(step.name).map_or(now, |row| row.started_at),
         ended_at: Some(now),
-    };
+    });
     op.watcher().log("info", step.name, &format!("{status:?}").to_lowercase());
     observe(op, &row);
-    op.unwritten.push(Change::Journal(Box::new(row.clone())));
+    op.unwritten.push(Change::Journal(row.clone()));
     if status == StepStatus::Undone {
         // A retry after a rollback that was stopped begins the step anew.
         let (op_id, step) = (op.fence.op_id.clone(), step.name.to_owned());
@@ -362,8 +351,7 @@ async fn stop(op: &mut Op, step: &Step, error: PortError) -> Result<(), StoreErr
     }
     op.watcher().log("error", step.name, &problem.detail);
     let next = if op.record.op.operation_state == Starting { RolledBack } else { FailedTemp };
-    let ended = hook_row::ended(op, step);
-    let also = ended.iter().map(|row| Change::Journal(Box::new(row.clone()))).collect();
+    let also = hook_row::ended(op, step).map(|row| Change::Journal(Arc::new(row)));
     enter_with(op, next, Some(problem), also).await
 }
 
@@ -374,14 +362,14 @@ pub(crate) async fn enter(
     next: LcmOperationState,
     error: Option<ProblemDetails>,
 ) -> Result<(), StoreError> {
-    enter_with(op, next, error, Vec::new()).await
+    enter_with(op, next, error, None).await
 }
 
 async fn enter_with(
     op: &mut Op,
     next: LcmOperationState,
     error: Option<ProblemDetails>,
-    also: Vec<Change>,
+    also: Option<Change>,
 ) -> Result<(), StoreError> {
     let (record, mut changes) = transition(op, next, error)?;
     changes.splice(0..0, also);
@@ -401,14 +389,14 @@ pub(crate) fn transition(
     op: &Op,
     next: LcmOperationState,
     error: Option<ProblemDetails>,
-) -> Result<(crate::ports::OpRecord, Vec<Change>), StoreError> {
+) -> Result<(Arc<OpRecord>, Vec<Change>), StoreError> {
     let from = op.record.op.operation_state;
     let id = &op.record.op.id;
     if !from.can_become(next) {
         let found = from.as_str().to_owned();
         return Err(StoreError::WrongState { what: "operation", id: id.clone(), found });
     }
-    let mut record = op.record.clone();
+    let mut record = OpRecord::clone(&op.record);
     record.op.operation_state = next;
     record.op.state_entered_time = op.clock().now();
     record.op.cancel_mode = op.live.cancel_mode().filter(|_| next.is_driven());
@@ -425,7 +413,8 @@ pub(crate) fn transition(
         changes.extend(settled.instance.map(|i| Change::PutInstance(Box::new(i))));
         changes.extend(settled.changes);
     }
-    changes.push(Change::PutOp { record: Box::new(record.clone()), from });
+    let record = Arc::new(record);
+    changes.push(Change::PutOp { record: record.clone(), from });
     changes.push(Change::Outbox(Box::new(notification(&record, &op.instance, op.clock().now()))));
     Ok((record, changes))
 }
@@ -441,8 +430,8 @@ fn settle(op: &Op, next: LcmOperationState) -> Result<super::Settled, StoreError
 
 /// Connections as they are shown: the registry's id and type, never a secret.
 pub(crate) fn without_access_info(
-    connections: &BTreeMap<String, VimConnectionInfo>,
-) -> BTreeMap<String, VimConnectionInfo> {
+    connections: &BTreeMap<String, Box<VimConnectionInfo>>,
+) -> BTreeMap<String, Box<VimConnectionInfo>> {
     let shown = connections.iter().map(|(key, connection)| {
         let mut shown = connection.clone();
         shown.access_info.clear();

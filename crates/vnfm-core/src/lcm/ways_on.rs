@@ -61,7 +61,7 @@ pub(crate) async fn begin(
     let record = OpRecord {
         tenant: instance.tenant.clone(),
         op,
-        request: SecretJson(beginning.request),
+        request: SecretJson::from(beginning.request),
         point_of_no_return: None,
         epoch: 0,
     };

@@ -4,6 +4,7 @@ use super::{
     InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, SubscriptionRecord,
     Use, VimRecord,
 };
+use std::sync::Arc;
 use vnfm_types::{AuditEntry, LcmOperationState, Tombstone};
 
 /// One conditional write. The first whose condition fails undoes the whole list.
@@ -27,7 +28,7 @@ pub enum Change {
     /// instance; the operation keeps where that lives then, for what is seen of it.
     PutOp {
         /// As it is to be. `epoch` is not written.
-        record: Box<OpRecord>,
+        record: Arc<OpRecord>,
         /// As it has to be until now.
         from: LcmOperationState,
     },
@@ -39,7 +40,7 @@ pub enum Change {
         mode: vnfm_types::CancelMode,
     },
     /// What the journal says of a step now.
-    Journal(Box<JournalRow>),
+    Journal(Arc<JournalRow>),
     /// What a hook remembers across a crash; sealed.
     Checkpoint {
         /// The operation.

@@ -122,7 +122,7 @@ pub struct Allocation {
     /// The VNF package: descriptor and files.
     pub package: Arc<Package>,
     /// The request, with secrets.
-    pub request: InstantiateVnfRequest,
+    pub request: Arc<InstantiateVnfRequest>,
     /// Name of the instance, for people.
     pub instance_name: Option<String>,
     /// What an NFVO has decided.

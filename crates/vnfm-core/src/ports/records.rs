@@ -6,6 +6,8 @@ use crate::query::Sight;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::ops::Deref;
+use std::sync::Arc;
 use vnfm_types::v1::Edition;
 use vnfm_types::{
     InstantiateVnfRequest, KeyValuePairs, LccnSubscription, LcmOperationType,
@@ -13,9 +15,38 @@ use vnfm_types::{
     VnfLcmOpOcc, VnfPkgInfo,
 };
 
-/// JSON that holds secrets: hidden from `Debug`, sealed by the store.
-#[derive(Clone, Default, PartialEq)]
-pub struct SecretJson(pub Value);
+/// JSON that holds secrets: hidden from `Debug`, sealed by the store, and read as the [`Value`] that it is.
+///
+/// Clones share it, for as long as none of them is [changed](SecretJson::to_mut).
+#[derive(Clone, Default)]
+pub struct SecretJson(Option<Arc<Value>>);
+
+impl SecretJson {
+    /// To change it; what its clones hold stays.
+    pub fn to_mut(&mut self) -> &mut Value {
+        Arc::make_mut(self.0.get_or_insert_default())
+    }
+}
+
+impl From<Value> for SecretJson {
+    fn from(value: Value) -> Self {
+        Self(Some(value).filter(|value| !value.is_null()).map(Arc::new))
+    }
+}
+
+impl Deref for SecretJson {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        self.0.as_deref().unwrap_or(&Value::Null)
+    }
+}
+
+impl PartialEq for SecretJson {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
 
 impl std::fmt::Debug for SecretJson {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -268,8 +299,8 @@ impl About {
     /// An instance as it is, or as the operation that is under way is making it.
     pub(crate) fn of(instance: &InstanceRecord, op: Option<&OpRecord>) -> Self {
         let making = op.filter(|op| op.op.operation == LcmOperationType::Instantiate);
-        let request = match (&instance.request.0, making) {
-            (Value::Null, Some(op)) => &op.request.0,
+        let request = match (&*instance.request, making) {
+            (Value::Null, Some(op)) => &*op.request,
             (request, _) => request,
         };
         let lives = if request.is_null() { Vec::new() } else { Home::all_of(request) };

@@ -352,11 +352,11 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
     let additional_params: KeyValuePairs = params.as_object().cloned().unwrap_or_default();
     Allocation {
         package: Arc::new(package),
-        request: InstantiateVnfRequest {
+        request: Arc::new(InstantiateVnfRequest {
             flavour_id: "simple".into(),
             additional_params,
             ..InstantiateVnfRequest::default()
-        },
+        }),
         instance_name: None,
         granted: Granted::default(),
     }
@@ -370,7 +370,7 @@ pub(crate) fn sample() -> Allocation {
     let request = std::fs::read(folder.join("requests/instantiate.json")).expect("its request");
     Allocation {
         package: Arc::new(package),
-        request: serde_json::from_slice(&request).expect("a request"),
+        request: Arc::new(serde_json::from_slice(&request).expect("a request")),
         instance_name: None,
         granted: Granted::default(),
     }

@@ -2,6 +2,7 @@
 
 use crate::support::{OneVdu, Place};
 use serde_json::Value;
+use std::sync::Arc;
 use vnfm_core::ports::{Allocated, Allocation, ErrorKind, InfraDriver};
 
 /// Made, made again (adopted), read back, released, released again.
@@ -66,7 +67,7 @@ pub(crate) async fn what_the_cloud_lacks_is_refused_by_name(place: &Place) {
         assert!(error.to_string().contains(says), "{error}");
     }
     let mut nowhere = OneVdu::default().on(place);
-    nowhere.request.ext_virtual_links[0].resource_id = "no-such-network".into();
+    Arc::make_mut(&mut nowhere.request).ext_virtual_links[0].resource_id = "no-such-network".into();
     let error = place.prepare(&nowhere).await.unwrap_err();
     assert_eq!((error.name(), error.resource()), ("openstack.no-network", Some("no-such-network")));
     assert!(place.owned().await.is_empty());

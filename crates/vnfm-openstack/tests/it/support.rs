@@ -275,7 +275,7 @@ pub(crate) fn sample(name: &str) -> Package {
 pub(crate) fn allocation(package: Package, request: Value) -> Allocation {
     Allocation {
         package: Arc::new(package),
-        request: serde_json::from_value(request).unwrap(),
+        request: Arc::new(serde_json::from_value(request).unwrap()),
         instance_name: Some("one".into()),
         granted: Granted::default(),
     }

@@ -10,6 +10,7 @@ use super::{Onboarding, Received, Taking, not_onboarded, remove};
 use crate::problem::{Answer, Problem};
 use crate::state::AppState;
 use axum::http::StatusCode;
+use serde::Deserialize as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use vnfm_core::Refusal;
@@ -45,7 +46,7 @@ impl Onboarding {
         self.store.package_record(tenant, id).await?;
         let sealed = serde_json::to_value(&request).map_err(|error| Problem::bug(&error))?;
         let from = self.externals.origin(request)?;
-        let (record, taking) = self.begin((tenant, id), SecretJson(sealed)).await?;
+        let (record, taking) = self.begin((tenant, id), SecretJson::from(sealed)).await?;
         Ok(Fetch { record, from, most: self.most(left), _taking: taking })
     }
 
@@ -60,12 +61,12 @@ impl Onboarding {
         for mut record in records {
             let (tenant, id) = (record.tenant.clone(), record.info.id.clone());
             let was_arriving = record.info.onboarding_state == PackageOnboardingState::Uploading;
-            let outcome = if !was_arriving || record.fetching.0.is_null() {
+            let outcome = if !was_arriving || record.fetching.is_null() {
                 let what = "the server stopped before all of it was taken in; upload it again";
                 let code = "package.interrupted";
                 Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, what))
             } else {
-                match serde_json::from_value(record.fetching.0.clone()) {
+                match UploadVnfPackageFromUriRequest::deserialize(&*record.fetching) {
                     Ok(request) => self.from_uri((&tenant, &id), request, None).await,
                     Err(error) => Err(Problem::bug(&error)),
                 }

@@ -105,6 +105,17 @@ impl Hosts {
         Self { lan: Arc::new(Lan { books, faults, clusters, ssh_port, planes, hosts }) }
     }
 
+    /// A machine is there from when it is ordered, though nobody has switched it on: until it is destroyed.
+    pub(crate) fn order(&self, spec: &HostSpec) {
+        self.lan.books.enter(Entry {
+            kind: "host".into(),
+            id: spec.server_id.clone(),
+            name: spec.name.clone(),
+            seeded: false,
+            detail: serde_json::json!({ "address": spec.address.to_string() }),
+        });
+    }
+
     /// Boots a machine: when it returns, its sshd answers.
     ///
     /// # Errors
@@ -114,13 +125,7 @@ impl Hosts {
         let host = Arc::new(Host::new(spec, self.lan.clone()));
         host.power_on().await?;
         let spec = host.spec();
-        self.lan.books.enter(Entry {
-            kind: "host".into(),
-            id: spec.server_id.clone(),
-            name: spec.name.clone(),
-            seeded: false,
-            detail: serde_json::json!({ "address": spec.address.to_string() }),
-        });
+        self.order(spec);
         let replaced = self.lan.hosts().insert(spec.server_id.clone(), host.clone());
         if let Some(old) = replaced {
             old.power_off();
@@ -130,11 +135,13 @@ impl Hosts {
 
     /// Deletes a machine with its disk, and the cluster whose control plane it was. A node that it was goes silent.
     pub async fn destroy(&self, server_id: &str) {
-        let Some(host) = self.lan.hosts().remove(server_id) else { return };
-        host.power_off();
-        host.ended().await;
-        host.stop_plane().await;
-        host.serve(false);
+        let host = self.lan.hosts().remove(server_id);
+        if let Some(host) = host {
+            host.power_off();
+            host.ended().await;
+            host.stop_plane().await;
+            host.serve(false);
+        }
         self.lan.books.strike("host", server_id);
     }
 

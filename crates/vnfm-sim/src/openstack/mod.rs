@@ -281,6 +281,8 @@ impl Cloud {
                     && let Some(server) = state.servers.get_mut(&id)
                 {
                     server.host = spec.1.into();
+                    // Whoever sees the stack complete finds every machine in the books.
+                    self.hosts.order(&spec.0);
                     specs.push(spec.0);
                 }
             }

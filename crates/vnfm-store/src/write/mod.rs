@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, query, query_scalar};
 use uuid::Uuid;
-use vnfm_core::ports::{Change, OutboxRow, SecretJson, StoreError};
+use vnfm_core::ports::{Change, OutboxRow, StoreError};
 use vnfm_types::LogLine;
 
 pub(crate) use ops::status_text;
@@ -128,7 +128,7 @@ pub(crate) async fn prepare(connection: &mut SqliteConnection, keys: &SecretKeys
     if let Some(sealed) = &known {
         keys.unseal(Some(sealed))?;
     } else {
-        let sealed = keys.seal(&SecretJson("vnfm".into()))?;
+        let sealed = keys.seal(&serde_json::Value::from("vnfm").into())?;
         query("INSERT INTO meta (key, value) VALUES ($1, $2)")
             .bind(KEY_CHECK)
             .bind(sealed)

@@ -91,7 +91,7 @@ async fn an_older_backup_comes_back_in_recovery_and_what_was_there_is_kept() {
     let store = home.open().await;
     assert_eq!(names(&store).await, ["early"]);
     let request = store.instance(TENANT, "early").await.unwrap().request;
-    assert_eq!(request, SecretJson(json!({"flavourId": "simple", "password": "hunter2"})));
+    assert_eq!(request, SecretJson::from(json!({"flavourId": "simple", "password": "hunter2"})));
     let package = std::fs::read(home.folder.path().join("packages/package.csar")).unwrap();
     assert_eq!(package, b"what was onboarded");
     let recovery = store.recovery().await.unwrap().unwrap();

@@ -4,7 +4,7 @@
 use crate::records::{Home, TENANT, instance, op, package, vim};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use vnfm_store::{SecretKeys, SqliteStore};
 const PLANTED: &str = "correct-horse-battery-staple";
 
 fn planted() -> SecretJson {
-    SecretJson(json!({"password": PLANTED, "list": [PLANTED]}))
+    SecretJson::from(json!({"password": PLANTED, "list": [PLANTED]}))
 }
 
 /// One secret in every place that may hold one.
@@ -44,7 +44,7 @@ pub(crate) async fn plant(store: &dyn Store) {
         Change::AddPackage(package("package", Some("vnfd"))),
         Change::AddInstance(with_instance),
         Change::AddOp(with_op),
-        Change::Journal(Box::new(row)),
+        Change::Journal(Arc::new(row)),
         checkpoint,
         Change::AddVim(with_vim),
     ];
@@ -52,18 +52,18 @@ pub(crate) async fn plant(store: &dyn Store) {
 }
 
 /// What [`plant`] planted, as it is read.
-pub(crate) async fn harvest(store: &dyn Store) -> Result<[Value; 5], StoreError> {
+pub(crate) async fn harvest(store: &dyn Store) -> Result<[SecretJson; 5], StoreError> {
     Ok([
-        store.instance(TENANT, "i1").await?.request.0,
-        store.op(TENANT, "o1").await?.request.0,
-        store.journal("o1").await?.swap_remove(0).output.0,
-        store.checkpoint("o1", "instantiate_end", "token").await?.unwrap_or_default().0,
-        store.vim(TENANT, "v1").await?.access_info.0,
+        store.instance(TENANT, "i1").await?.request,
+        store.op(TENANT, "o1").await?.request,
+        store.journal("o1").await?.swap_remove(0).output,
+        store.checkpoint("o1", "instantiate_end", "token").await?.unwrap_or_default(),
+        store.vim(TENANT, "v1").await?.access_info,
     ])
 }
 
-pub(crate) fn all_planted() -> [Value; 5] {
-    std::array::from_fn(|_| planted().0)
+pub(crate) fn all_planted() -> [SecretJson; 5] {
+    std::array::from_fn(|_| planted())
 }
 
 /// `text` as it may be written: as it is, and what base64 makes of it at each of its three offsets.
