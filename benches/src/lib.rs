@@ -13,6 +13,7 @@
 //! packages.rs   descriptors and packages: cold, wide, large, from the cache
 //! huge.rs       a package of 10 GiB
 //! size.rs       what operations leave in the file of the database
+//! machine.rs    how fast the machine is meanwhile
 //! embed.rs      the crate without HTTP: memory, operations in a second
 //! ```
 //! A new group is a file with one function that returns figures, and a row in [`GROUPS`].
@@ -23,6 +24,7 @@ pub mod fleet;
 pub mod http;
 pub mod huge;
 pub mod lists;
+pub mod machine;
 pub mod notifications;
 pub mod operations;
 pub mod packages;

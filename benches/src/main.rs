@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use vnfm_benches::machine::Yardstick;
 use vnfm_benches::{GROUPS, figure, packages};
 
 /// Takes figures of the released programs.
@@ -32,7 +33,7 @@ fn main() -> Result<()> {
         println!("{}", serde_json::to_string(&packages::load(file, arguments.hashed)?)?);
         return Ok(());
     }
-    let mut figures = Vec::new();
+    let (mut figures, mut yardstick) = (Vec::new(), Yardstick::default());
     let known = |name: &String| GROUPS.iter().any(|(group, _)| group == name);
     if let Some(unknown) = arguments.groups.iter().find(|name| !known(name)) {
         let names: Vec<_> = GROUPS.iter().map(|(name, _)| *name).collect();
@@ -42,9 +43,12 @@ fn main() -> Result<()> {
         |name: &str| arguments.groups.is_empty() || arguments.groups.iter().any(|g| g == name);
     for (name, take) in GROUPS.iter().filter(|(name, _)| wanted(name)) {
         eprintln!("── {name} ──");
+        yardstick.take();
         figures
             .extend(take(&arguments.programs).with_context(|| format!("in the group `{name}`"))?);
     }
+    yardstick.take();
+    figures.extend(yardstick.figures());
     println!("{}", figure::table(&figures));
     if let Some(file) = &arguments.json {
         let text = serde_json::to_string_pretty(&serde_json::json!({ "figures": figures }))?;

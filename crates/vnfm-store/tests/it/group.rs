@@ -71,6 +71,39 @@ async fn one_that_is_refused_undoes_itself_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_the_database_fails_in_the_middle_each_goes_again_alone() {
+    let home = Home::new();
+    let store = home.open().await;
+    seed(&store, &[]).await;
+    // As on a full disk, SQLite itself ends the transaction in the middle of it.
+    let fails = "CREATE TRIGGER fails BEFORE INSERT ON instances WHEN NEW.id LIKE 'bad%'
+                 BEGIN SELECT RAISE(ROLLBACK, 'the disk is gone'); END";
+    rusqlite::Connection::open(home.database()).unwrap().execute_batch(fails).unwrap();
+    let name = |n: usize| if n.is_multiple_of(3) { format!("bad{n}") } else { format!("good{n}") };
+    let lists =
+        (0..30).map(|n| vec![told(&name(n), json!(n)), Change::AddInstance(instance(&name(n)))]);
+    let before = Crashed::now(home.folder.path()).transactions();
+    let outcomes = join_all(lists.map(|changes| store.write(None, changes))).await;
+    for (n, outcome) in outcomes.into_iter().enumerate() {
+        match outcome {
+            Ok(()) => assert!(!n.is_multiple_of(3), "{n}"),
+            Err(StoreError::Broken(why)) => {
+                assert!(n.is_multiple_of(3) && why.contains("the disk is gone"), "{n}: {why}");
+            }
+            Err(other) => panic!("{n}: {other}"),
+        }
+    }
+    let there = store.instances(TENANT, &<_>::default()).await.unwrap();
+    assert_eq!(there.len(), 20, "each once");
+    let told = store.outbox(0, 100).await.unwrap();
+    assert!(told.iter().all(|row| row.instance_id.starts_with("good")));
+    let numbers: Vec<_> = told.iter().map(|row| row.seq).collect();
+    assert_eq!(numbers, (1..=20).collect::<Vec<_>>(), "no number is spent on what is not there");
+    let transactions = Crashed::now(home.folder.path()).transactions() - before;
+    assert!(transactions > 10, "{transactions} transactions: they did not go alone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn leases_and_logs_share_it_too() {
     let home = Home::new();
     let store = home.open().await;
