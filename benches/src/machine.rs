@@ -35,8 +35,8 @@ impl Yardstick {
         let fastest = self.0.iter().copied().fold(f64::INFINITY, f64::min);
         let slowest = self.0.iter().copied().fold(0.0, f64::max);
         [
-            Figure::told(&name("at its fastest"), fastest, "ms"),
-            Figure::told(&name("at its slowest"), slowest, "ms"),
+            Figure::told(name("at its fastest"), fastest, "ms"),
+            Figure::told(name("at its slowest"), slowest, "ms"),
         ]
     }
 }
