@@ -102,9 +102,10 @@ pub(crate) fn one_at_a_time(instance: &InstanceRecord, ops: &[OpRecord]) -> Resu
 }
 
 /// I4: for each operation its states, from STARTING to the last, each a legal move from the one before. I8: those of
-/// one instance do not overlap.
-pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Result<()> {
+/// one instance do not overlap. Returns the operations as they began, which their times do not tell where a clock jumps.
+pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Result<Vec<String>> {
     let rows = engine.store().outbox(mark.0, MANY).await?;
+    let mut began = Vec::new();
     let mut told: BTreeMap<String, Vec<LcmOperationState>> = BTreeMap::new();
     let mut open: BTreeMap<String, String> = BTreeMap::new();
     let mut last = mark.0;
@@ -120,7 +121,11 @@ pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Res
         } else {
             open.insert(row.instance_id.clone(), op.to_owned());
         }
-        told.entry(op.to_owned()).or_default().push(state);
+        let states = told.entry(op.to_owned()).or_default();
+        if states.is_empty() {
+            began.push(op.to_owned());
+        }
+        states.push(state);
     }
     for (op, states) in &told {
         let record = ops.iter().find(|record| record.op.id == *op);
@@ -131,7 +136,7 @@ pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Res
         let last = states.last().copied();
         ensure!(last == Some(record.op.operation_state), "I4: {states:?} and {:?}", record.op);
     }
-    Ok(())
+    Ok(began)
 }
 
 /// I6: what an operator can read.

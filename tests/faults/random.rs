@@ -16,8 +16,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vnfm_core::Engine;
 use vnfm_core::Why;
-use vnfm_core::ports::{OpRecord, StoreError};
-use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp};
+use vnfm_core::ports::{InstanceRecord, OpRecord, StoreError};
+use vnfm_types::LcmOperationState::{self, Completed, Failed, FailedTemp};
 use vnfm_types::LcmOperationType;
 
 use crate::case::Case;
@@ -337,9 +337,8 @@ impl<'a> Crowd<'a> {
         let process = self.process()?;
         let probe = in_order(process, &members, (chance.seed, Some(chance)));
         let engine = process.engine()?;
-        let (mut did, mut broken) = (Vec::new(), None);
+        let (mut did, mut broken, mut moved) = (Vec::new(), None, false);
         let ran = process.run(async {
-            let mut moved = false;
             for (member, mut dice) in members.iter_mut().zip(dice) {
                 let instance = engine.store().instance(TENANT, &member.target.instance).await?;
                 if let Some(op) = &instance.active_op {
@@ -353,7 +352,6 @@ impl<'a> Crowd<'a> {
                     Err(error) => did.push(format!("{} {error:#}", member.name)),
                 }
                 moved |= did.last().is_some_and(|what| what == HEAL_OF_A);
-                member.moved |= moved;
             }
             drive_all(&engine, &members).await
         })?;
@@ -364,6 +362,7 @@ impl<'a> Crowd<'a> {
         }
         // What an error leaves is taken up by the next process, as after a crash.
         let is_well = matches!(ran, Ran::Through(Ok(())));
+        members.iter_mut().for_each(|member| member.moved |= moved);
         self.members = members;
         self.did.extend(did.into_iter().filter(|what| !what.is_empty()));
         if !is_well {
@@ -384,40 +383,32 @@ impl<'a> Crowd<'a> {
         let probe = in_order(process, &members, (seed, None));
         let engine = process.engine()?;
         let instances = process.finish(async {
-            let (mut instances, mut all) = (Vec::new(), Vec::new());
-            for Member { target, .. } in &members {
+            let (mut instances, mut all, mut moved) = (Vec::new(), Vec::new(), false);
+            for Member { name, target, .. } in &members {
                 for record in check::operations(&engine, &target.instance).await? {
                     probe.own(&record.op.id, &target.instance);
+                    moved |= *name == "a" && !record.op.operation_state.is_final();
                 }
             }
-            for round in 0..ROUNDS {
-                engine.resume_all().await?;
-                for Member { target, .. } in &members {
-                    for record in check::operations(&engine, &target.instance).await? {
-                        if record.op.operation_state == FailedTemp {
-                            way_out(&engine, round, &record).await?;
-                        }
-                    }
-                }
-            }
+            end_all(&engine, &members).await?;
             heal_who_lost_its_cluster(&engine, facts, &members).await?;
-            for Member { target, moved, .. } in &members {
+            for Member { target, moved: before, .. } in &members {
                 let instance = engine.store().instance(TENANT, &target.instance).await?;
                 let ops = check::operations(&engine, &target.instance).await?;
                 check::one_at_a_time(&instance, &ops)?;
-                // A modification leaves what is there as it is, whatever that is.
-                let made =
-                    ops.iter().filter(|one| one.op.operation != LcmOperationType::ModifyInfo);
-                let last = made.max_by_key(|record| record.op.start_time);
-                let extent = match last {
-                    Some(last) if last.op.operation_state == Failed => Extent::Part,
-                    _ if *moved => Extent::Moved,
-                    _ => Extent::Exact,
-                };
-                instances.push((target.vnf, instance, extent));
+                instances.push((target.vnf, instance, moved || *before));
                 all.extend(ops);
             }
-            check::outbox(&engine, &all, mark).await?;
+            let began = check::outbox(&engine, &all, mark).await?;
+            let instances = instances.into_iter().map(|(vnf, instance, moved)| {
+                let extent = match last_made(&instance, &all, &began) {
+                    Some(Failed) => Extent::Part,
+                    _ if moved => Extent::Moved,
+                    _ => Extent::Exact,
+                };
+                (vnf, instance, extent)
+            });
+            let instances: Vec<_> = instances.collect();
             let (orphans, silent) = engine.orphans(TENANT).await?;
             ensure!(orphans.is_empty(), "I2: {orphans:?}");
             // A termination that was failed half-way leaves a VIM behind that nobody is at any more.
@@ -462,6 +453,20 @@ impl<'a> Crowd<'a> {
         self.process = None;
         check::pages(&site.data())
     }
+}
+
+/// How the last operation ended that made or took away what there is; a modification leaves that as it is, whatever it
+/// is.
+fn last_made(
+    instance: &InstanceRecord,
+    ops: &[OpRecord],
+    began: &[String],
+) -> Option<LcmOperationState> {
+    let ops = ops.iter().map(|record| &record.op);
+    let of_it = ops.filter(|op| op.vnf_instance_id == instance.vnf.id);
+    let made = of_it.filter(|op| op.operation != LcmOperationType::ModifyInfo);
+    let last = made.max_by_key(|op| began.iter().position(|id| *id == op.id));
+    last.map(|op| op.operation_state)
 }
 
 /// Where Heat fails at the network between VNF-A's nodes, it replaces the network, and with it every node: the cluster
@@ -514,6 +519,21 @@ async fn drive_all(engine: &Engine, members: &[Member]) -> Result<(), StoreError
     }
     let driven = driven.iter().map(|op| engine.drive(op));
     futures::future::try_join_all(driven).await.map(drop)
+}
+
+/// Every operation that is not ended goes on, or out.
+async fn end_all(engine: &Engine, members: &[Member]) -> Result<()> {
+    for round in 0..ROUNDS {
+        engine.resume_all().await?;
+        for Member { target, .. } in members {
+            for record in check::operations(engine, &target.instance).await? {
+                if record.op.operation_state == FailedTemp {
+                    way_out(engine, round, &record).await?;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What an operator does with an operation that has stopped: tries again, then goes back, then gives it up.

@@ -2,13 +2,16 @@
 //! what it packs, with the oldest Rust that it promises.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::{cargo, is_published, packages, published};
-use crate::{places, process, terminal};
+use crate::{interrupt, places, process, terminal};
 
 /// Packs all, and compares them with the revision `since`.
 ///
@@ -19,7 +22,7 @@ pub(super) fn package(since: Option<&str>) -> Result<()> {
     ensure!(missing.is_empty(), "what is published is not described:\n  {}", missing.join("\n  "));
     let names = published()?;
     let each: Vec<_> = names.iter().flat_map(|name| ["--package", name]).collect();
-    cargo(&[&["package", "--allow-dirty"], &each[..]].concat())?;
+    pack(&names, &each)?;
     println!("{} crates pack, and build from what they pack", names.len());
     let Some(since) = since else {
         terminal::note("nothing to compare with: `--since REVISION` names a release");
@@ -30,6 +33,62 @@ pub(super) fn package(since: Option<&str>) -> Result<()> {
         "cargo-semver-checks is not installed; hint: `cargo install cargo-semver-checks --locked`"
     );
     cargo(&[&["semver-checks", "--baseline-rev", since], &each[..]].concat())
+}
+
+/// Packs them into a folder of its own, and builds each from what it packed.
+fn pack(names: &[String], each: &[&str]) -> Result<()> {
+    interrupt::check()?;
+    let target = places::target()?.join("published");
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    forget(names, &target, &home.context("neither CARGO_HOME nor HOME says where cargo lives")?)?;
+    let mut command = places::cargo();
+    command.args(["package", "--allow-dirty"]).args(each).env("CARGO_TARGET_DIR", &target);
+    ensure!(process::foreground(&mut command)?, "`cargo package` does not pass");
+    Ok(())
+}
+
+/// To cargo a version that is packed never changes. Ours does until it is published: what an earlier run unpacked
+/// of it, and built from that, goes.
+fn forget(names: &[String], target: &Path, home: &Path) -> Result<()> {
+    let ours = |found: &str| names.iter().any(|name| is_of(found, name));
+    let mut old = vec![target.join("package")];
+    old.extend(inside(&target.join("debug/.fingerprint"), ours)?);
+    for kind in ["cache", "src"] {
+        // A registry that is a folder has no host before its dash.
+        for registry in inside(&home.join("registry").join(kind), |name| name.starts_with('-'))? {
+            old.extend(inside(&registry, ours)?);
+        }
+    }
+    for path in old {
+        let gone = if path.is_file() { fs::remove_file(&path) } else { fs::remove_dir_all(&path) };
+        match gone {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            gone => gone.with_context(|| format!("cannot remove `{}`", path.display()))?,
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file of cargo's is of this crate: `name-0.1.0`, `name-0.1.0.crate` or `name-` and sixteen digits.
+fn is_of(found: &str, name: &str) -> bool {
+    let rest = found.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
+    rest.is_some_and(|rest| {
+        rest.starts_with(|first: char| first.is_ascii_digit())
+            || rest.len() == 16 && rest.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
+}
+
+/// What a folder holds, if it is there.
+fn inside(folder: &Path, fits: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
+    let told = || format!("cannot read `{}`", folder.display());
+    let found = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        found => found.with_context(told)?,
+    };
+    let found = found.collect::<Result<Vec<_>, _>>().with_context(told)?;
+    let found = found.into_iter().filter(|entry| entry.file_name().to_str().is_some_and(&fits));
+    Ok(found.map(|entry| entry.path()).collect())
 }
 
 /// Whether cargo has a command that does not come with it.
@@ -137,8 +196,9 @@ fn lacks(package: &Value, published: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{lacks, missing, packages};
+    use super::{forget, lacks, missing, packages};
     use serde_json::json;
+    use std::fs;
 
     #[test]
     fn what_is_published_says_what_it_is_and_depends_on_nothing_else() {
@@ -169,5 +229,30 @@ mod tests {
             "depends on `unknown`, which is not published",
         ];
         assert_eq!(lacks(&package, &["x", "known"]), expected);
+    }
+
+    #[test]
+    fn what_cargo_holds_of_an_earlier_run_goes_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, home) = (folder.path().join("target"), folder.path().join("home"));
+        let of_ours = [
+            target.join("package/tmp-registry"),
+            target.join("debug/.fingerprint/one-0123456789abcdef"),
+            home.join("registry/src/-abc/one-0.1.0"),
+            home.join("registry/cache/-abc/one-0.1.0.crate"),
+        ];
+        let of_others = [
+            target.join("debug/.fingerprint/one-more-0123456789abcdef"),
+            target.join("debug/.fingerprint/other-0123456789abcdef"),
+            home.join("registry/src/-abc/other-0.1.0"),
+            home.join("registry/src/index.crates.io-abc/one-0.1.0"),
+        ];
+        for path in of_ours.iter().chain(&of_others) {
+            fs::create_dir_all(path).unwrap();
+        }
+        forget(&["one".to_owned()], &target, &home).unwrap();
+        assert!(of_ours.iter().all(|path| !path.exists()));
+        assert!(of_others.iter().all(|path| path.exists()));
+        forget(&["one".to_owned()], &target, &home).unwrap();
     }
 }
