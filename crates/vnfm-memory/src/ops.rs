@@ -140,23 +140,14 @@ pub(crate) fn journal(state: &mut State, row: Arc<JournalRow>) -> Result<(), Sto
     if state.ops.get(&row.op_id).is_none() {
         return Err(absent(WHAT, &row.op_id));
     }
-    let key = (row.op_id.clone(), row.step.clone());
-    let place = match state.journal.get(&key) {
-        Some((place, _)) => *place,
-        None => shared_rows(state, &row.op_id).count(),
-    };
-    state.journal.put(key, (place, row));
+    let op_id = row.op_id.clone();
+    let mut rows = state.journal.get(&op_id).cloned().unwrap_or_default();
+    match rows.iter_mut().find(|known| known.step == row.step) {
+        Some(known) => *known = row,
+        None => rows.push(row),
+    }
+    state.journal.put(op_id, rows);
     Ok(())
-}
-
-/// The rows of an operation's journal with their places, to be read once the lock is gone.
-pub(crate) fn shared_rows<'s>(
-    state: &'s State,
-    op_id: &str,
-) -> impl Iterator<Item = Arc<(usize, Arc<JournalRow>)>> + use<'s> {
-    let id = op_id.to_owned();
-    let rows = state.journal.shared((id.clone(), String::new())..);
-    rows.take_while(move |((op, _), _)| *op == id).map(|(_, row)| row)
 }
 
 /// What a hook remembers, at operation, step and key.

@@ -47,8 +47,8 @@ pub(crate) struct State {
     pub(crate) ops: Table<String, OpRow>,
     /// Operations that have to be driven, the oldest first.
     pub(crate) driven: Table<(Timestamp, String), ()>,
-    /// By operation and step, with its place.
-    pub(crate) journal: Table<Owned, (usize, Arc<JournalRow>)>,
+    /// By operation: its steps as they were first written.
+    pub(crate) journal: Table<String, Vec<Arc<JournalRow>>>,
     /// By operation, step and key.
     pub(crate) checkpoints: Table<Three, SecretJson>,
     pub(crate) vims: Table<Owned, VimRecord>,

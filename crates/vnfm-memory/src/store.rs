@@ -48,7 +48,7 @@ impl MemoryStore {
         });
         state.outbox.remove_if(|_, row| row.at < time);
         let State { ops, journal, checkpoints, logs, outbox, .. } = &mut *state;
-        journal.remove_if(|(op_id, _), _| ops.get(op_id).is_none());
+        journal.remove_if(|op_id, _| ops.get(op_id).is_none());
         checkpoints.remove_if(|(op_id, ..), _| ops.get(op_id).is_none());
         logs.retain(|op_id, _| ops.get(op_id).is_some());
         let gone = (before.0 - ops.len(), before.1 - outbox.len());
@@ -143,9 +143,9 @@ impl Store for MemoryStore {
     }
 
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
-        let mut rows: Vec<_> = ops::shared_rows(&self.state(), op_id).collect();
-        rows.sort_unstable_by_key(|row| row.0);
-        Ok(rows.iter().map(|row| JournalRow::clone(&row.1)).collect())
+        let rows = self.state().journal.share(&op_id.to_owned());
+        let rows = rows.iter().flat_map(|rows| rows.iter());
+        Ok(rows.map(|row| JournalRow::clone(row)).collect())
     }
 
     async fn checkpoint(

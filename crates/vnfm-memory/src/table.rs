@@ -43,39 +43,35 @@ impl<K: Ord + Clone, V: Clone> Table<K, V> {
         self.rows.range(range).map(|(key, row)| (key, &**row))
     }
 
-    /// Rows for whoever reads them once the lock is gone.
-    pub(crate) fn shared(&self, range: impl RangeBounds<K>) -> impl Iterator<Item = (&K, Arc<V>)> {
-        self.rows.range(range).map(|(key, row)| (key, row.clone()))
-    }
-
     /// Writes a row, whether or not there is one.
     pub(crate) fn put(&mut self, key: K, row: V) {
-        let before = self.rows.insert(key.clone(), Arc::new(row));
+        let row = Arc::new(row);
+        let before = match self.rows.get_mut(&key) {
+            Some(known) => Some(std::mem::replace(known, row)),
+            None => self.rows.insert(key.clone(), row),
+        };
         self.before.push((key, before));
     }
 
     /// Changes a row; false where there is none.
     pub(crate) fn change(&mut self, key: &K, change: impl FnOnce(&mut V)) -> bool {
-        let Some(mut row) = self.get(key).cloned() else { return false };
-        change(&mut row);
-        self.put(key.clone(), row);
+        let Some(known) = self.rows.get_mut(key) else { return false };
+        self.before.push((key.clone(), Some(known.clone())));
+        change(Arc::make_mut(known));
         true
     }
 
     /// Removes a row; false where there is none.
     pub(crate) fn remove(&mut self, key: &K) -> bool {
-        let Some(before) = self.rows.remove(key) else { return false };
-        self.before.push((key.clone(), Some(before)));
+        let Some((key, before)) = self.rows.remove_entry(key) else { return false };
+        self.before.push((key, Some(before)));
         true
     }
 
     /// Removes all rows that are so.
     pub(crate) fn remove_if(&mut self, is_so: impl Fn(&K, &V) -> bool) {
-        let so = self.iter().filter(|(key, row)| is_so(key, row));
-        let keys: Vec<_> = so.map(|(key, _)| key.clone()).collect();
-        for key in keys {
-            self.remove(&key);
-        }
+        let gone = self.rows.extract_if(.., |key, row| is_so(key, row));
+        self.before.extend(gone.map(|(key, row)| (key, Some(row))));
     }
 
     /// Removes the rows from a key on as long as their keys are so.
