@@ -362,7 +362,9 @@ impl<'a> Crowd<'a> {
         }
         // What an error leaves is taken up by the next process, as after a crash.
         let is_well = matches!(ran, Ran::Through(Ok(())));
-        members.iter_mut().for_each(|member| member.moved |= moved);
+        for member in &mut members {
+            member.moved |= moved;
+        }
         self.members = members;
         self.did.extend(did.into_iter().filter(|what| !what.is_empty()));
         if !is_well {
