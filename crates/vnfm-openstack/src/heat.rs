@@ -227,10 +227,12 @@ pub(crate) async fn find(cloud: &Cloud<'_>, name: &str) -> Result<Option<Stack>,
     Ok(None)
 }
 
-/// The stack as it is now; `None` once it is gone.
+/// The stack as it is now; `None` once it is gone. Its outputs are not asked for: nobody here reads them, and Heat asks
+/// Nova and Neutron for each anew.
 pub(crate) async fn show(cloud: &Cloud<'_>, stack: &Stack) -> Result<Option<Stack>, PortError> {
     let doing = format!("look at stack `{}`", stack.name);
-    let call = Call::get(stack.path(), doing.as_str()).accepting(&[404]);
+    let path = format!("{}?resolve_outputs=False", stack.path());
+    let call = Call::get(path, doing.as_str()).accepting(&[404]);
     let reply = cloud.send(Service::Orchestration, &call).await?;
     if reply.status == 404 {
         return Ok(None);

@@ -44,6 +44,8 @@ pub struct SqliteStore {
     installation_id: String,
     /// Held while keys are changed: one change at a time.
     turning: Mutex<()>,
+    /// Of the write-ahead log; it must not close before the connections do.
+    index: Option<Arc<File>>,
     lock: Option<File>,
 }
 
@@ -112,9 +114,9 @@ impl SqliteStore {
     ) -> Done<Self> {
         let keys = keeper::complete(&mut writer, keys).await?;
         let installation_id = write::prepare(&mut writer, &keys).await?;
-        let acknowledged = match &place {
-            Place::File(path) => Some(Acknowledged::open(path)?),
-            Place::Memory(_) => None,
+        let (acknowledged, index) = match &place {
+            Place::File(path) => Some(Acknowledged::open(path)?).unzip(),
+            Place::Memory(_) => (None, None),
         };
         let writer = Arc::new(Writer {
             connection: Mutex::new(writer),
@@ -130,6 +132,7 @@ impl SqliteStore {
             next_reader: AtomicUsize::new(0),
             installation_id,
             turning: Mutex::new(()),
+            index,
             lock,
         })
     }
@@ -148,7 +151,7 @@ impl SqliteStore {
             if let Some(writer) = Arc::into_inner(self.writer) {
                 writer.connection.into_inner().close().await?;
             }
-            drop(self.lock);
+            drop((self.index, self.lock));
             Ok(())
         };
         closed.await.map_err(|fault: Fault| fault.told("close the database"))
@@ -502,6 +505,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
 mod tests {
     use super::SqliteStore;
     use crate::SecretKeys;
+    use std::os::unix::fs::MetadataExt as _;
     use vnfm_core::ports::{Change, OutboxRow, Store as _, StoreError};
 
     async fn file(folder: &tempfile::TempDir) -> SqliteStore {
@@ -531,6 +535,29 @@ mod tests {
         assert!(folder.path().join("vnfm.db-wal").exists());
         store.close().await.unwrap();
         assert!(!folder.path().join("vnfm.db-wal").exists());
+    }
+
+    /// Without that lock, another process that reads the database takes the log's index for left behind and cuts it off
+    /// beneath us.
+    #[tokio::test]
+    async fn after_each_write_the_index_of_the_log_is_taken() {
+        const IN_USE: u64 = 128; // the byte of the index that SQLite locks as long as a process uses it
+        let folder = tempfile::tempdir().unwrap();
+        let store = file(&folder).await;
+        let index = std::fs::metadata(folder.path().join("vnfm.db-shm")).unwrap().ino();
+        for _ in 0..2 {
+            store.write(None, told(1)).await.unwrap();
+            let locks = std::fs::read_to_string("/proc/locks").unwrap();
+            let taken = locks.lines().any(|lock| {
+                let words: Vec<_> = lock.split_whitespace().collect();
+                let [.., pid, file, first, last] = words[..] else { return false };
+                let number = |word: &str| word.parse().unwrap_or(u64::MAX);
+                pid == std::process::id().to_string()
+                    && file.rsplit(':').next() == Some(&index.to_string())
+                    && (number(first)..=number(last)).contains(&IN_USE)
+            });
+            assert!(taken, "{locks}");
+        }
     }
 
     #[tokio::test]

@@ -14,6 +14,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use vnfm_core::ports::StoreError;
 
 const HEADER: usize = 32;
@@ -32,13 +33,15 @@ struct Mark {
 #[derive(Debug)]
 pub(crate) struct Acknowledged {
     note: File,
-    index: PathBuf,
+    index: Arc<File>,
     last: Option<Mark>,
 }
 
 impl Acknowledged {
-    /// The note of the database at `path`.
-    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+    /// The note of the database at `path`, which is open; the log's index, open as well. Whoever closes the index takes
+    /// every lock away that SQLite has on it in this process, as POSIX wants it, and another process that reads the
+    /// database then makes it anew beneath us: it stays open as long as a connection does.
+    pub(crate) fn open(path: &Path) -> Result<(Self, Arc<File>), StoreError> {
         let path_of_note = beside(path, "-acked");
         let note = OpenOptions::new()
             .read(true)
@@ -47,10 +50,14 @@ impl Acknowledged {
             .truncate(false)
             .mode(0o600)
             .open(&path_of_note);
-        let note = note.map_err(|error| {
-            StoreError::Unavailable(format!("cannot open `{}`: {error}", path_of_note.display()))
-        })?;
-        Ok(Self { note, index: beside(path, "-shm"), last: None })
+        let path_of_index = beside(path, "-shm");
+        let said = |path: &Path, error: &io::Error| {
+            StoreError::Unavailable(format!("cannot open `{}`: {error}", path.display()))
+        };
+        let note = note.map_err(|error| said(&path_of_note, &error))?;
+        let index = File::open(&path_of_index).map_err(|error| said(&path_of_index, &error))?;
+        let index = Arc::new(index);
+        Ok((Self { note, index: index.clone(), last: None }, index))
     }
 
     /// Notes what the log's index shows as committed. What cannot be noted is told and goes on: a note that is
@@ -84,9 +91,9 @@ impl Mark {
 }
 
 /// What the first copy of the index's header says: `mxFrame` and the salts, as SQLite wrote them.
-fn committed(index: &Path) -> io::Result<Mark> {
+fn committed(index: &File) -> io::Result<Mark> {
     let mut header = [0; 48];
-    File::open(index)?.read_exact_at(&mut header, 0)?;
+    index.read_exact_at(&mut header, 0)?;
     // The count is in the machine's order, the salts are copied as they lie in the log.
     let frames = word(&header, 16).map(u32::to_ne_bytes).map_or(0, u32::from_be_bytes);
     let salt = |at: usize| word(&header, at).unwrap_or_default();

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""One master and n workers by plain Heat REST on the shared network: what the baseline drives the cloud with.
+"""One master and n workers by plain Heat REST: what the baseline drives the cloud with. As the sample VNF-A has it, each
+server has a port on a network of the stack's own and one on the shared one.
 
     stack3.py create NAME [WORKERS]    prints "CREATE_COMPLETE", then {"master_ip": ..., "worker0_ip": ...}
     stack3.py delete NAME              prints "DELETE_COMPLETE" and what servers, ports and key pairs are left
@@ -43,12 +44,16 @@ class Cloud:
 
 
 def template(stack, workers, key):
-    resources = {}
+    resources = {"net": {"type": "OS::Neutron::Net"}, "subnet": {"type": "OS::Neutron::Subnet", "properties": {
+        "network": {"get_resource": "net"}, "cidr": "10.10.0.0/24", "ip_version": 4}}}
     for name in ["master"] + ["worker%d" % i for i in range(workers)]:
+        resources[name + "_inside"] = {"type": "OS::Neutron::Port", "depends_on": "subnet", "properties": {
+            "network": {"get_resource": "net"}}}
         resources[name + "_port"] = {"type": "OS::Neutron::Port", "properties": {"network": "provider"}}
         resources[name] = {"type": "OS::Nova::Server", "properties": dict(
             name=name, image="nfv-image", flavor="m1.tiny", config_drive=True, metadata={"role": name[:6]},
-            networks=[{"port": {"get_resource": name + "_port"}}], **({"key_name": {"get_resource": "key"}} if key else {}))}
+            networks=[{"port": {"get_resource": name + end}} for end in ("_inside", "_port")],
+            **({"key_name": {"get_resource": "key"}} if key else {}))}
     if key:
         resources["key"] = {"type": "OS::Nova::KeyPair", "properties": {"name": "kp-" + stack, "public_key": key}}
     outputs = {n + "_ip": {"value": {"get_attr": [n + "_port", "fixed_ips", 0, "ip_address"]}}
