@@ -44,7 +44,9 @@ impl Place {
         };
         db.busy_timeout(BUSY_TIMEOUT)?;
         db.set_prepared_statement_cache_capacity(STATEMENTS);
-        for (pragma, value) in [("synchronous", "FULL"), ("foreign_keys", "ON")] {
+        for (pragma, value) in
+            [("synchronous", "FULL"), ("foreign_keys", "ON"), ("temp_store", "MEMORY")]
+        {
             db.pragma_update(None, pragma, value)?;
         }
         // It answers with what it is from now on.
@@ -60,6 +62,8 @@ pub(crate) fn options() -> SqliteConnectOptions {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT)
+        // What a transaction puts aside, too: a container has no `/tmp` to write to, and what is sealed stays here.
+        .pragma("temp_store", "MEMORY")
         // What is deleted, a sealed secret too, is overwritten.
         .pragma("secure_delete", "ON")
 }

@@ -276,7 +276,14 @@ fn not_onboarded(wanted: &Onboard, why: &str) -> Failure {
 /// The archive, or the folder packed into a file that is gone when it is closed.
 fn content(path: &Path) -> Outcome<File> {
     if path.is_dir() {
-        let mut file = tempfile::tempfile().map_err(local)?;
+        let mut file = tempfile::tempfile().map_err(|error| Failure::Hinted {
+            what: format!(
+                "cannot pack `{}` into a file in `{}`: {error}",
+                path.display(),
+                std::env::temp_dir().display()
+            ),
+            hint: "name another folder in the environment variable TMPDIR".to_owned(),
+        })?;
         vnfm_descriptor::pack_to(path, &Limits::default(), &mut file).map_err(local)?;
         file.rewind().map_err(local)?;
         return Ok(file);
