@@ -88,6 +88,23 @@ async fn an_operation_that_stops_is_1_with_the_ways_on() {
     ended_with(&ended, 1, &said);
 }
 
+#[test]
+fn where_nothing_temporary_can_be_written_it_says_what_it_wanted_to_pack_and_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vnfmctl"));
+    command.args(["package", "onboard"]).arg(folder.path()).env("TMPDIR", "/nonexistent");
+    let ended = command.output().unwrap();
+    let said = format!(
+        "error: cannot pack `{}` into a file in `/nonexistent`: No such file or directory (os error 2)\n\
+         hint: name another folder in the environment variable TMPDIR\n",
+        folder.path().display()
+    );
+    assert_eq!(
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()),
+        (Some(1), &*said)
+    );
+}
+
 #[tokio::test]
 async fn what_is_wrong_here_is_1_and_a_wrong_command_line_is_2() {
     let ended = run(&["package", "onboard", "/does/not/exist"], "").await;
