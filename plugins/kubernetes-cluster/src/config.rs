@@ -2,6 +2,8 @@
 //! command lines, only in these.
 
 use crate::plan::{API_PORT, Node, Plan};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use vnfm_plugin_sdk::Secret;
@@ -64,24 +66,33 @@ pub(crate) fn init(plan: &Plan, kubeadm: &str, token: &str) -> String {
     format!("{init}\n---\n{cluster}\n")
 }
 
-/// What `kubeadm join` reads.
+/// Where the control plane is, and whom to trust there: a kubeconfig without a login, and no secret.
+pub(crate) fn discovery(plan: &Plan, ca: &str) -> String {
+    let cluster = json!({
+        "server": format!("https://{}", plan.endpoint()),
+        "certificate-authority-data": STANDARD.encode(ca),
+    });
+    let discovery = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{ "name": "", "cluster": cluster }],
+    });
+    format!("{discovery}\n")
+}
+
+/// What `kubeadm join` reads; `discovery` is the path of what [`discovery`] says. By the token alone it would ask the
+/// control plane for that, every five seconds until somebody there has signed it with the token.
 pub(crate) fn join(
     plan: &Plan,
     node: &Node,
     kubeadm: &str,
-    (token, ca_hash): (&str, &str),
+    (token, discovery): (&str, &str),
 ) -> String {
     let api = api_version(kubeadm);
     let join = json!({
         "apiVersion": api,
         "kind": "JoinConfiguration",
-        "discovery": {
-            "bootstrapToken": {
-                "apiServerEndpoint": plan.endpoint(),
-                "token": token,
-                "caCertHashes": [ca_hash],
-            },
-        },
+        "discovery": { "file": { "kubeConfigPath": discovery }, "tlsBootstrapToken": token },
         "nodeRegistration": registration(node, api),
     });
     format!("{join}\n")

@@ -346,10 +346,12 @@ impl<'a> Story<'a> {
         };
         if let Begun::Not(facts) = begun {
             self.tell(60, &format!("`kubeadm join` on `{name}`")).await;
-            let path = format!("{FOLDER}/join.yaml");
+            let (path, known) = (format!("{FOLDER}/join.yaml"), format!("{FOLDER}/discovery.conf"));
+            worker
+                .put(Upload::new(&known, config::discovery(self.plan, &plane.ca)), "join")
+                .await?;
             let token = plane.tokens.last().map_or("", Secret::reveal);
-            let text =
-                config::join(self.plan, worker.node, facts.kubeadm(), (token, &plane.ca_hash));
+            let text = config::join(self.plan, worker.node, facts.kubeadm(), (token, &known));
             worker.put(Upload::new(&path, text), "join").await?;
             worker.step_with("join", &path, &format!("kubeadm join --config {path}")).await?;
         }

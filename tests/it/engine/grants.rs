@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 use vnfm_core::ports::*;
-use vnfm_core::{Engine, Limits};
+use vnfm_core::{Engine, Limits, VimChange};
 use vnfm_types::LcmOperationState::{Completed, RolledBack, Starting};
 use vnfm_types::LcmOperationType::{Heal, Instantiate, ModifyInfo, Terminate};
 use vnfm_types::*;
@@ -423,6 +423,37 @@ async fn the_nfvo_may_choose_the_vim() {
     engine.drive(&op).await.unwrap();
     assert_eq!(state(&engine, &op).await, Completed);
     engine.delete_vim(TENANT, "cloud", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_grant_that_names_another_vim_than_the_request_moves_the_use_as_well() {
+    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
+    let at = json!({"vimType": OPENSTACK, "interfaceInfo": {"endpoint": "http://second"}});
+    let mut second = VimChange::to(serde_json::from_value(at).unwrap());
+    second.name = Some("second".to_owned());
+    let second = engine.register_vim(TENANT, second).await.unwrap().id;
+    let op = begin(&engine, Instantiate, &id).await;
+    let there = VimConnectionInfo { vim_id: Some(second.clone()), ..VimConnectionInfo::default() };
+    let grant = Grant {
+        id: "g".into(),
+        vnf_instance_id: id.clone(),
+        vnf_lcm_op_occ_id: op.clone(),
+        vim_connection_info: [("vim1".to_owned(), Box::new(there))].into_iter().collect(),
+        add_resources: wanted(),
+        ..Grant::default()
+    };
+    answers(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed, "{:?}", record(&engine, &op).await.error);
+    let vnf = engine.store().instance(TENANT, &id).await.unwrap().vnf;
+    assert_eq!(vnf.vim_connection_info["vim1"].vim_id.as_ref(), Some(&second));
+    engine.delete_vim(TENANT, "cloud", None).await.expect("nothing of it is on the first");
+    let refusal = engine.delete_vim(TENANT, "second", None).await.unwrap_err();
+    assert!(refusal.blocked_by.iter().any(|one| one.contains(&id)), "{refusal:?}");
+    let op = begin(&engine, Terminate, &id).await;
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, Completed);
+    engine.delete_vim(TENANT, "second", None).await.unwrap();
 }
 
 #[tokio::test]

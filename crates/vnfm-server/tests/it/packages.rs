@@ -88,6 +88,27 @@ async fn a_refused_package_can_be_uploaded_anew() {
 }
 
 #[tokio::test]
+async fn a_package_that_does_not_come_to_its_place_is_told_so_and_can_be_uploaded_anew() {
+    let bench = Bench::new().await;
+    let id = bench.post(PACKAGES, &json!({})).await.id();
+    let place = bench.packages.path(&id).unwrap();
+    std::fs::create_dir(&place).unwrap();
+    let uploaded = async || {
+        let put = bench.request(Method::PUT, &format!("{PACKAGES}/{id}/package_content"));
+        assert_eq!(bench.send(put.body(packed("vnf-b-cnf"))).await.status, 202);
+        bench.get(&format!("{PACKAGES}/{id}")).await.body
+    };
+    let shown = uploaded().await;
+    let why = &shown["onboardingFailureDetails"];
+    assert_eq!((&why["status"], &why["code"]), (&json!(507), &json!("package.not-written")));
+    assert!(why["detail"].as_str().unwrap().contains("keep the package"), "{why:#}");
+    let kept = std::fs::read_dir(place.parent().unwrap()).unwrap().count();
+    assert_eq!(kept, 1, "of the upload something is left");
+    std::fs::remove_dir(&place).unwrap();
+    assert_eq!(uploaded().await["onboardingState"], "ONBOARDED");
+}
+
+#[tokio::test]
 async fn a_second_package_with_the_same_vnfd_is_refused_while_the_first_exists() {
     let bench = Bench::new().await;
     let (first, vnfd) = bench.onboard("vnf-b-cnf").await;

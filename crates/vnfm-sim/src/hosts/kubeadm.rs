@@ -4,7 +4,9 @@ use super::Lan;
 use super::host::Host;
 use super::programs::hex;
 use super::shell::{Input, Output, Shell, lines};
-use crate::kubernetes::ClusterSpec;
+use crate::kubernetes::{Cluster, ClusterSpec};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -240,9 +242,47 @@ fn fresh_token() -> String {
     format!("{}.{}", &random[..6], &random[6..22])
 }
 
-fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
-    let wanted = Wanted::read(host, words)?;
-    check(host, &[KUBELET, BOOTSTRAP, CA])?;
+/// A control plane that a host is about to join.
+struct Found {
+    endpoint: String,
+    plane: Arc<Cluster>,
+}
+
+const UNKNOWN: &str =
+    "error execution phase preflight: couldn't validate the identity of the API Server: ";
+
+/// Finds it by a file that says where it is and whom to trust, and sees whether the token lets anybody in.
+fn found_by_file(host: &Arc<Host>, wanted: &Wanted, path: &str) -> Result<Found, String> {
+    let text = host.disk().text(path);
+    let text = text.ok_or_else(|| format!("discovery.file.kubeConfigPath: Invalid value: \"{path}\": not a valid HTTPS URL or a file on disk\n"))?;
+    let known = parse(&text).ok().and_then(|all| all.into_iter().next()).unwrap_or_default();
+    let cluster = &known["clusters"][0]["cluster"];
+    let server = cluster["server"].as_str().unwrap_or_default();
+    let endpoint = server.trim_start_matches("https://").to_owned();
+    let ask = format!(
+        "{UNKNOWN}Abort reading the cluster-info ConfigMap after timeout of 5m0s: Get \"{server}/api/v1/namespaces/kube-public/configmaps/cluster-info?timeout=10s\": "
+    );
+    let plane = host.lan.planes().get(&endpoint).cloned();
+    let plane =
+        plane.ok_or_else(|| format!("{ask}dial tcp {endpoint}: connect: connection refused\n"))?;
+    let ca = cluster["certificate-authority-data"].as_str().unwrap_or_default();
+    if STANDARD.decode(ca).ok().as_deref() != Some(plane.ca_pem().as_bytes()) {
+        return Err(format!(
+            "{ask}tls: failed to verify certificate: x509: certificate signed by unknown authority\n"
+        ));
+    }
+    let token = wanted.at("JoinConfiguration", "/discovery/tlsBootstrapToken");
+    if token.is_none_or(|token| !plane.bootstrap_token_valid(&token)) {
+        return Err(
+            "error execution phase preflight: unable to fetch the kubeadm-config ConfigMap: failed to get config map: Unauthorized\n"
+                .to_owned(),
+        );
+    }
+    Ok(Found { endpoint, plane })
+}
+
+/// Finds it by a token, with which somebody there has signed where it is.
+fn found_by_token(host: &Arc<Host>, wanted: &Wanted) -> Result<Found, String> {
     let discovery =
         |name: &str| wanted.at("JoinConfiguration", &format!("/discovery/bootstrapToken/{name}"));
     let endpoint = discovery("apiServerEndpoint").or_else(|| wanted.plain.first().cloned());
@@ -251,23 +291,31 @@ fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
     let endpoint =
         endpoint.ok_or("discovery: Invalid value: \"\": bootstrapToken or file must be set\n")?;
     let plane = host.lan.planes().get(&endpoint).cloned();
-    let fault =
-        "error execution phase preflight: couldn't validate the identity of the API Server: ";
     let plane = plane.ok_or_else(|| {
-        format!("{fault}failed to request the cluster-info ConfigMap: dial tcp {endpoint}: connect: connection refused\n")
+        format!("{UNKNOWN}failed to request the cluster-info ConfigMap: dial tcp {endpoint}: connect: connection refused\n")
     })?;
     let id = token.split('.').next().unwrap_or_default();
     if !token.contains('.') || !plane.bootstrap_token_valid(&token) {
         return Err(format!(
-            "{fault}could not find a JWS signature in the cluster-info ConfigMap for token ID \"{id}\"\n"
+            "{UNKNOWN}could not find a JWS signature in the cluster-info ConfigMap for token ID \"{id}\"\n"
         ));
     }
-    let ca = plane.ca_pem();
-    if hash != ca_hash(&ca) {
+    if hash != ca_hash(&plane.ca_pem()) {
         return Err(format!(
-            "{fault}cluster CA found in cluster-info ConfigMap is invalid: none of the public keys are pinned\n"
+            "{UNKNOWN}cluster CA found in cluster-info ConfigMap is invalid: none of the public keys are pinned\n"
         ));
     }
+    Ok(Found { endpoint, plane })
+}
+
+fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
+    let wanted = Wanted::read(host, words)?;
+    check(host, &[KUBELET, BOOTSTRAP, CA])?;
+    let Found { endpoint, plane } =
+        match wanted.at("JoinConfiguration", "/discovery/file/kubeConfigPath") {
+            Some(path) => found_by_file(host, &wanted, &path)?,
+            None => found_by_token(host, &wanted)?,
+        };
     let node = wanted.at("JoinConfiguration", "/nodeRegistration/name");
     let node =
         node.or_else(|| wanted.flag("node-name")).unwrap_or_else(|| host.spec().name.clone());
@@ -283,7 +331,7 @@ fn join(host: &Arc<Host>, words: &[&str]) -> Result<String, String> {
             format!("apiVersion: v1\nkind: Config\nserver: https://{endpoint}\n"),
             0o600,
         );
-        disk.write(CA, ca, 0o644);
+        disk.write(CA, plane.ca_pem(), 0o644);
     }
     host.settings().active.insert("kubelet".into());
     plane.add_node(&node, &host.spec().address.to_string());

@@ -1,7 +1,9 @@
 //! The whole way, and the ways in which one host is different.
 
 use crate::lab::{Lab, PASSWORD};
-use serde_json::json;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 use vnfm_core::ports::ErrorKind;
 use vnfm_sim::faults::{Fault, Rule};
 
@@ -76,6 +78,21 @@ async fn a_join_that_fails_is_told_and_only_it_is_done_again() {
     let resets = ["m1", "w1", "w2"].map(|host| lab.count(host, "kubeadm reset"));
     assert_eq!((joins, resets), ([1, 2], [0, 0, 1]), "a half join is reset before it is repeated");
     assert_eq!(lab.count("m1", "kubeadm init"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_are_told_whom_to_trust_and_keep_no_token() {
+    let lab = Lab::new().await;
+    lab.install().await.unwrap();
+    for worker in ["server-w1", "server-w2"] {
+        let known = lab.hosts.file(worker, "/run/vnfm/discovery.conf").unwrap();
+        let known: Value = serde_json::from_slice(&known).unwrap();
+        let cluster = &known["clusters"][0]["cluster"];
+        assert_eq!(cluster["server"], format!("https://{}:6443", lab.address(1)));
+        let ca = STANDARD.encode(lab.cluster().ca_pem());
+        assert_eq!(cluster["certificate-authority-data"], ca);
+        assert_eq!(lab.hosts.file(worker, "/run/vnfm/join.yaml"), None, "it has the token");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
