@@ -82,12 +82,7 @@ pub(crate) fn discovery(plan: &Plan, ca: &str) -> String {
 
 /// What `kubeadm join` reads; `discovery` is the path of what [`discovery`] says. By the token alone it would ask the
 /// control plane for that, every five seconds until somebody there has signed it with the token.
-pub(crate) fn join(
-    plan: &Plan,
-    node: &Node,
-    kubeadm: &str,
-    (token, discovery): (&str, &str),
-) -> String {
+pub(crate) fn join(node: &Node, kubeadm: &str, (token, discovery): (&str, &str)) -> String {
     let api = api_version(kubeadm);
     let join = json!({
         "apiVersion": api,

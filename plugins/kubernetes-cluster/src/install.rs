@@ -351,7 +351,7 @@ impl<'a> Story<'a> {
                 .put(Upload::new(&known, config::discovery(self.plan, &plane.ca)), "join")
                 .await?;
             let token = plane.tokens.last().map_or("", Secret::reveal);
-            let text = config::join(self.plan, worker.node, facts.kubeadm(), (token, &known));
+            let text = config::join(worker.node, facts.kubeadm(), (token, &known));
             worker.put(Upload::new(&path, text), "join").await?;
             worker.step_with("join", &path, &format!("kubeadm join --config {path}")).await?;
         }
