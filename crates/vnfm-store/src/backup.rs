@@ -12,8 +12,8 @@ use crate::fault::Done;
 use crate::keys::{SecretKeys, sync_folder_of};
 use crate::packages::PackageDir;
 use crate::place;
-use crate::sqlite::{self, SqliteStore};
-use crate::{keeper, schema, wal, write};
+use crate::sqlite::SqliteStore;
+use crate::{alone, keeper, schema, wal, write};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -237,7 +237,7 @@ pub async fn restore_with(
     sealer: Option<Arc<dyn SecretSealer>>,
 ) -> Result<Restored, StoreError> {
     let database = data.join(DATABASE);
-    let _lock = sqlite::lock(&database)?;
+    let _lock = alone::lock(&database)?;
     let keys = keys_for(file, data, sealer)?;
     let new = data.join("vnfm.db.restoring");
     let doing = format!("restore `{}`", file.display());

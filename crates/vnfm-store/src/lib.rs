@@ -10,7 +10,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `sqlite` | connections, the lock on the file, and the [`Store`](vnfm_core::ports::Store) trait itself |
+//! | `alone` | the lock on the file |
+//! | `sqlite` | connections, and the [`Store`](vnfm_core::ports::Store) trait itself |
 //! | `group` | the thread that writes: group commit |
 //! | `wal` | whether the write-ahead log holds all that was acknowledged |
 //! | `schema` | numbered migrations |
@@ -30,6 +31,7 @@
 //! Statements hold one SQL text that PostgreSQL takes as well; there, transactions are to be SERIALIZABLE. What
 //! differs between the two is in `schema` (the view `clock`), in `dialect` (JSON) and in `sqlite` (how to connect).
 
+mod alone;
 mod backup;
 mod dialect;
 mod fault;

@@ -2,10 +2,10 @@
 //!
 //! One at a time writes, so a transaction never meets another one: the thread of `group`, or whoever looks after the
 //! database and holds the lock. Some connections
-//! read, each from a snapshot, without waiting for the writer. An OS lock beside the file keeps a second process out; the kernel
-//! gives it back when a process dies, however it dies. So whoever opens the file is alone, and the leases that
+//! read, each from a snapshot, without waiting for the writer. Whoever opens the file is alone (`alone`), so the leases that
 //! it finds belong to the dead.
 
+use crate::alone::{create, lock};
 use crate::fault::{Done, Fault};
 use crate::group::{Answer, Group, Work, Writer};
 use crate::keys::SecretKeys;
@@ -16,9 +16,7 @@ use crate::{keeper, read, schema, tally, wal, write};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -444,61 +442,6 @@ impl SqliteStore {
         }
         said
     }
-}
-
-/// Takes the lock beside the database, and writes into it who has it.
-pub(crate) fn lock(path: &Path) -> Result<File, StoreError> {
-    let beside = wal::beside(path, ".lock");
-    let failed = |what: &str, why: String| {
-        StoreError::Unavailable(format!("cannot {what} `{}`: {why}", beside.display()))
-    };
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&beside)
-        .map_err(|e| {
-            failed("open", format!("{e}; hint: its folder has to be there and writable"))
-        })?;
-    match file.try_lock() {
-        Ok(()) => {
-            let told = file
-                .set_len(0)
-                .and_then(|()| file.rewind())
-                .and_then(|()| write!(file, "{}", std::process::id()));
-            told.map_err(|e| failed("write", e.to_string()))?;
-            Ok(file)
-        }
-        Err(TryLockError::WouldBlock) => {
-            let mut owner = String::new();
-            let owner = match file.read_to_string(&mut owner) {
-                Ok(_) if !owner.is_empty() => format!("the process {owner}"),
-                _ => "another process".to_owned(),
-            };
-            Err(StoreError::Unavailable(format!(
-                "cannot open the database `{}`: {owner} has it open; hint: stop that one, or give this one another \
-                 data folder",
-                path.display()
-            )))
-        }
-        Err(TryLockError::Error(error)) => Err(failed("lock", error.to_string())),
-    }
-}
-
-/// Makes an empty file that only its owner can read; SQLite gives its companions the same mode.
-fn create(path: &Path) -> Result<(), StoreError> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path);
-    opened.map(drop).map_err(|error| {
-        StoreError::Unavailable(format!("cannot open the database `{}`: {error}", path.display()))
-    })
 }
 
 #[cfg(test)]
