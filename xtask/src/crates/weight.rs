@@ -180,7 +180,7 @@ fn keep<T>(it: T) {
 }
 
 fn later(it: impl Future<Output = ()> + 'static) {
-    black_box(Box::pin(it) as Pin<Box<dyn Future<Output = ()>>>);
+    drop(black_box(Box::pin(it) as Pin<Box<dyn Future<Output = ()>>>));
 }
 
 fn embedded(parts: EngineParts) {
