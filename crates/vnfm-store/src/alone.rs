@@ -3,7 +3,7 @@
 
 use crate::wal;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read as _, Seek as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use vnfm_core::ports::StoreError;
@@ -14,16 +14,9 @@ pub(crate) fn lock(path: &Path) -> Result<File, StoreError> {
     let failed = |what: &str, why: String| {
         StoreError::Unavailable(format!("cannot {what} `{}`: {why}", beside.display()))
     };
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&beside)
-        .map_err(|e| {
-            failed("open", format!("{e}; hint: its folder has to be there and writable"))
-        })?;
+    let mut file = opened(&beside).map_err(|e| {
+        failed("open", format!("{e}; hint: its folder has to be there and writable"))
+    })?;
     match file.try_lock() {
         Ok(()) => {
             let told = file
@@ -51,14 +44,12 @@ pub(crate) fn lock(path: &Path) -> Result<File, StoreError> {
 
 /// Makes an empty file that only its owner can read; SQLite gives its companions the same mode.
 pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path);
-    opened.map(drop).map_err(|error| {
+    opened(path).map(drop).map_err(|error| {
         StoreError::Unavailable(format!("cannot open the database `{}`: {error}", path.display()))
     })
+}
+
+/// The file as it is, or a new one that only its owner can read.
+fn opened(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }

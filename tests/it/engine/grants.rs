@@ -403,26 +403,8 @@ async fn the_nfvo_may_choose_the_vim() {
     let error = record(&engine, &op).await.error.unwrap();
     assert!(error.detail.contains("neither the request nor the grant names a VIM"), "{error:?}");
     let op = engine.instantiate(TENANT, &id, request).await.unwrap();
-    let vim = VimConnectionInfo { vim_id: Some("cloud".into()), ..VimConnectionInfo::default() };
-    let grant = Grant {
-        id: "g".into(),
-        vnf_instance_id: id.clone(),
-        vnf_lcm_op_occ_id: op.clone(),
-        vim_connection_info: [("theirs".to_owned(), Box::new(vim))].into_iter().collect(),
-        add_resources: wanted(),
-        ..Grant::default()
-    };
-    answers(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
-    engine.drive(&op).await.unwrap();
-    assert_eq!(state(&engine, &op).await, Completed, "{:?}", record(&engine, &op).await.error);
-    let vnf = engine.store().instance(TENANT, &id).await.unwrap().vnf;
-    assert_eq!(vnf.vim_connection_info["theirs"].vim_id.as_deref(), Some(CLOUD));
-    let refusal = engine.delete_vim(TENANT, "cloud", None).await.unwrap_err();
-    assert!(refusal.blocked_by.iter().any(|one| one.contains(&id)), "{refusal:?}");
-    let op = begin(&engine, Terminate, &id).await;
-    engine.drive(&op).await.unwrap();
-    assert_eq!(state(&engine, &op).await, Completed);
-    engine.delete_vim(TENANT, "cloud", None).await.unwrap();
+    goes_where_the_grant_says(&world, &engine, &op, ("theirs", "cloud")).await;
+    stays_until_its_end(&engine, &id, "cloud").await;
 }
 
 #[tokio::test]
@@ -433,27 +415,44 @@ async fn a_grant_that_names_another_vim_than_the_request_moves_the_use_as_well()
     second.name = Some("second".to_owned());
     let second = engine.register_vim(TENANT, second).await.unwrap().id;
     let op = begin(&engine, Instantiate, &id).await;
-    let there = VimConnectionInfo { vim_id: Some(second.clone()), ..VimConnectionInfo::default() };
+    goes_where_the_grant_says(&world, &engine, &op, ("vim1", &second)).await;
+    engine.delete_vim(TENANT, "cloud", None).await.expect("nothing of it is on the first");
+    stays_until_its_end(&engine, &id, "second").await;
+}
+
+/// An instantiation that ends on the VIM that the NFVO names, by its id or name, under this key.
+async fn goes_where_the_grant_says(
+    world: &World,
+    engine: &Engine,
+    op: &str,
+    (key, vim): (&str, &str),
+) {
+    let id = record(engine, op).await.vnf_instance_id;
+    let there = VimConnectionInfo { vim_id: Some(vim.into()), ..VimConnectionInfo::default() };
     let grant = Grant {
         id: "g".into(),
         vnf_instance_id: id.clone(),
-        vnf_lcm_op_occ_id: op.clone(),
-        vim_connection_info: [("vim1".to_owned(), Box::new(there))].into_iter().collect(),
+        vnf_lcm_op_occ_id: op.into(),
+        vim_connection_info: [(key.to_owned(), Box::new(there))].into_iter().collect(),
         add_resources: wanted(),
         ..Grant::default()
     };
-    answers(&world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
-    engine.drive(&op).await.unwrap();
-    assert_eq!(state(&engine, &op).await, Completed, "{:?}", record(&engine, &op).await.error);
+    answers(world, [Ok(GrantAnswer::Granted(Box::new(grant)))]);
+    engine.drive(op).await.unwrap();
+    assert_eq!(state(engine, op).await, Completed, "{:?}", record(engine, op).await.error);
     let vnf = engine.store().instance(TENANT, &id).await.unwrap().vnf;
-    assert_eq!(vnf.vim_connection_info["vim1"].vim_id.as_ref(), Some(&second));
-    engine.delete_vim(TENANT, "cloud", None).await.expect("nothing of it is on the first");
-    let refusal = engine.delete_vim(TENANT, "second", None).await.unwrap_err();
-    assert!(refusal.blocked_by.iter().any(|one| one.contains(&id)), "{refusal:?}");
-    let op = begin(&engine, Terminate, &id).await;
+    let vim = engine.vim(TENANT, vim).await.unwrap().id;
+    assert_eq!(vnf.vim_connection_info[key].vim_id.as_ref(), Some(&vim));
+}
+
+/// The VIM cannot be deleted as long as the instance lives, and can be afterwards.
+async fn stays_until_its_end(engine: &Engine, id: &str, vim: &str) {
+    let refusal = engine.delete_vim(TENANT, vim, None).await.unwrap_err();
+    assert!(refusal.blocked_by.iter().any(|one| one.contains(id)), "{refusal:?}");
+    let op = begin(engine, Terminate, id).await;
     engine.drive(&op).await.unwrap();
-    assert_eq!(state(&engine, &op).await, Completed);
-    engine.delete_vim(TENANT, "second", None).await.unwrap();
+    assert_eq!(state(engine, &op).await, Completed);
+    engine.delete_vim(TENANT, vim, None).await.unwrap();
 }
 
 #[tokio::test]

@@ -6,6 +6,9 @@ use super::{HostSpec, Hosts, User};
 use crate::books::Books;
 use crate::faults::{Fault, Faults, Rule};
 use crate::kubernetes::Clusters;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -144,6 +147,42 @@ async fn a_cluster_grows_as_with_the_real_kubeadm() {
     let gone = as_root(&worker, &format!("kubeadm reset -f && {join}")).await;
     assert!(gone.err.contains("connection refused"), "{gone:?}");
     assert!(room.books.violations().is_empty(), "{:?}", room.books.violations());
+}
+
+#[tokio::test]
+async fn a_join_by_a_file_is_refused_in_the_words_of_the_real_kubeadm() {
+    let room = Room::new().await;
+    let (master, worker) = (room.boot("m1", 1).await, room.boot("w1", 2).await);
+    for host in [&master, &worker] {
+        as_root(host, "sysctl -qw net.ipv4.ip_forward=1").await;
+    }
+    assert_eq!(as_root(&master, "kubeadm init").await.code, 0);
+    let join = text(&as_root(&master, "kubeadm token create --print-join-command").await);
+    let token = join.split_whitespace().nth(4).unwrap();
+    let ca = master.disk().text("/etc/kubernetes/pki/ca.crt").unwrap();
+    let joined = async |last: u8, ca: &str, token: &str| {
+        let server = format!("https://127.{}.{}.{last}:6443", room.net[0], room.net[1]);
+        let ca = STANDARD.encode(ca);
+        let known = json!({"clusters": [{"name": "", "cluster": {"server": server, "certificate-authority-data": ca}}]});
+        let discovery =
+            json!({"file": {"kubeConfigPath": "/run/d.conf"}, "tlsBootstrapToken": token});
+        let wanted = json!({"kind": "JoinConfiguration", "discovery": discovery});
+        worker.disk().write("/run/join.yaml", wanted.to_string(), 0o600);
+        let absent = as_root(&worker, "kubeadm join --config /run/join.yaml").await;
+        assert!(absent.err.contains("not a valid HTTPS URL or a file on disk"), "{absent:?}");
+        worker.disk().write("/run/d.conf", known.to_string(), 0o600);
+        as_root(&worker, "kubeadm join --config /run/join.yaml; rm /run/d.conf").await
+    };
+    for (last, ca, token, words) in [
+        (7, ca.as_str(), token, "connect: connection refused"),
+        (1, "another", token, "x509: certificate signed by unknown authority"),
+        (1, &ca, "abcdef.0000000000000000", "failed to get config map: Unauthorized"),
+    ] {
+        let refused = joined(last, ca, token).await;
+        assert!(refused.err.contains(words), "{refused:?}");
+    }
+    let ended = joined(1, &ca, token).await;
+    assert!(text(&ended).contains("This node has joined the cluster"), "{ended:?}");
 }
 
 #[tokio::test]
