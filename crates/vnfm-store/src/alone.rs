@@ -1,15 +1,50 @@
-//! One process has a database: an OS lock beside the file keeps a second one out, and the kernel gives it back when a
+//! One process has a database. Two OS locks keep a second one out: on a file beside the database, which says who has it,
+//! and on the database file itself, so that removing the file beside it lets nobody in. The kernel gives both back when a
 //! process dies, however it dies.
 
 use crate::wal;
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use vnfm_core::ports::StoreError;
 
-/// Takes the lock beside the database, and writes into it who has it.
-pub(crate) fn lock(path: &Path) -> Result<File, StoreError> {
+/// Both locks; they end with this value.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _beside: File,
+    _database: Option<Held>,
+}
+
+/// A database file that this process has locked.
+#[derive(Debug)]
+struct Held {
+    /// Never read: SQLite has it open as well.
+    _file: File,
+    inode: Inode,
+}
+
+/// Device and number.
+type Inode = (u64, u64);
+
+/// The databases that this process has. To close a file, any handle of it, takes away every POSIX lock of the process on
+/// it: one that SQLite has open here must not be opened and closed to see whether it is locked.
+static HERE: Mutex<BTreeSet<Inode>> = Mutex::new(BTreeSet::new());
+
+fn here() -> MutexGuard<'static, BTreeSet<Inode>> {
+    HERE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        here().remove(&self.inode);
+    }
+}
+
+/// Takes the lock beside the database, and writes into it who has it; then that on the database itself, if it is there.
+pub(crate) fn lock(path: &Path) -> Result<Lock, StoreError> {
     let beside = wal::beside(path, ".lock");
     let failed = |what: &str, why: String| {
         StoreError::Unavailable(format!("cannot {what} `{}`: {why}", beside.display()))
@@ -19,12 +54,13 @@ pub(crate) fn lock(path: &Path) -> Result<File, StoreError> {
     })?;
     match file.try_lock() {
         Ok(()) => {
+            let database = held(path)?;
             let told = file
                 .set_len(0)
                 .and_then(|()| file.rewind())
                 .and_then(|()| write!(file, "{}", std::process::id()));
             told.map_err(|e| failed("write", e.to_string()))?;
-            Ok(file)
+            Ok(Lock { _beside: file, _database: database })
         }
         Err(TryLockError::WouldBlock) => {
             let mut owner = String::new();
@@ -32,20 +68,55 @@ pub(crate) fn lock(path: &Path) -> Result<File, StoreError> {
                 Ok(_) if !owner.is_empty() => format!("the process {owner}"),
                 _ => "another process".to_owned(),
             };
-            Err(StoreError::Unavailable(format!(
-                "cannot open the database `{}`: {owner} has it open; hint: stop that one, or give this one another \
-                 data folder",
-                path.display()
-            )))
+            Err(is_open(path, &owner))
         }
         Err(TryLockError::Error(error)) => Err(failed("lock", error.to_string())),
     }
 }
 
-/// Makes an empty file that only its owner can read; SQLite gives its companions the same mode.
+/// Locks the database file, if there is one.
+fn held(path: &Path) -> Result<Option<Held>, StoreError> {
+    let failed = |error: io::Error| {
+        StoreError::Unavailable(format!("cannot lock `{}`: {error}", path.display()))
+    };
+    let inode = match path.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+        Ok(meta) => (meta.dev(), meta.ino()),
+    };
+    let mut here = here();
+    if here.contains(&inode) {
+        return Err(is_open(path, "this process"));
+    }
+    let file = File::open(path).map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {
+            here.insert(inode);
+            Ok(Some(Held { _file: file, inode }))
+        }
+        Err(TryLockError::WouldBlock) => Err(is_open(path, "another process")),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+fn is_open(path: &Path, owner: &str) -> StoreError {
+    StoreError::Unavailable(format!(
+        "cannot open the database `{}`: {owner} has it open; hint: stop that one, or give this one another data folder",
+        path.display()
+    ))
+}
+
+/// Makes an empty file that only its owner can read, where there is none; SQLite gives its companions the same mode.
 pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
-    opened(path).map(drop).map_err(|error| {
-        StoreError::Unavailable(format!("cannot open the database `{}`: {error}", path.display()))
+    let made = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop),
+    };
+    made.map_err(|error| {
+        StoreError::Unavailable(format!(
+            "cannot open the database `{}`: {error}; hint: its folder has to be there and writable",
+            path.display()
+        ))
     })
 }
 

@@ -10,7 +10,7 @@
 
 use crate::fault::Done;
 use crate::keys::{SecretKeys, sync_folder_of};
-use crate::packages::PackageDir;
+use crate::packages::{PackageDir, private_folder};
 use crate::place;
 use crate::sqlite::SqliteStore;
 use crate::{alone, keeper, schema, wal, write};
@@ -21,11 +21,12 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, query, query_scalar};
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
+use uuid::Uuid;
 use vnfm_core::ports::{SecretSealer, StoreError};
 use zip::write::SimpleFileOptions;
 use zip::{ZipArchive, ZipWriter};
@@ -71,28 +72,55 @@ impl SqliteStore {
         file: &Path,
         at: Timestamp,
     ) -> Result<(), StoreError> {
+        let to = private(file).map_err(|e| said(&e, "make", file))?;
+        let folder = folder_of(file);
+        let made = self.backup_into(packages, (folder, to), at).await;
+        made.map(drop).inspect_err(|_| drop(fs::remove_file(file)))
+    }
+
+    /// Makes a backup in a file of `folder` that has no name: it is gone when it is closed, however the process ends.
+    /// Reads and writes go on meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::backup`].
+    pub async fn nameless_backup(
+        &self,
+        packages: &PackageDir,
+        folder: &Path,
+        at: Timestamp,
+    ) -> Result<File, StoreError> {
+        let to = tempfile::tempfile_in(folder).map_err(|e| said(&e, "make a file in", folder))?;
+        self.backup_into(packages, (folder, to), at).await
+    }
+
+    /// Writes a backup into a new file, with what is needed meanwhile in `folder`; the file at its beginning.
+    async fn backup_into(
+        &self,
+        packages: &PackageDir,
+        (folder, to): (&Path, File),
+        at: Timestamp,
+    ) -> Result<File, StoreError> {
         let Some(database) = self.path() else {
             return Err(StoreError::Broken("a database in memory has no backup".into()));
         };
-        let snapshot = wal::beside(file, ".part");
-        let doing = format!("make the backup `{}`", file.display());
-        let ids = snapshot_of(database, &snapshot).await;
-        let packed = match ids {
-            Ok(ids) => {
-                let mut kept = Vec::new();
-                for id in ids {
-                    let files = packages.files(&id);
-                    kept.extend(files.map_err(|e| StoreError::Broken(e.to_string()))?);
-                }
-                let of = json!({"format": FORMAT, "installationId": self.installation(), "madeAt": at,
-                    "schema": schema::newest()});
-                let (from, to) = (snapshot.clone(), file.to_owned());
-                joined(spawn_blocking(move || pack(&from, &kept, of, &to)).await, &doing)
-            }
-            Err(fault) => Err(fault.told(&doing)),
-        };
+        let doing = format!("make a backup in `{}`", folder.display());
+        // SQLite wants a name to write to. What a crash leaves of it is removed at the next start.
+        let snapshot = folder.join(format!("backup-{}.part", Uuid::new_v4()));
+        let copied = snapshot_of(database, &snapshot).await;
+        let opened = File::open(&snapshot);
         let _ = fs::remove_file(&snapshot); // it may never have been made
-        packed.inspect_err(|_| drop(fs::remove_file(file)))
+        let ids = copied.map_err(|fault| fault.told(&doing))?;
+        let copy = opened.map_err(|e| said(&e, "read", &snapshot))?;
+        let mut kept = Vec::new();
+        for id in ids {
+            let files = packages.files(&id);
+            kept.extend(files.map_err(|e| StoreError::Broken(e.to_string()))?);
+        }
+        let of = json!({"format": FORMAT, "installationId": self.installation(), "madeAt": at,
+            "schema": schema::newest()});
+        let packed = spawn_blocking(move || pack(copy, &kept, of, to)).await;
+        joined(packed, &doing)
     }
 
     /// Whether this database was restored and nobody has confirmed yet how the world differs from it.
@@ -133,7 +161,6 @@ fn recovery_of(mark: &Value) -> Option<Recovery> {
 
 /// Copies the database as it is at one moment; the ids of the packages that it names.
 async fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
-    let _ = fs::remove_file(to); // what a crash left of an earlier one
     private(to).map_err(|e| said(&e, "make", to))?;
     let mut source =
         SqliteConnection::connect_with(&place::options().filename(database).read_only(true))
@@ -152,22 +179,24 @@ async fn snapshot_of(database: &Path, to: &Path) -> Done<Vec<String>> {
     Ok(infos.into_iter().filter(|(_, info)| onboarded(info)).map(|(id, _)| id).collect())
 }
 
+/// Packs the copy of the database and the files of packages; the archive, at its beginning.
 fn pack(
-    database: &Path,
+    mut database: File,
     packages: &[PathBuf],
     mut manifest: Value,
-    to: &Path,
-) -> Result<(), StoreError> {
-    let file = private(to).map_err(|e| said(&e, "make", to))?;
-    let mut archive = ZipWriter::new(file);
-    let mut hashes = vec![(DATABASE.to_owned(), database.to_owned())];
-    hashes.extend(packages.iter().map(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        (format!("packages/{name}"), path.clone())
-    }));
+    to: File,
+) -> Result<File, StoreError> {
+    let unwritten =
+        |error: io::Error| StoreError::Unavailable(format!("cannot write the backup: {error}"));
+    let mut archive = ZipWriter::new(to);
     let mut files = serde_json::Map::new();
-    for (name, path) in hashes {
-        let hash = add(&mut archive, &name, &path).map_err(|e| said(&e, "read", &path))?;
+    let hash = add(&mut archive, DATABASE, &mut database).map_err(unwritten)?;
+    files.insert(DATABASE.to_owned(), json!({"sha256": hash}));
+    for path in packages {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = format!("packages/{name}");
+        let added = File::open(path).and_then(|mut file| add(&mut archive, &name, &mut file));
+        let hash = added.map_err(|e| said(&e, "read", path))?;
         files.insert(name, json!({"sha256": hash}));
     }
     manifest["files"] = Value::Object(files);
@@ -177,7 +206,12 @@ fn pack(
         .map_err(io::Error::other)
         .and_then(|()| archive.write_all(&text));
     let written = written.and_then(|()| archive.finish().map_err(io::Error::other));
-    written.and_then(|file| file.sync_all()).map_err(|e| said(&e, "write", to))
+    let whole = written.and_then(|mut file| {
+        file.sync_all()?;
+        file.rewind()?;
+        Ok(file)
+    });
+    whole.map_err(unwritten)
 }
 
 fn options() -> SimpleFileOptions {
@@ -185,10 +219,9 @@ fn options() -> SimpleFileOptions {
 }
 
 /// Adds a file; the hash of what was read.
-fn add(archive: &mut ZipWriter<File>, name: &str, path: &Path) -> io::Result<String> {
-    let mut from = File::open(path)?;
+fn add(archive: &mut ZipWriter<File>, name: &str, from: &mut File) -> io::Result<String> {
     archive.start_file(name, options()).map_err(io::Error::other)?;
-    copy(&mut from, archive)
+    copy(from, archive)
 }
 
 /// The SHA-256 of a file in hexadecimal, lower case.
@@ -345,7 +378,7 @@ fn unpack(file: &Path, database: &Path, packages: &Path) -> Result<Value, StoreE
     let opened = File::open(file).map_err(|e| said(&e, "read", file))?;
     let mut archive = ZipArchive::new(opened).map_err(|e| not_a_backup(&e.to_string()))?;
     let manifest = manifest(&mut archive)?;
-    fs::create_dir_all(packages).map_err(|e| said(&e, "make", packages))?;
+    private_folder(packages).map_err(|e| said(&e, "make", packages))?;
     let files = manifest["files"].as_object().cloned().unwrap_or_default();
     if !files.contains_key(DATABASE) {
         return Err(not_a_backup("it has no database"));
@@ -400,6 +433,11 @@ fn extract(archive: &mut ZipArchive<File>, name: &str, to: &Path) -> Result<Stri
         Some(_) => said(&error, "write", to),
         None => not_a_backup(&format!("`{name}` in it is damaged: {error}")),
     })
+}
+
+/// The folder of a file.
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A new file that only its owner reads.

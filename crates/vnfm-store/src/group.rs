@@ -20,16 +20,19 @@ use crate::write::{Statement, Writing};
 use crate::{lease, write};
 use rusqlite::Connection;
 use sqlx::sqlite::SqliteConnection;
+use std::ops::{Deref, DerefMut};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tokio::sync::{Mutex, oneshot, watch};
+use tokio::sync::{Mutex, MutexGuard, oneshot, watch};
 use vnfm_core::ports::{Change, Claim, Fence, News, StoreError};
 use vnfm_types::{CancelMode, LogLine};
 
 /// What writes, beside this thread's own connection.
 pub(crate) struct Writer {
+    /// Before the connections: what they committed is noted before the last of them closes.
+    pub(crate) acknowledged: Option<std::sync::Mutex<Acknowledged>>,
     /// For whoever looks after the database. This thread writes while it holds the lock, and nobody else does then.
     pub(crate) connection: Mutex<SqliteConnection>,
     pub(crate) keys: RwLock<Arc<SecretKeys>>,
@@ -101,12 +104,12 @@ const LINGER: Duration = Duration::from_micros(500);
 
 impl Group {
     /// Starts the thread that writes.
-    pub(crate) fn start(writer: Arc<Writer>, acknowledged: Option<Acknowledged>) -> Done<Self> {
+    pub(crate) fn start(writer: Arc<Writer>) -> Done<Self> {
         let (jobs, queue) = channel();
         let db = writer.place.open()?;
         let thread = std::thread::Builder::new()
             .name("vnfm-store-writer".into())
-            .spawn(move || serve(&writer, db, &queue, acknowledged))
+            .spawn(move || serve(&writer, db, &queue))
             .map_err(|why| StoreError::Unavailable(format!("cannot start its writer: {why}")))?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
@@ -135,7 +138,51 @@ impl Drop for Group {
     }
 }
 
+/// The turn of one who writes with the other connection; what was committed is noted when it ends.
+pub(crate) struct Turn<'w> {
+    connection: MutexGuard<'w, SqliteConnection>,
+    writer: &'w Writer,
+}
+
+impl Deref for Turn<'_> {
+    type Target = SqliteConnection;
+    fn deref(&self) -> &SqliteConnection {
+        &self.connection
+    }
+}
+
+impl DerefMut for Turn<'_> {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        &mut self.connection
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.writer.note();
+    }
+}
+
 impl Writer {
+    /// The other connection, once those who wait for it now had it.
+    pub(crate) async fn turn(&self) -> Turn<'_> {
+        Turn { connection: self.connection.lock().await, writer: self }
+    }
+
+    /// Notes what is committed, while nobody writes.
+    pub(crate) fn note(&self) {
+        if let Some(acknowledged) = &self.acknowledged {
+            acknowledged.lock().unwrap_or_else(PoisonError::into_inner).note();
+        }
+    }
+
+    /// The same, durably.
+    pub(crate) fn note_for_good(&self) {
+        if let Some(acknowledged) = &self.acknowledged {
+            acknowledged.lock().unwrap_or_else(PoisonError::into_inner).note_for_good();
+        }
+    }
+
     /// The keys as they are now. To unseal, ask after the rows were read: keys only come, while the process lives.
     pub(crate) fn keys(&self) -> Arc<SecretKeys> {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -168,12 +215,7 @@ impl Writer {
     }
 }
 
-fn serve(
-    writer: &Writer,
-    mut db: Connection,
-    queue: &Receiver<Job>,
-    mut acknowledged: Option<Acknowledged>,
-) {
+fn serve(writer: &Writer, mut db: Connection, queue: &Receiver<Job>) {
     let (mut jobs, mut lately) = (Vec::new(), 1);
     while let Ok(job) = queue.recv() {
         jobs.push(job);
@@ -182,11 +224,10 @@ fn serve(
         jobs.retain(|job| !job.reply.is_closed());
         let answers = {
             let _alone = writer.connection.blocking_lock();
-            all(writer, &mut db, &jobs)
+            let answers = all(writer, &mut db, &jobs);
+            writer.note();
+            answers
         };
-        if let Some(acknowledged) = &mut acknowledged {
-            acknowledged.note();
-        }
         writer.vims.heed(jobs.iter().flat_map(|job| job.work.changes()));
         writer.tell(jobs.iter().flat_map(|job| job.work.changes()));
         for (job, answer) in jobs.drain(..).zip(answers) {

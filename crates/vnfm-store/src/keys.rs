@@ -89,6 +89,11 @@ impl SecretKeys {
         Self { keys: vec![Key::generate()], path: None, sealer: None }
     }
 
+    /// Where the key file lies, if there is one.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.path.as_deref().and_then(Path::parent)
+    }
+
     /// Whoever keeps keys that are not in the file.
     pub(crate) fn sealer(&self) -> Option<&Arc<dyn SecretSealer>> {
         self.sealer.as_ref()

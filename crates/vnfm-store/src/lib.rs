@@ -1,7 +1,7 @@
 //! Store port: SQLite with journal, leases, outbox, and sealed secrets.
 //!
 //! ```text
-//! SqliteStore::open ─ lock ─ log whole? ─ schema (migrations) ─ keys fit? ─ leases of a dead process given back
+//! SqliteStore::open ─ lock ─ log whole? ─ database whole? ─ schema (migrations) ─ keys fit? ─ leases of a dead process given back
 //!   write(fence, changes)   the fence, then each change as one conditional statement: all or none
 //!   claim / renew / release by the clock of the database
 //!     … all that wait at a moment share one BEGIN IMMEDIATE and one fsync, each under a savepoint of its own
@@ -11,6 +11,8 @@
 //! | module | what |
 //! |---|---|
 //! | `alone` | the lock on the file |
+//! | `files`, `leftovers` | which files have to be there, and which a crash left |
+//! | `integrity` | whether the database is whole |
 //! | `sqlite` | connections, and the [`Store`](vnfm_core::ports::Store) trait itself |
 //! | `group` | the thread that writes: group commit |
 //! | `wal` | whether the write-ahead log holds all that was acknowledged |
@@ -36,12 +38,15 @@ mod backup;
 mod dialect;
 mod fault;
 mod figures;
+mod files;
 mod filter;
 mod group;
+mod integrity;
 mod keeper;
 mod keys;
 mod known;
 mod lease;
+mod leftovers;
 mod packages;
 mod place;
 mod read;
@@ -56,8 +61,10 @@ mod write;
 
 pub use backup::{Recovery, Restored, restore, restore_with};
 pub use figures::{Figures, VimEnd};
+pub use files::{accept_loss, check_files};
 pub use keeper::SealedBy;
 pub use keys::{KeyPlace, SecretKeys};
+pub use leftovers::{Folder, sweep};
 pub use packages::{CODES as PACKAGE_CODES, PackageDir, PackageFailure};
 pub use retention::{Pruned, Retention};
 pub use sqlite::SqliteStore;

@@ -11,11 +11,12 @@
 
 use crate::backup::hash_of;
 use crate::keys::sync_folder_of;
+use crate::leftovers::{Folder, sweep};
 use async_trait::async_trait;
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
@@ -78,7 +79,7 @@ impl PackageDir {
     ///
     /// `Unavailable` where the folder cannot be made or read.
     pub fn open(folder: &Path, limits: Limits) -> Result<Self, PortError> {
-        let opened = fs::create_dir_all(folder).and_then(|()| sweep(folder));
+        let opened = private_folder(folder).and_then(|()| tidy(folder));
         opened.map_err(|error| unreadable("open the folder", folder, &error))?;
         Ok(Self { folder: folder.to_owned(), limits, known: Mutex::default() })
     }
@@ -330,7 +331,8 @@ fn keep(
     path: &Path,
     limits: &Limits,
 ) -> Result<Package, PackageFailure> {
-    let moved = File::open(upload)
+    let moved = own(upload, 0o600)
+        .and_then(|()| File::open(upload))
         .and_then(|file| file.sync_all())
         .and_then(|()| fs::rename(upload, path))
         .and_then(|()| sync_folder_of(path));
@@ -377,9 +379,31 @@ fn read(id: &str, path: &Path, limits: &Limits) -> Result<Package, PortError> {
     Ok(package.with_externals(|external| beside(path, external)))
 }
 
+/// The folder, with what lies in it for its owner alone.
+pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    own(folder, 0o700)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            own(&entry.path(), 0o600)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes away what others than the owner may do; only the owner can.
+fn own(path: &Path, wanted: u32) -> io::Result<()> {
+    let mode = path.metadata()?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(wanted))
+}
+
 /// Removes what uploads left behind that did not come to their end.
-fn sweep(folder: &Path) -> io::Result<()> {
-    remove_from(folder, |name| name.starts_with(INCOMING))?;
+fn tidy(folder: &Path) -> io::Result<()> {
+    sweep(Folder::Packages, folder)?;
     forget_unused(folder)
 }
 

@@ -5,11 +5,14 @@
 //! read, each from a snapshot, without waiting for the writer. Whoever opens the file is alone (`alone`), so the leases that
 //! it finds belong to the dead.
 
-use crate::alone::{create, lock};
+use crate::alone::{Lock, create, lock};
 use crate::fault::{Done, Fault};
-use crate::group::{Answer, Group, Work, Writer};
+use crate::files::{Places, refuse_lost};
+use crate::group::{Answer, Group, Turn, Work, Writer};
+use crate::integrity::Integrity;
 use crate::keys::SecretKeys;
 use crate::known::KnownVims;
+use crate::leftovers::{Folder, sweep};
 use crate::place::Place;
 use crate::wal::Acknowledged;
 use crate::{keeper, read, schema, tally, wal, write};
@@ -44,7 +47,14 @@ pub struct SqliteStore {
     turning: Mutex<()>,
     /// Of the write-ahead log; it must not close before the connections do.
     index: Option<Arc<File>>,
-    lock: Option<File>,
+    file: Option<OfFile>,
+}
+
+/// What a database in a file has beside its connections.
+struct OfFile {
+    integrity: Integrity,
+    places: Places,
+    _lock: Lock,
 }
 
 impl std::fmt::Debug for SqliteStore {
@@ -60,18 +70,25 @@ impl SqliteStore {
     ///
     /// # Errors
     ///
-    /// `Unavailable` where another process has it or the file cannot be opened; `Broken` where a newer binary wrote
-    /// it, or where its secrets were sealed with other keys than `keys`; `Keys` where a key cannot be had from whoever
-    /// keeps it, `Unavailable` in kind where that may pass.
+    /// `Unavailable` where another process has it or the file cannot be opened; `Broken` where it is missing beside what
+    /// it left, is damaged, lost its write-ahead log, where a newer binary wrote it, or where its secrets were sealed with
+    /// other keys than `keys`; `Keys` where a key cannot be had from whoever keeps it, `Unavailable` in kind where that
+    /// may pass.
     pub async fn open(path: &Path, keys: SecretKeys) -> Result<Self, StoreError> {
-        let lock = lock(path)?;
+        refuse_lost(path)?;
         create(path)?;
+        let lock = lock(path)?;
+        tidy(path, &keys);
         let doing = format!("open the database `{}`", path.display());
         let opened = async {
             wal::check(path)?;
             let place = Place::File(path.to_path_buf());
             let options = place.options();
             let mut writer = SqliteConnection::connect_with(&options).await?;
+            let integrity = Integrity::begin(path)?;
+            integrity.settle(path).await?;
+            // From here on it is written to: what is, is noted, also where the open fails later.
+            let (acknowledged, index) = Acknowledged::open(path)?;
             schema::migrate(&mut writer, schema::MIGRATIONS).await?;
             let mut readers = Vec::with_capacity(READERS);
             for _ in 0..READERS {
@@ -79,7 +96,9 @@ impl SqliteStore {
                     SqliteConnection::connect_with(&options.clone().read_only(true)).await?,
                 ));
             }
-            Self::on(writer, readers, keys, (place, Some(lock))).await
+            let file = OfFile { integrity, places: Places::of(path)?, _lock: lock };
+            let notes = Some((acknowledged, index));
+            Self::on((writer, readers), keys, (place, Some(file)), notes).await
         };
         opened.await.map_err(|fault: Fault| match fault.told(&doing) {
             StoreError::Broken(why) if !why.starts_with("cannot") => {
@@ -99,39 +118,38 @@ impl SqliteStore {
             let place = Place::Memory(format!("/vnfm-{}", Uuid::new_v4()));
             let mut writer = SqliteConnection::connect_with(&place.options()).await?;
             schema::migrate(&mut writer, schema::MIGRATIONS).await?;
-            Self::on(writer, Vec::new(), SecretKeys::ephemeral(), (place, None)).await
+            Self::on((writer, Vec::new()), SecretKeys::ephemeral(), (place, None), None).await
         };
         opened.await.map_err(|fault: Fault| fault.told("make a database in memory"))
     }
 
     async fn on(
-        mut writer: SqliteConnection,
-        readers: Vec<Mutex<SqliteConnection>>,
+        (mut writer, readers): (SqliteConnection, Vec<Mutex<SqliteConnection>>),
         keys: SecretKeys,
-        (place, lock): (Place, Option<File>),
+        (place, file): (Place, Option<OfFile>),
+        notes: Option<(Acknowledged, Arc<File>)>,
     ) -> Done<Self> {
         let keys = keeper::complete(&mut writer, keys).await?;
         let installation_id = write::prepare(&mut writer, &keys).await?;
-        let (acknowledged, index) = match &place {
-            Place::File(path) => Some(Acknowledged::open(path)?).unzip(),
-            Place::Memory(_) => (None, None),
-        };
+        let (acknowledged, index) = notes.unzip();
         let writer = Arc::new(Writer {
+            acknowledged: acknowledged.map(Into::into),
             connection: Mutex::new(writer),
             keys: RwLock::new(Arc::new(keys)),
             place,
             vims: KnownVims::default(),
             news: watch::Sender::default(),
         });
+        writer.note();
         Ok(Self {
-            group: Group::start(writer.clone(), acknowledged)?,
+            group: Group::start(writer.clone())?,
             writer,
             readers,
             next_reader: AtomicUsize::new(0),
             installation_id,
             turning: Mutex::new(()),
             index,
-            lock,
+            file,
         })
     }
 
@@ -147,17 +165,64 @@ impl SqliteStore {
                 reader.into_inner().close().await?;
             }
             if let Some(writer) = Arc::into_inner(self.writer) {
+                writer.note_for_good();
                 writer.connection.into_inner().close().await?;
             }
-            drop((self.index, self.lock));
+            drop((self.index, self.file));
             Ok(())
         };
         closed.await.map_err(|fault: Fault| fault.told("close the database"))
     }
 
+    /// Folds the write-ahead log into the database and empties it: what a server does last before it ends. What is
+    /// written later is safe as before.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the disk does not take it, or somebody reads the database for long; nothing is lost, the log
+    /// stays.
+    pub async fn fold(&self) -> Result<(), StoreError> {
+        if self.is_folded().await? {
+            return Ok(());
+        }
+        let why = "cannot fold the write-ahead log into the database: somebody reads it";
+        Err(StoreError::Unavailable(why.to_owned()))
+    }
+
+    /// The same; false where somebody reads the database, and the log stays.
+    pub(crate) async fn is_folded(&self) -> Result<bool, StoreError> {
+        const FOLD: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+        if let Some(file) = &self.file {
+            file.integrity.stop();
+        }
+        let mut writer = self.writer().await;
+        self.writer.note_for_good();
+        let folded = sqlx::query_as::<_, (i64, i64, i64)>(FOLD).fetch_one(&mut *writer).await;
+        let folded = folded.map(|(busy, ..)| busy == 0).map_err(Fault::from);
+        self.ended(&mut writer, folded, "fold the write-ahead log").await
+    }
+
+    /// Whether the database and its folder are still where they were opened; one in memory always is.
+    ///
+    /// # Errors
+    ///
+    /// Which of them was removed or replaced: what is written from now on is lost when this process ends.
+    pub fn in_place(&self) -> Result<(), String> {
+        self.file.as_ref().map_or(Ok(()), |file| file.places.check())
+    }
+
+    /// Whether the database is whole, as far as its check at the start has come.
+    ///
+    /// # Errors
+    ///
+    /// What is damaged.
+    pub fn integrity(&self) -> Result<(), String> {
+        self.file.as_ref().map_or(Ok(()), |file| file.integrity.result())
+    }
+
     /// The one connection that writes, once those who wait for it now had it.
-    pub(crate) async fn writer(&self) -> MutexGuard<'_, SqliteConnection> {
-        self.writer.connection.lock().await
+    pub(crate) async fn writer(&self) -> Turn<'_> {
+        self.writer.turn().await
     }
 
     /// A connection that reads: one that is free, else the next in turn.
@@ -166,7 +231,7 @@ impl SqliteStore {
             return free;
         }
         if self.readers.is_empty() {
-            return self.writer().await;
+            return self.writer.connection.lock().await;
         }
         let turn = self.next_reader.fetch_add(1, Ordering::Relaxed) % self.readers.len();
         self.readers[turn].lock().await
@@ -221,6 +286,18 @@ impl SqliteStore {
             *writer = new;
         }
         outcome.map_err(|fault| fault.told(doing))
+    }
+}
+
+/// Removes what killed processes left beside the database, retired keys first. What cannot be removed is no reason not to
+/// start.
+fn tidy(path: &Path, keys: &SecretKeys) {
+    let folders = [keys.folder(), path.parent()];
+    for folder in folders.into_iter().flatten() {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        if let Err(error) = sweep(Folder::Data, folder) {
+            tracing::warn!(%error, folder = %folder.display(), "cannot remove what a crash left");
+        }
     }
 }
 

@@ -9,6 +9,9 @@
 //! after each commit; it costs no fsync, so the crash of a machine may leave an older one, which is still true. And
 //! a transaction begins after the fsync of the one before: where a frame is damaged, and two transactions end behind
 //! it, at least the first of them was acknowledged. A log that lost any of that is refused, with what to do.
+//!
+//! The note also has a sum of the page in the last acknowledged frame. A log may be gone because SQLite folded it into
+//! the database, which is in order, or because somebody removed it: the database has that page, or it has not.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,11 +25,19 @@ const FRAME_HEADER: usize = 24;
 /// The magic number, but for its last bit, which says how checksums read their words.
 const MAGIC: u32 = 0x377f_0682;
 
-/// Which generation of the log, and how many of its frames are acknowledged.
+/// Which generation of the log, how many of its frames are acknowledged, and the page that the last of them holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Mark {
     salts: [u32; 2],
     frames: u32,
+    page: Option<Page>,
+}
+
+/// A page as an acknowledged transaction left it. A database that has it holds that transaction, with or without the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Page {
+    number: u32,
+    sum: [u32; 2],
 }
 
 /// The note beside the database, and where it is learned from.
@@ -34,6 +45,7 @@ struct Mark {
 pub(crate) struct Acknowledged {
     note: File,
     index: Arc<File>,
+    log: Option<File>,
     last: Option<Mark>,
 }
 
@@ -57,13 +69,14 @@ impl Acknowledged {
         let note = note.map_err(|error| said(&path_of_note, &error))?;
         let index = File::open(&path_of_index).map_err(|error| said(&path_of_index, &error))?;
         let index = Arc::new(index);
-        Ok((Self { note, index: index.clone(), last: None }, index))
+        let log = File::open(beside(path, "-wal")).ok();
+        Ok((Self { note, index: index.clone(), log, last: None }, index))
     }
 
-    /// Notes what the log's index shows as committed. What cannot be noted is told and goes on: a note that is
-    /// older is true.
+    /// Notes what the log's index shows as committed; nobody may write to the database meanwhile. What cannot be noted
+    /// is told and goes on: a note that is older is true.
     pub(crate) fn note(&mut self) {
-        let Ok(mark) = committed(&self.index) else { return };
+        let Ok(mark) = committed(&self.index, self.log.as_ref()) else { return };
         if self.last == Some(mark) {
             return;
         }
@@ -72,32 +85,98 @@ impl Acknowledged {
             Err(error) => tracing::warn!(%error, "what is acknowledged was not noted"),
         }
     }
+
+    /// The same, durably: before the log shrinks or goes, since a note that lost its end with the power would then
+    /// speak of a log that nobody has any more.
+    pub(crate) fn note_for_good(&mut self) {
+        self.note();
+        if let Err(error) = self.note.sync_data() {
+            tracing::warn!(%error, "what is acknowledged was not noted durably");
+        }
+    }
+}
+
+impl Drop for Acknowledged {
+    /// The last connection that closes folds the log into the database and removes it.
+    fn drop(&mut self) {
+        self.note_for_good();
+    }
 }
 
 impl Mark {
-    fn bytes(self) -> [u8; 12] {
-        let mut bytes = [0; 12];
-        for (place, word) in
-            bytes.chunks_exact_mut(4).zip([self.salts[0], self.salts[1], self.frames])
-        {
-            place.copy_from_slice(&word.to_be_bytes());
-        }
+    /// Eight words: salts, frames, the page's number and sum, and a sum of those before it, which is wrong where an
+    /// older binary wrote the first three words alone.
+    fn bytes(self) -> [u8; 32] {
+        let page = self.page.unwrap_or(Page { number: 0, sum: [0, 0] });
+        let words =
+            [self.salts[0], self.salts[1], self.frames, page.number, page.sum[0], page.sum[1]];
+        let mut bytes = [0; 32];
+        put(&mut bytes, &words);
+        let sum = checksum([0, 0], &bytes[..24], true);
+        put(&mut bytes[24..], &sum);
         bytes
     }
 
     fn of(bytes: &[u8]) -> Option<Self> {
-        Some(Self { salts: [word(bytes, 0)?, word(bytes, 4)?], frames: word(bytes, 8)? })
+        let salts = [word(bytes, 0)?, word(bytes, 4)?];
+        Some(Self { salts, frames: word(bytes, 8)?, page: Page::of(bytes) })
     }
 }
 
-/// What the first copy of the index's header says: `mxFrame` and the salts, as SQLite wrote them.
-fn committed(index: &File) -> io::Result<Mark> {
+impl Page {
+    /// The page of a note; none in one of an older binary.
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let sum = checksum([0, 0], bytes.get(..24)?, true);
+        let is_whole = word(bytes, 24)? == sum[0] && word(bytes, 28)? == sum[1];
+        let page = Self { number: word(bytes, 12)?, sum: [word(bytes, 16)?, word(bytes, 20)?] };
+        (is_whole && page.number > 0).then_some(page)
+    }
+
+    /// True where the database at `path` has the page as it was noted.
+    fn is_in(self, path: &Path) -> bool {
+        let read = || -> io::Result<Vec<u8>> {
+            let database = File::open(path)?;
+            let mut size = [0; 2];
+            database.read_exact_at(&mut size, 16)?;
+            let size = page_size(u16::from_be_bytes(size));
+            let mut page = vec![0; size as usize];
+            database.read_exact_at(&mut page, u64::from(self.number - 1) * u64::from(size))?;
+            Ok(page)
+        };
+        read().is_ok_and(|page| checksum([0, 0], &page, true) == self.sum)
+    }
+}
+
+/// A size of pages as SQLite keeps it in two bytes.
+fn page_size(kept: u16) -> u32 {
+    if kept == 1 { 65_536 } else { kept.into() }
+}
+
+fn put(bytes: &mut [u8], words: &[u32]) {
+    for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+        place.copy_from_slice(&word.to_be_bytes());
+    }
+}
+
+/// What the index's header says, `mxFrame` and the salts, as SQLite wrote them; with the page of the last frame.
+fn committed(index: &File, log: Option<&File>) -> io::Result<Mark> {
     let mut header = [0; 48];
     index.read_exact_at(&mut header, 0)?;
     // The count is in the machine's order, the salts are copied as they lie in the log.
     let frames = word(&header, 16).map(u32::to_ne_bytes).map_or(0, u32::from_be_bytes);
     let salt = |at: usize| word(&header, at).unwrap_or_default();
-    Ok(Mark { salts: [salt(32), salt(36)], frames })
+    let size = page_size(u16::from_ne_bytes([header[14], header[15]]));
+    let page = log.filter(|_| frames > 0).and_then(|log| last_page(log, frames, size).ok());
+    Ok(Mark { salts: [salt(32), salt(36)], frames, page })
+}
+
+/// The page of the last of so many frames.
+fn last_page(log: &File, frames: u32, size: u32) -> io::Result<Page> {
+    let mut frame = vec![0; FRAME_HEADER + size as usize];
+    let at = HEADER as u64 + u64::from(frames - 1) * frame.len() as u64;
+    log.read_exact_at(&mut frame, at)?;
+    let number = word(&frame, 0).unwrap_or_default();
+    Ok(Page { number, sum: checksum([0, 0], &frame[FRAME_HEADER..], true) })
 }
 
 /// Looks at the log of the database at `path`, if there is one.
@@ -107,15 +186,18 @@ fn committed(index: &File) -> io::Result<Mark> {
 /// `Broken` where acknowledged transactions are damaged or cut off; nothing was changed.
 pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
     let log = beside(path, "-wal");
+    let noted = fs::read(beside(path, "-acked")).ok().and_then(|bytes| Mark::of(&bytes));
     let bytes = match fs::read(&log) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => {
             let why = format!("cannot read `{}`: {error}", log.display());
             return Err(StoreError::Unavailable(why));
         }
         Ok(bytes) => bytes,
     };
-    let noted = fs::read(beside(path, "-acked")).ok().and_then(|bytes| Mark::of(&bytes));
+    if bytes.is_empty() {
+        return not_missed(path, noted);
+    }
     let Some(found) = damage(&bytes, noted) else { return Ok(()) };
     Err(StoreError::Broken(format!(
         "its write-ahead log `{}` is damaged: {found}; hint: nothing was changed: mend the disk and bring both files \
@@ -124,6 +206,24 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
         log.display(),
         found.offset,
         log.display(),
+        beside(path, "-acked").display(),
+    )))
+}
+
+/// That a log which is not there, or is empty, was folded into the database before: what was acknowledged last is in it.
+fn not_missed(path: &Path, noted: Option<Mark>) -> Result<(), StoreError> {
+    let Some((Mark { frames, .. }, page)) = noted.and_then(|mark| Some((mark, mark.page?))) else {
+        return Ok(());
+    };
+    if page.is_in(path) {
+        return Ok(());
+    }
+    Err(StoreError::Broken(format!(
+        "its write-ahead log `{}` is missing or empty, and the database lacks what was in it: {frames} frames were \
+         acknowledged, as `{}` says, so the changes that were accepted last are lost; hint: nothing was changed: bring \
+         the log back as it was, or restore a backup (`vnfm-server restore FILE`); to give up what was lost, run \
+         `vnfm-server accept-loss`",
+        beside(path, "-wal").display(),
         beside(path, "-acked").display(),
     )))
 }

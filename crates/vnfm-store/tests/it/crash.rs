@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::task::{Context, Waker};
 use std::time::Duration;
 use vnfm_core::ports::{Change, StepStatus, Store as _, StoreError};
-use vnfm_store::{SecretKeys, SqliteStore};
+use vnfm_descriptor::Limits;
+use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
 
 /// Where a test that runs itself as a child process finds its database.
 const CHILD: &str = "VNFM_STORE_TEST_CHILD";
@@ -140,6 +141,90 @@ async fn a_second_store_in_the_same_process_is_refused_too() {
     assert!(matches!(home.try_open().await, Err(StoreError::Unavailable(_))));
     drop(first);
     home.open().await;
+}
+
+/// Whoever removes the file of the lock, as tidy people do, lets nobody in: the database itself is locked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_process_is_refused_without_the_file_of_the_lock_too() {
+    if let Some(folder) = std::env::var_os(CHILD) {
+        return write_until_killed(&std::path::PathBuf::from(folder)).await;
+    }
+    let home = Home::new();
+    let name = "crash::a_second_process_is_refused_without_the_file_of_the_lock_too";
+    let mut child = Killed(child(name, &home));
+    let said = BufReader::new(child.0.stdout.take().unwrap());
+    said.lines().map_while(Result::ok).find_map(|line| number_in(&line)).unwrap();
+    std::fs::remove_file(home.folder.path().join("vnfm.db.lock")).unwrap();
+    let Err(StoreError::Unavailable(text)) = home.try_open().await else {
+        panic!("two processes have it open")
+    };
+    assert!(text.contains("another process has it open"), "{text}");
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
+    home.open().await;
+    // The same within a process, where to look must not take the locks of SQLite away.
+    let first = home.open().await;
+    std::fs::remove_file(home.folder.path().join("vnfm.db.lock")).unwrap();
+    let error = home.try_open().await.unwrap_err();
+    assert!(error.to_string().contains("this process has it open"), "{error}");
+    first.write(None, vec![told("i", json!(1))]).await.unwrap();
+}
+
+/// A process that is killed in the middle of a rotation or a backup leaves files with keys or with the database; the next
+/// start removes them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_rotation_or_backup_leaves_is_gone_after_the_next_start() {
+    if let Some(folder) = std::env::var_os(CHILD) {
+        return rotate_and_back_up(&std::path::PathBuf::from(folder)).await;
+    }
+    let home = Home::new();
+    let name = "crash::what_a_killed_rotation_or_backup_leaves_is_gone_after_the_next_start";
+    let mut left = 0;
+    for round in 0..12 {
+        let mut child = Killed(child(name, &home));
+        let said = BufReader::new(child.0.stdout.take().unwrap());
+        // Each life is ended at another number of rounds, wherever it then is.
+        said.lines()
+            .map_while(Result::ok)
+            .filter_map(|line| number_in(&line))
+            .take(1 + round % 3)
+            .last();
+        child.0.kill().unwrap();
+        child.0.wait().unwrap();
+        left += leftovers(&home).len();
+        let store = home.open().await;
+        assert_eq!(leftovers(&home), [""; 0]);
+        store.close().await.unwrap();
+    }
+    println!("{left} files were left and removed");
+}
+
+fn leftovers(home: &Home) -> Vec<String> {
+    let known = [
+        "vnfm.db",
+        "vnfm.db-wal",
+        "vnfm.db-shm",
+        "vnfm.db-acked",
+        "vnfm.db.lock",
+        "secrets.key",
+        "packages",
+    ];
+    let names = home.folder.path().read_dir().unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| !known.contains(&name.as_str())).collect()
+}
+
+async fn rotate_and_back_up(folder: &std::path::Path) {
+    let keys = SecretKeys::open(&folder.join("secrets.key")).unwrap();
+    let store = SqliteStore::open(&folder.join("vnfm.db"), keys).await.unwrap();
+    let packages = PackageDir::open(&folder.join("packages"), Limits::default()).unwrap();
+    for round in 1.. {
+        store.rotate().await.unwrap();
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "\nack {round}").and_then(|()| out.flush()).unwrap();
+        drop(out);
+        store.nameless_backup(&packages, folder, at()).await.unwrap();
+    }
 }
 
 #[tokio::test]

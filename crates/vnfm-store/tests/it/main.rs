@@ -10,6 +10,8 @@ mod crash;
 #[cfg(test)]
 mod disk;
 #[cfg(test)]
+mod files;
+#[cfg(test)]
 mod group;
 #[cfg(test)]
 mod kept;

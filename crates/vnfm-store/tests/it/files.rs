@@ -1,0 +1,244 @@
+//! Files of the data folder that are not there, or no longer those that were opened; files that a crash leaves; and
+//! databases that are damaged in their middle.
+
+use crate::log::Crashed;
+use crate::records::{Home, at, told};
+use serde_json::json;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use vnfm_core::ports::{Store as _, StoreError};
+use vnfm_descriptor::Limits;
+use vnfm_store::{Folder, PackageDir, SecretKeys, SqliteStore, accept_loss, check_files, sweep};
+
+/// How many notifications a database has.
+async fn rows(store: &SqliteStore) -> usize {
+    store.outbox(0, 1_000).await.unwrap().len()
+}
+
+/// A database that acknowledged ten writes, as a kill leaves it, in a folder of its own.
+async fn killed() -> Home {
+    let (home, living) = (Home::new(), Home::new());
+    let store = living.open().await;
+    for round in 0..10 {
+        store.write(None, vec![told("i", json!(round))]).await.unwrap();
+    }
+    let crashed = Crashed::now(living.folder.path());
+    crashed.lay(home.folder.path(), &crashed.log);
+    home
+}
+
+fn refused(outcome: Result<SqliteStore, StoreError>) -> String {
+    match outcome {
+        Err(StoreError::Broken(why)) => why,
+        other => panic!("it was not refused: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_was_removed_or_emptied_is_missed_and_what_is_lost_can_be_given_up() {
+    for empty in [false, true] {
+        let home = killed().await;
+        let log = home.folder.path().join("vnfm.db-wal");
+        let kept = fs::read(&log).unwrap();
+        if empty {
+            fs::write(&log, "").unwrap()
+        } else {
+            fs::remove_file(&log).unwrap()
+        };
+        let why = refused(home.try_open().await);
+        for word in ["vnfm.db-wal", "missing or empty", "frames were acknowledged", "accept-loss"] {
+            assert!(why.contains(word), "{word}: {why}");
+        }
+        // Nothing was changed: with the log everything is back.
+        fs::write(&log, &kept).unwrap();
+        let store = home.open().await;
+        assert_eq!(rows(&store).await, 10);
+        store.close().await.unwrap();
+
+        let home = killed().await;
+        fs::remove_file(home.folder.path().join("vnfm.db-wal")).unwrap();
+        let moved = accept_loss(home.folder.path(), at()).unwrap();
+        assert!(moved.iter().any(|(from, to)| from.ends_with("vnfm.db-acked") && to.exists()));
+        assert!(rows(&home.open().await).await < 10);
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_was_folded_in_is_not_missed() {
+    // By whoever reads the database after a kill.
+    let home = killed().await;
+    let url = format!("sqlite:{}", home.database().display());
+    let mut other = <sqlx::SqliteConnection as sqlx::Connection>::connect(&url).await.unwrap();
+    sqlx::query("SELECT COUNT(*) FROM outbox").execute(&mut other).await.unwrap();
+    sqlx::Connection::close(other).await.unwrap();
+    assert!(!home.folder.path().join("vnfm.db-wal").exists());
+    let store = home.open().await;
+    assert_eq!(rows(&store).await, 10);
+    // By a stop: then the log is needed no more.
+    store.write(None, vec![told("i", json!("last"))]).await.unwrap();
+    store.fold().await.unwrap();
+    assert_eq!(fs::metadata(home.folder.path().join("vnfm.db-wal")).unwrap().len(), 0);
+    let copy = Home::new();
+    for name in ["vnfm.db", "vnfm.db-acked", "secrets.key"] {
+        fs::copy(home.folder.path().join(name), copy.folder.path().join(name)).unwrap();
+    }
+    assert_eq!(rows(&copy.open().await).await, 11);
+    // A rotation empties it, too.
+    store.write(None, vec![told("i", json!("later"))]).await.unwrap();
+    store.rotate().await.unwrap();
+    drop(store);
+    assert_eq!(rows(&home.open().await).await, 12);
+}
+
+#[tokio::test]
+async fn a_note_of_an_older_binary_refuses_no_log_that_is_gone() {
+    let home = killed().await;
+    fs::remove_file(home.folder.path().join("vnfm.db-wal")).unwrap();
+    let note = home.folder.path().join("vnfm.db-acked");
+    let bytes = fs::read(&note).unwrap();
+    fs::write(&note, &bytes[..12]).unwrap();
+    home.open().await.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_is_gone_is_missed_by_what_lies_beside_it() {
+    for gone in [false, true] {
+        let home = killed().await;
+        if gone {
+            fs::remove_file(home.database()).unwrap();
+        } else {
+            fs::write(home.database(), "").unwrap();
+        }
+        let why = refused(home.try_open().await);
+        assert!(why.contains("vnfm.db-wal") && why.contains("accept-loss"), "{why}");
+        let checked = check_files(home.folder.path()).unwrap_err();
+        assert!(matches!(checked, StoreError::Broken(_)), "{checked}");
+        assert!(!gone || !home.database().exists(), "nothing is made in its place");
+    }
+}
+
+#[tokio::test]
+async fn a_key_or_a_package_without_a_database_is_refused_and_a_new_folder_is_not() {
+    for sign in ["secrets.key", "packages/0b6bc0ac-9d61-4d53-9d9c-f9b3a6ad4aa5.csar"] {
+        let home = Home::new();
+        let file = home.folder.path().join(sign);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, "").unwrap();
+        let error = check_files(home.folder.path()).unwrap_err();
+        assert!(error.to_string().contains(sign), "{error}");
+        let moved = accept_loss(home.folder.path(), at()).unwrap();
+        assert_eq!(moved.len(), usize::from(sign.starts_with("packages")), "the key stays");
+        check_files(home.folder.path()).unwrap();
+    }
+    let home = Home::new();
+    check_files(home.folder.path()).unwrap();
+    // As a first start leaves it that is killed once it has made its key.
+    SecretKeys::open(&home.key_file()).unwrap();
+    check_files(home.folder.path()).unwrap();
+    home.open().await;
+    check_files(home.folder.path()).unwrap();
+    let refused = accept_loss(home.folder.path(), at()).unwrap_or_default();
+    assert!(refused.is_empty(), "nothing is missing: {refused:?}");
+}
+
+#[tokio::test]
+async fn a_database_that_is_damaged_in_its_middle_is_refused_with_the_way_out() {
+    let home = Home::new();
+    let store = home.open().await;
+    for round in 0..40 {
+        store.write(None, vec![told("i", json!("x".repeat(3_000 + round)))]).await.unwrap();
+    }
+    store.integrity().unwrap();
+    store.close().await.unwrap();
+    let mut bytes = fs::read(home.database()).unwrap();
+    let middle = bytes.len() / 4096 / 2 * 4096;
+    bytes[middle..middle + 512].fill(0xa5);
+    fs::write(home.database(), &bytes).unwrap();
+    let why = refused(home.try_open().await);
+    for word in ["vnfm.db", "is damaged", "vnfm-server restore FILE"] {
+        assert!(why.contains(word), "{word}: {why}");
+    }
+    assert!(fs::read(home.database()).unwrap() == bytes, "not one byte was written");
+}
+
+#[tokio::test]
+async fn what_is_removed_or_replaced_below_an_open_database_is_noticed() {
+    type Act = fn(&Path);
+    let acts: [(&str, Act); 4] = [
+        ("vnfm.db`, which this server has open, was removed", |data| {
+            fs::remove_file(data.join("vnfm.db")).unwrap();
+        }),
+        ("vnfm.db-wal`", |data| fs::remove_file(data.join("vnfm.db-wal")).unwrap()),
+        ("was replaced", |data| {
+            fs::copy(data.join("vnfm.db"), data.join("copy")).unwrap();
+            fs::rename(data.join("copy"), data.join("vnfm.db")).unwrap();
+        }),
+        ("was removed", |data| fs::rename(data, data.with_extension("away")).unwrap()),
+    ];
+    for (word, act) in acts {
+        let home = Home::new();
+        let data = home.folder.path().join("data");
+        fs::create_dir(&data).unwrap();
+        let keys = SecretKeys::open(&data.join("secrets.key")).unwrap();
+        let store = SqliteStore::open(&data.join("vnfm.db"), keys).await.unwrap();
+        assert_eq!(store.in_place(), Ok(()));
+        act(&data);
+        let why = store.in_place().unwrap_err();
+        assert!(why.contains(word), "{word}: {why}");
+    }
+}
+
+#[tokio::test]
+async fn leftovers_of_crashes_go_at_the_next_start_and_nothing_else() {
+    let home = Home::new();
+    home.open().await.close().await.unwrap();
+    let data = home.folder.path();
+    let (packages, plugins) = (data.join("packages"), data.join("plugins"));
+    fs::create_dir(&packages).unwrap();
+    fs::create_dir(&plugins).unwrap();
+    let left = [
+        "secrets.new-3f0c",
+        "backup-3f0c.part",
+        "backup-3f0c.part.part",
+        "vnfm.db.restoring",
+        "vnfm.db.restoring.part",
+        "packages/.incoming-3f0c",
+        "packages/3f0c.csar.part",
+        "plugins/.tmpAbC.so",
+    ];
+    let stays = [
+        "backup-of-monday.zip",
+        "vnfm.db.before-20260101T000000Z",
+        "packages/3f0c.csar",
+        "packages/3f0c.arriving",
+        "plugins/a-1.0.0.so",
+        "plugins/plugins.lock",
+    ];
+    for name in left.iter().chain(&stays) {
+        fs::write(data.join(name), "x").unwrap();
+    }
+    home.open().await;
+    PackageDir::open(&packages, Limits::default()).unwrap();
+    assert_eq!(sweep(Folder::Plugins, &plugins).unwrap(), 1);
+    let still: Vec<_> = left.iter().filter(|name| data.join(name).exists()).collect();
+    assert!(still.is_empty(), "{still:?}");
+    let gone: Vec<_> = stays.iter().filter(|name| !data.join(name).exists()).collect();
+    assert!(gone.is_empty(), "{gone:?}");
+    assert!(home.key_file().exists());
+}
+
+#[test]
+fn packages_are_for_their_owner_alone_whatever_they_were() {
+    let home = Home::new();
+    let folder = home.folder.path().join("packages");
+    let file = folder.join("0b6bc0ac-9d61-4d53-9d9c-f9b3a6ad4aa5.csar");
+    fs::create_dir(&folder).unwrap();
+    fs::write(&file, "x").unwrap();
+    for (path, mode) in [(&folder, 0o755), (&file, 0o644)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    PackageDir::open(&folder, Limits::default()).unwrap();
+    let mode = |path: &PathBuf| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
+}
