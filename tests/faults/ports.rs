@@ -6,7 +6,7 @@ use std::time::Duration;
 use vnfm_core::ports::{
     Change, Claim, Code, CommandOutput, Declaration, Effects, ErrorKind, Fence, HookHost,
     HookRequest, HostServices, HttpRequest, HttpResponse, InstanceRecord, JournalRow, MgmtDriver,
-    MgmtDrivers, News, OpRecord, OutboxRow, PackageRecord, PortError, RemoteFile, SecretJson,
+    MgmtDrivers, News, OpRecord, OpenStep, OutboxRow, PackageRecord, PortError, RemoteFile, SecretJson,
     SshCommand, SshTarget, StepStatus, Store, StoreError, SubscriptionRecord, Usage, Use,
     VimRecord,
 };
@@ -144,6 +144,14 @@ impl Store for WatchedStore {
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
         let _busy = self.probe.busy();
         self.inner.journal(op_id).await
+    }
+    async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.open_steps().await
+    }
+    async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.left_in_order(op_id).await
     }
     async fn checkpoint(
         &self,

@@ -77,6 +77,7 @@ pub fn sample(name: &str, fill: impl Fn(&str) -> String) -> Allocation {
         request: Arc::new(serde_json::from_str(&fill(&request)).unwrap()),
         instance_name: Some("one".into()),
         granted: Granted::default(),
+        budget: vnfm_core::ports::Budget::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use vnfm_core::ports::{
-    Change, Claim, Clock, Fence, InstanceRecord, JournalRow, News, OpRecord, OutboxRow,
+    Change, Claim, Clock, Fence, InstanceRecord, JournalRow, News, OpRecord, OpenStep, OutboxRow,
     PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
 };
 use vnfm_core::query::Query;
@@ -139,6 +139,12 @@ impl Store for Faulty {
     }
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
         self.inner.journal(op_id).await
+    }
+    async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError> {
+        self.inner.open_steps().await
+    }
+    async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
+        self.inner.left_in_order(op_id).await
     }
     async fn checkpoint(
         &self,

@@ -5,9 +5,10 @@ use crate::lcm;
 use crate::linked::{Linked, NoHosts};
 use crate::live::Live;
 use crate::ports::{
-    Clock, HostServices, MgmtDrivers, Nfvo, NoSchemas, Nobody, Observer, Packages, Schemas, Store,
+    Budget, Change, Clock, HostServices, MgmtDrivers, Nfvo, NoSchemas, Nobody, Observer, Packages, Schemas, Store,
     StoreError,
 };
+use crate::solitude::Solitude;
 use crate::turns::Turns;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
@@ -72,6 +73,8 @@ pub struct Limits {
     pub vim_calls: usize,
     /// Operations that work on one VIM at a time; 0: any number, which is the default.
     pub vim_operations: usize,
+    /// How much the plan of one instance may come to.
+    pub plan: Budget,
 }
 
 impl Default for Limits {
@@ -84,6 +87,7 @@ impl Default for Limits {
             lease: Duration::from_secs(10),
             vim_calls: 0,
             vim_operations: 0,
+            plan: Budget::default(),
         }
     }
 }
@@ -100,6 +104,10 @@ pub struct Engine {
     pub(crate) calls: Arc<Turns>,
     /// Operations on VIMs.
     pub(crate) operations: Arc<Turns>,
+    /// Which steps run, and which run alone.
+    pub(crate) solitude: Arc<Solitude>,
+    /// Whether it knows which steps are suspects of earlier processes.
+    pub(crate) learned: Arc<futures_util::lock::Mutex<bool>>,
     /// What it accepts is undone as soon as it was.
     pub(crate) is_trial: bool,
 }
@@ -116,6 +124,8 @@ impl Engine {
             limits: Arc::default(),
             calls: Arc::default(),
             operations: Arc::default(),
+            solitude: Arc::default(),
+            learned: Arc::default(),
             is_trial: false,
         };
         engine.set_limits(limits);
@@ -214,6 +224,21 @@ impl Engine {
     /// given back, for whoever drives it next. For a process that is about to end.
     pub fn rest(&self) {
         self.live.rest();
+    }
+
+    /// Notes in the database that this process stops in order, as soon as it begins to: a step that it leaves without an
+    /// end, because it takes too long or is killed meanwhile, is not held to have killed it.
+    pub async fn begin_to_stop(&self) {
+        self.left_in_order(None).await;
+    }
+
+    /// Notes that this process leaves an operation, or all of them, in order. Where that cannot be written, a step may
+    /// run alone once without need.
+    pub(crate) async fn left_in_order(&self, op_id: Option<String>) {
+        let change = Change::LeftInOrder { process: self.owner.to_string(), op_id };
+        if let Err(error) = self.store().write(None, vec![change]).await {
+            tracing::warn!(%error, "that this process stops in order was not noted");
+        }
     }
 
     /// How many operations this process drives.

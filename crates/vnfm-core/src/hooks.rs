@@ -6,7 +6,7 @@
 mod host;
 
 use crate::engine::Engine;
-use crate::lcm::{self, Op, hook_row};
+use crate::lcm::{self, Op, hook_row, suspicion};
 use crate::ports::{
     Change, Code, DriverId, Effects, ErrorKind, HookDependent, HookInstance, HookRequest, HookVim,
     Inventory, MgmtDriver, PortError, SecretJson, Store, StoreError, VimRecord, Wanted,
@@ -384,5 +384,5 @@ pub(crate) const CODES: &[&Code] = &[
     &crate::ports::SERVICE,
     &host::ARTIFACT,
     &crate::ports::REPLACED,
-    &hook_row::DIED,
+    &suspicion::HOOK_DIED,
 ];

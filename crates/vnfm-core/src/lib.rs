@@ -26,6 +26,7 @@ pub mod query;
 mod recovery;
 mod redact;
 mod refusal;
+mod solitude;
 mod subscriptions;
 mod turns;
 mod vims;

@@ -284,6 +284,7 @@ codes! {
     VNF_PROPERTY = "E-VNF-PROPERTY", "A property that identifies the VNF is nowhere given.";
     FLAVOUR = "E-FLAVOUR", "A deployment flavour has no identifier, or two have the same.";
     POLICY = "E-POLICY", "A scaling or instantiation policy contradicts another one or the VDU's profile.";
+    RESOURCES = "E-RESOURCES", "An instance would have more resources than are allowed, at a level that the descriptor describes.";
     ORDER_FILE = "E-ORDER-FILE", "Files/kubernetes/order.yaml cannot be used.";
     ORDER_MANIFEST = "E-ORDER-MANIFEST", "The order file names a manifest that is not in the package.";
     HOT = "E-HOT", "A Base HOT or Files/openstack/parameters.yaml cannot be used.";

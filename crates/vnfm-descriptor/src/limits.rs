@@ -25,6 +25,8 @@ pub struct Limits {
     pub yaml_nodes: usize,
     /// YAML files that a descriptor may import.
     pub imports: usize,
+    /// Resources (servers, ports, volumes, links) of one instance, at any level that the descriptor describes.
+    pub resources: u64,
 }
 
 impl Default for Limits {
@@ -39,6 +41,7 @@ impl Default for Limits {
             yaml_depth: 64,
             yaml_nodes: 250_000,
             imports: 200,
+            resources: 10_000,
         }
     }
 }

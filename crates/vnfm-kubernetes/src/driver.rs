@@ -12,6 +12,7 @@ use crate::owned::owned;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use tokio::task::spawn_blocking;
 use vnfm_core::ports::{
     Allocated, Allocation, Granted, InfraDriver, Inventory, OwnedResource, PortError, Release,
     Repair, Vim, VimCall, VimReport,
@@ -46,7 +47,7 @@ impl InfraDriver for KubernetesDriver {
             let text = format!("the VNFD has no flavour `{flavour}`");
             return Err(PortError::new(&MANIFEST, "use the request", text).on("flavourId"));
         }
-        Plan::read(allocation, "0", None).map(drop)
+        within_budget(allocation, &Plan::read(allocation, "0", None)?)
     }
 
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
@@ -82,8 +83,8 @@ impl InfraDriver for KubernetesDriver {
     async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
         honoured(&what.granted)?;
         let session = Session::within(cx);
-        let plan =
-            Plan::read(what, &cx.ownership.instance_id, session.namespace().await?.as_deref())?;
+        let plan = planned(cx, what, session.namespace().await?).await?;
+        within_budget(what, &plan)?;
         let stages = placed(&session, &plan).await?;
         let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
         for placed in stages.iter().flatten() {
@@ -107,7 +108,8 @@ impl InfraDriver for KubernetesDriver {
         let session = Session::within(cx);
         let wanted = prepared.get("namespace").and_then(Value::as_str).map(str::to_owned);
         let wanted = if wanted.is_some() { wanted } else { session.namespace().await? };
-        let plan = Plan::read(what, &cx.ownership.instance_id, wanted.as_deref())?;
+        let plan = planned(cx, what, wanted).await?;
+        within_budget(what, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = place(&plan, &catalog).await?;
         let how = How::default();
@@ -146,7 +148,8 @@ impl InfraDriver for KubernetesDriver {
             Some(handle) => Some(handle.namespace.clone()),
             None => session.namespace().await?,
         };
-        let plan = Plan::read(what, &cx.ownership.instance_id, wanted.as_deref())?;
+        let plan = planned(cx, what, wanted).await?;
+        within_budget(what, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = place(&plan, &catalog).await?;
         let before = handle.unwrap_or_default();
@@ -201,6 +204,25 @@ async fn warn_if_unverified(cx: &VimCall<'_>, session: &Session<'_>) -> Result<(
     Ok(())
 }
 
+/// The objects of the package. It is a matter of processor time alone, and nobody else is to wait for that.
+async fn planned(
+    cx: &VimCall<'_>,
+    what: &Allocation,
+    namespace: Option<String>,
+) -> Result<Plan, PortError> {
+    let (what, instance) = (what.clone(), cx.ownership.instance_id.clone());
+    let planning = spawn_blocking(move || Plan::read(&what, &instance, namespace.as_deref()));
+    planning.await.unwrap_or_else(|error| {
+        Err(PortError::new(&UNEXPECTED, "plan the objects", error.to_string()))
+    })
+}
+
+/// Refuses more objects or bytes than the budget has.
+fn within_budget(what: &Allocation, plan: &Plan) -> Result<(), PortError> {
+    let bytes: u64 = plan.items().map(|item| item.object.to_string().len() as u64).sum();
+    what.budget.allows("plan the objects", plan.items().count() as u64, bytes)
+}
+
 async fn placed(session: &Session<'_>, plan: &Plan) -> Result<Vec<Vec<Placed>>, PortError> {
     place(plan, &Catalog::new(session, plan.items().map(|item| &item.object))).await
 }
@@ -235,7 +257,7 @@ async fn recomputed(
     session: &Session<'_>,
     what: &Allocation,
 ) -> Result<(String, Vec<Vec<Target>>), PortError> {
-    let plan = Plan::read(what, &cx.ownership.instance_id, session.namespace().await?.as_deref())?;
+    let plan = planned(cx, what, session.namespace().await?).await?;
     let catalog = Catalog::new(session, plan.items().map(|item| &item.object));
     let mut stages = Vec::new();
     for stage in plan.stages.iter().rev() {

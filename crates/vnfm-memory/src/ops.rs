@@ -6,7 +6,9 @@ use crate::vims;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
-use vnfm_core::ports::{Claim, Fence, JournalRow, OpRecord, SecretJson, StoreError};
+use vnfm_core::ports::{
+    Claim, Fence, JournalRow, OpRecord, OpenStep, SecretJson, StepStatus, StoreError,
+};
 use vnfm_types::{CancelMode, LcmOperationState};
 
 const WHAT: &str = "operation";
@@ -148,6 +150,26 @@ pub(crate) fn journal(state: &mut State, row: Arc<JournalRow>) -> Result<(), Sto
     }
     state.journal.put(op_id, rows);
     Ok(())
+}
+
+/// Every step that has not ended of operations that are to be driven, and every one that killed a process.
+pub(crate) fn open_steps(state: &State) -> Vec<OpenStep> {
+    let mut open = Vec::new();
+    for (op_id, rows) in state.journal.iter() {
+        let Some(op) = state.ops.get(op_id) else { continue };
+        let is_driven = op.record.op.operation_state.is_driven();
+        let is_open = |row: &&Arc<JournalRow>| {
+            let is_begun = matches!(row.status, StepStatus::Started | StepStatus::Undoing);
+            row.lives.killed || (is_driven && is_begun && row.ended_at.is_none())
+        };
+        open.extend(rows.iter().filter(is_open).map(|row| OpenStep {
+            tenant: op.record.tenant.clone(),
+            op_id: op_id.clone(),
+            ended_at: row.ended_at,
+            lives: row.lives.clone(),
+        }));
+    }
+    open
 }
 
 /// What a hook remembers, at operation, step and key.

@@ -49,6 +49,8 @@ pub(crate) struct State {
     pub(crate) driven: Table<(Timestamp, String), ()>,
     /// By operation: its steps as they were first written.
     pub(crate) journal: Table<String, Vec<Arc<JournalRow>>>,
+    /// The processes that left an operation in order; all of theirs where that is empty.
+    pub(crate) left: Table<Owned, ()>,
     /// By operation, step and key.
     pub(crate) checkpoints: Table<Three, SecretJson>,
     pub(crate) vims: Table<Owned, VimRecord>,
@@ -72,8 +74,8 @@ pub(crate) struct State {
 /// What `$does` gives for each table.
 macro_rules! each_table {
     ($state:ident, $does:ident) => {
-        each_table!($state, $does, packages instances ops driven journal checkpoints vims uses retiring outbox
-            subscriptions audit tombstones host_keys counters)
+        each_table!($state, $does, packages instances ops driven journal left checkpoints vims uses retiring
+            outbox subscriptions audit tombstones host_keys counters)
     };
     ($state:ident, $does:ident, $($table:ident)+) => {
         ($($state.$table.$does(),)+)
@@ -135,6 +137,10 @@ impl State {
                 ops::fence_off(self, (&instance_id, &op_id), force, now)
             }
             Change::Journal(row) => ops::journal(self, row),
+            Change::LeftInOrder { process, op_id } => {
+                self.left.put((process, op_id.unwrap_or_default()), ());
+                Ok(())
+            }
             Change::Checkpoint { op_id, step, key, value } => {
                 ops::checkpoint(self, (op_id, step, key), value)
             }

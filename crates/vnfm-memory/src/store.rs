@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Change, Claim, Clock, Fence, InstanceRecord, JournalRow, News, OpRecord, OutboxRow,
+    Change, Claim, Clock, Fence, InstanceRecord, JournalRow, News, OpRecord, OpenStep, OutboxRow,
     PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
 };
 use vnfm_core::query::{Query, Sight};
@@ -146,6 +146,17 @@ impl Store for MemoryStore {
         let rows = self.state().journal.share(&op_id.to_owned());
         let rows = rows.iter().flat_map(|rows| rows.iter());
         Ok(rows.map(|row| JournalRow::clone(row)).collect())
+    }
+
+    async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError> {
+        Ok(ops::open_steps(&self.state()))
+    }
+
+    async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
+        let state = self.state();
+        let of_it = |of: &String| of.is_empty() || of == op_id;
+        let left = state.left.iter().filter(|((_, of), ())| of_it(of));
+        Ok(left.map(|((process, _), ())| process.clone()).collect())
     }
 
     async fn checkpoint(

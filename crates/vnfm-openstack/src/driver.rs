@@ -21,6 +21,7 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::task::spawn_blocking;
 use vnfm_core::ports::{
     Allocated, Allocation, Clock, InfraDriver, OwnedResource, PortError, Release, Repair, Vim,
     VimCall, VimReport, Waited,
@@ -212,7 +213,12 @@ impl OpenStack {
         mut prepared: Prepared,
     ) -> Result<Stack, PortError> {
         self.bring_images(cx, cloud, what, &mut prepared).await?;
-        complete(cx, cloud, &blueprint(what, &prepared, &cx.ownership.instance_id)?).await
+        let (what, planned) = (what.clone(), prepared.clone());
+        let instance = cx.ownership.instance_id.clone();
+        // It is a matter of processor time alone, and nobody else is to wait for that.
+        let planning = spawn_blocking(move || blueprint(&what, &planned, &instance));
+        let planned = planning.await.unwrap_or_else(|error| Err(plan::unplanned(&error)));
+        complete(cx, cloud, &planned?).await
     }
 
     /// Sees to it that the cloud has what the package brings; the ids go into `prepared`.
@@ -296,9 +302,11 @@ fn blueprint(
     prepared: &Prepared,
     instance: &str,
 ) -> Result<Blueprint, PortError> {
-    if has_base_hot(what) {
-        base_hot::blueprint(what, prepared, instance)
+    let made = if has_base_hot(what) {
+        base_hot::blueprint(what, prepared, instance)?
     } else {
-        hot::blueprint(what, prepared, instance)
-    }
+        hot::blueprint(what, prepared, instance)?
+    };
+    plan::within_budget(what, &made)?;
+    Ok(made)
 }

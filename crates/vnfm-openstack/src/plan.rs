@@ -3,9 +3,11 @@
 //! Nothing here calls anybody; [`check`] is what `validate_request` says.
 
 use crate::base_hot;
-use crate::errors::{PACKAGE, REQUEST};
+use crate::errors::{PACKAGE, REQUEST, UNEXPECTED};
+use crate::heat::Blueprint;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use tokio::task::JoinError;
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{
     ConnectivityKind, Cp, CpKind, Flavour, Storage, StorageKind, SwImage, Vdu, VduKind,
@@ -15,6 +17,7 @@ use vnfm_types::{ExtVirtualLinkData, InstantiateVnfRequest, VnfExtCpConfig, VnfE
 /// The parameter that makes a key pair for every server of a generated template.
 pub(crate) const PUBLIC_KEY: &str = "ssh_public_key";
 const DOING: &str = "read the request";
+const PLANNING: &str = "plan the stack";
 
 /// A server to be: one instance of a VDU.
 #[derive(Debug, Clone)]
@@ -57,6 +60,9 @@ pub(crate) fn count(what: &Allocation, vdu: &str) -> Result<u32, PortError> {
 /// Every server of the request, by VDU and index.
 pub(crate) fn units(what: &Allocation) -> Result<Vec<Unit<'_>>, PortError> {
     let flavour = flavour(what)?;
+    let counts = flavour.vdus.keys().map(|vdu| count(what, vdu).map(u64::from));
+    let counts: Vec<u64> = counts.collect::<Result<_, _>>()?;
+    what.budget.allows(PLANNING, counts.into_iter().fold(0, u64::saturating_add), 0)?;
     let mut units = Vec::new();
     for vdu in flavour.vdus.values() {
         let count = count(what, &vdu.name)?;
@@ -67,6 +73,34 @@ pub(crate) fn units(what: &Allocation) -> Result<Vec<Unit<'_>>, PortError> {
         }
     }
     Ok(units)
+}
+
+/// Refuses a stack of more resources or bytes than the budget has. Nothing of it is written down for that.
+pub(crate) fn within_budget(what: &Allocation, made: &Blueprint) -> Result<(), PortError> {
+    let resources = made.template["resources"].as_object().map_or(0, serde_json::Map::len);
+    let mut bytes = Counted(0);
+    let parts = (&made.template, &made.files, &made.parameters);
+    let counted = serde_json::to_writer(&mut bytes, &parts);
+    counted.map_err(|error| request(error.to_string()))?;
+    what.budget.allows(PLANNING, resources as u64, bytes.0)
+}
+
+/// Bytes that go nowhere.
+struct Counted(u64);
+
+impl std::io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Planning ended without a plan: it panicked, or this process ends.
+pub(crate) fn unplanned(error: &JoinError) -> PortError {
+    PortError::new(&UNEXPECTED, PLANNING, error.to_string())
 }
 
 fn may_grow(flavour: &Flavour, vdu: &Vdu) -> bool {

@@ -39,7 +39,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use vnfm::{Hosts, SystemClock};
-use vnfm_core::ports::{self, Clock, StoreError};
+use vnfm_core::ports::{self, Budget, Clock, StoreError};
 use vnfm_core::{Drivers, Engine, EngineParts, Limits, Notifier, Patience};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks};
@@ -92,7 +92,10 @@ impl Server {
             .with_context(|| format!("cannot listen at {}", config.listen))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Arc::new(secrets::open(data, &config.secrets, &clock).await?);
-        let descriptor_limits = vnfm_descriptor::Limits::default();
+        let mut descriptor_limits = vnfm_descriptor::Limits::default();
+        // A package that was taken stays readable where the setting becomes smaller.
+        let resources = config.limits.resources.unwrap_or_default();
+        descriptor_limits.resources = descriptor_limits.resources.max(resources);
         let packages = Arc::new(PackageDir::open(&data.join("packages"), descriptor_limits)?);
         let plugins = Arc::new(plugins(&config, &clock)?);
         let access = access(&config, &clock)?;
@@ -340,6 +343,10 @@ fn limits(config: &Config) -> Limits {
         lease: seconds(limits.lease_seconds, default.lease),
         vim_calls: limits.vim_calls.unwrap_or(VIM_CALLS),
         vim_operations: limits.vim_operations.unwrap_or(VIM_OPERATIONS),
+        plan: Budget {
+            resources: limits.resources.unwrap_or(default.plan.resources),
+            bytes: limits.plan_bytes.unwrap_or(default.plan.bytes),
+        },
     }
 }
 

@@ -195,6 +195,10 @@ pub struct Limits {
     pub vim_calls: Option<usize>,
     /// Operations that work on one VIM at a time; others wait for their turn. 0 for any number. 100 where absent.
     pub vim_operations: Option<usize>,
+    /// Resources (servers, ports, volumes, links, objects of a cluster) that one instance may have; 10000 where absent.
+    pub resources: Option<u64>,
+    /// Bytes of the templates or manifests of one instance; 32 MiB where absent.
+    pub plan_bytes: Option<u64>,
 }
 
 impl Limits {

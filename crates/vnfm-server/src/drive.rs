@@ -83,7 +83,9 @@ pub async fn run(
         }
     }
     engine.rest();
-    if !ended_within(TO_THE_JOURNAL, &mut driven).await {
+    let ends = ended_within(TO_THE_JOURNAL, &mut driven);
+    let ((), in_time) = tokio::join!(engine.begin_to_stop(), ends);
+    if !in_time {
         engine.leave();
         let left_in_time = ended_within(LEAVE, &mut driven).await;
         tracing::info!(left_in_time, "operations are left for the next start");

@@ -13,7 +13,7 @@ use sqlx::{
     query_with,
 };
 use vnfm_core::ports::{
-    InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus,
+    InstanceRecord, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus,
     StoreError, Use, VimRecord,
 };
 use vnfm_core::query::Query;
@@ -30,12 +30,13 @@ macro_rules! from_columns {
     };
 }
 
+mod steps;
 mod subscriptions;
+pub(crate) use steps::{OpenStepRow, journal, left_in_order, open_steps};
 pub(crate) use subscriptions::{subscribers, subscription, subscriptions};
 
 from_columns!(InstanceRow: tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at, changed_ms);
 from_columns!(OpRow: tenant, op, request, point_of_no_return, cancel, epoch);
-from_columns!(StepRow: op_id, step, status, attempt, output, started_at, ended_at);
 from_columns!(VimRow: tenant, version, vim, access_info);
 
 /// A row of `instances`.
@@ -144,40 +145,6 @@ pub(crate) async fn ops(
     );
     let list = query_as_with(AssertSqlSafe(sql), arguments(tenant, query, bound)?);
     Ok(list.fetch_all(connection).await?)
-}
-
-/// A row of `journal`.
-pub(crate) struct StepRow {
-    op_id: String,
-    step: String,
-    status: String,
-    attempt: i64,
-    output: Option<String>,
-    started_at: String,
-    ended_at: Option<String>,
-}
-
-impl StepRow {
-    /// As the port shows it.
-    pub(crate) fn record(self, keys: &SecretKeys) -> Done<JournalRow> {
-        Ok(JournalRow {
-            status: status(&self.status)?,
-            attempt: u32::try_from(self.attempt).unwrap_or(u32::MAX),
-            output: keys.unseal(self.output.as_deref())?,
-            started_at: time(&self.started_at)?,
-            ended_at: self.ended_at.as_deref().map(time).transpose()?,
-            op_id: self.op_id,
-            step: self.step,
-        })
-    }
-}
-
-/// The journal of an operation, in the order in which its rows were first written.
-pub(crate) async fn journal(connection: &mut SqliteConnection, op_id: &str) -> Done<Vec<StepRow>> {
-    const ALL: &str = "
-        SELECT op_id, step, status, attempt, output, started_at, ended_at
-        FROM journal WHERE op_id = $1 ORDER BY seq";
-    Ok(query_as(ALL).bind(op_id).fetch_all(connection).await?)
 }
 
 /// What a hook remembers, sealed.

@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, watch};
 use uuid::Uuid;
 use vnfm_core::ports::{
-    Change, Claim, Fence, InstanceRecord, JournalRow, News, OpRecord, OutboxRow, PackageRecord,
+    Change, Claim, Fence, InstanceRecord, JournalRow, News, OpRecord, OpenStep, OutboxRow, PackageRecord,
     SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
 };
 use vnfm_core::query::Query;
@@ -373,6 +373,17 @@ impl Store for SqliteStore {
         let keys = self.keys();
         let records = rows.and_then(|rows| rows.into_iter().map(|row| row.record(&keys)).collect());
         records.map_err(|e| e.told("read the journal"))
+    }
+
+    async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError> {
+        let rows = read::open_steps(&mut *self.reader().await).await;
+        let steps = rows.and_then(|rows| rows.into_iter().map(read::OpenStepRow::record).collect());
+        steps.map_err(|e| e.told("look for steps that have not ended"))
+    }
+
+    async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
+        let left = read::left_in_order(&mut *self.reader().await, op_id).await;
+        left.map_err(|e| e.told("read which processes stopped in order"))
     }
 
     async fn checkpoint(

@@ -10,6 +10,7 @@
 //! | `races.rs` | many clients at once |
 //! | `stopping.rs` | a store whose process ends at a chosen write |
 //! | `store_faults.rs` | a database that fails once, at every write |
+//! | `suspicion.rs` | a server that dies in the same step again and again, alone and beside others |
 //! | `upgrade.rs` | databases of released versions, resumed |
 //! | `ways_on.rs` | cancel, fail, deadlines, what is refused |
 //! | `stuck.rs` | every state that is reached, with everything that can be broken, leads to *deleted* as docs/how-to/stuck.md says |
@@ -34,6 +35,7 @@ mod races;
 mod stopping;
 mod store_faults;
 mod stuck;
+mod suspicion;
 mod tables;
 mod upgrade;
 mod ways_on;

@@ -89,6 +89,12 @@ impl Store for Stopping {
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError> {
         self.inner.journal(op_id).await
     }
+    async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError> {
+        self.inner.open_steps().await
+    }
+    async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError> {
+        self.inner.left_in_order(op_id).await
+    }
     async fn checkpoint(
         &self,
         op_id: &str,

@@ -29,6 +29,10 @@ crate::rules! { Arc<dyn Store>:
     ops::an_operation_is_written_from_the_state_that_it_was_in;
     /// Of two ways on that race exactly one is taken.
     ops::of_two_ways_on_that_race_one_is_taken;
+    /// A step keeps which processes ran it, and is found as long as it has no end, or where it killed one of them.
+    ops::a_step_keeps_which_processes_ran_it;
+    /// That a process leaves one operation in order, or all of its own, is known of those alone.
+    ops::what_is_left_in_order_is_known;
     /// A final state frees the instance in the same write.
     ops::an_ended_operation_frees_its_instance;
     /// A list of changes is written as a whole, or nothing of it is.

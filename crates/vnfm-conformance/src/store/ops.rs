@@ -4,7 +4,9 @@ use super::records::{TENANT, at, becomes, instance, op, seed, step};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use vnfm_core::ports::{Change, SecretJson, StepStatus, Store, StoreError};
+use vnfm_core::ports::{
+    Change, JournalRow, Lives, OpenStep, SecretJson, StepStatus, Store, StoreError,
+};
 use vnfm_core::query::Query;
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing, RollingBack};
 use vnfm_types::LogLine;
@@ -170,4 +172,61 @@ pub(super) async fn what_a_step_remembers_is_forgotten_alone(store: Shared) {
     assert_eq!(store.checkpoint("o1", "a", "k").await, Ok(None));
     assert_eq!(store.checkpoint("o1", "b", "k").await, Ok(Some(SecretJson::from(json!(1)))));
     store.write(None, forget()).await.unwrap();
+}
+
+pub(super) async fn a_step_keeps_which_processes_ran_it(store: Shared) {
+    seed(&*store, &["i1", "i2"]).await;
+    let (open, ended) = (op("o1", "i1"), op("o2", "i2"));
+    let changes = vec![Change::AddOp(open), Change::AddOp(ended.clone())];
+    store.write(None, changes).await.unwrap();
+    let alone = Lives {
+        by: "p3".into(),
+        died: vec!["p1".into(), "p2".into()],
+        alone: true,
+        outlived: 1,
+        killed: false,
+    };
+    let killed = Lives { alone: false, killed: true, ..alone.clone() };
+    let begun = |op_id, name, status, lives: &Lives| match step(op_id, name, status, json!(null)) {
+        Change::Journal(row) => {
+            Change::Journal(Arc::new(JournalRow { lives: lives.clone(), ..(*row).clone() }))
+        }
+        other => other,
+    };
+    let changes = vec![
+        begun("o1", "one", StepStatus::Done, &Lives::default()),
+        begun("o1", "two", StepStatus::Started, &alone),
+        begun("o2", "three", StepStatus::Undoing, &killed),
+        becomes(&ended, FailedTemp),
+    ];
+    store.write(None, changes).await.unwrap();
+    assert_eq!(store.journal("o1").await.unwrap()[1].lives, alone);
+    let found = |op_id: &str, lives: &Lives| {
+        let (tenant, lives) = (TENANT.to_owned(), lives.clone());
+        OpenStep { tenant, op_id: op_id.to_owned(), ended_at: None, lives }
+    };
+    let open = store.open_steps().await.unwrap();
+    assert_eq!(open, [found("o1", &alone), found("o2", &killed)]);
+    let again = vec![
+        begun("o1", "two", StepStatus::Done, &Lives::default()),
+        begun("o2", "three", StepStatus::Undoing, &Lives::default()),
+    ];
+    store.write(None, again).await.unwrap();
+    assert_eq!(store.open_steps().await, Ok(vec![]), "an operation that stopped is not driven");
+}
+
+pub(super) async fn what_is_left_in_order_is_known(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    store.write(None, vec![Change::AddOp(op("o1", "i1"))]).await.unwrap();
+    assert_eq!(store.left_in_order("o1").await, Ok(vec![]));
+    let left = |process: &str, op_id: Option<&str>| Change::LeftInOrder {
+        process: process.to_owned(),
+        op_id: op_id.map(ToOwned::to_owned),
+    };
+    let changes = vec![left("p1", None), left("p2", Some("o1")), left("p3", Some("o2"))];
+    store.write(None, changes).await.unwrap();
+    store.write(None, vec![left("p1", None)]).await.unwrap();
+    let mut known = store.left_in_order("o1").await.unwrap();
+    known.sort();
+    assert_eq!(known, ["p1", "p2"]);
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    About, Change, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson,
+    About, Change, InstanceRecord, JournalRow, Lives, OpRecord, OutboxRow, PackageRecord, SecretJson,
     StepStatus, Store, Use, VimRecord,
 };
 use vnfm_types::{
@@ -110,6 +110,7 @@ pub fn step(op_id: &str, name: &str, status: StepStatus, output: Value) -> Chang
         output: SecretJson::from(output),
         started_at: at(),
         ended_at: (status == StepStatus::Done).then(at),
+        lives: Lives::default(),
     }))
 }
 

@@ -22,6 +22,7 @@
 //! | register_vims     | PROCESSING | puts the VIMs that the hook made into the registry | takes them out again |
 
 use super::changes;
+use super::op::within_budget;
 use super::runner;
 use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
 use super::{Op, grant, hook_row, ways_on};
@@ -99,7 +100,9 @@ pub async fn accept(
     let expected = engine.parts.nfvo.is_some();
     let granted = Granted { expected, ..Granted::default() }.with_links_of(&request);
     let request = Arc::new(request);
-    let mut allocation = Allocation { package, request, instance_name: name, granted };
+    let budget = engine.limits().plan;
+    let mut allocation = Allocation { package, request, instance_name: name, granted, budget };
+    within_budget(&allocation).map_err(Refusal::unprocessable)?;
     if !is_placed_by_grant(engine, &allocation.request) {
         let (vim, driver) = vims::of_request(engine, tenant, &allocation.request).await?;
         vims::by_id(Arc::make_mut(&mut allocation.request), &vim);
@@ -204,7 +207,7 @@ async fn check_vim(op: &Op) -> Output<VimReport> {
     let (vim, driver) = op.vim().await?;
     let approved = op.output::<grant::Approved>()?;
     if approved.is_some() {
-        driver.validate_request(&op.allocation()?)?;
+        driver.validate_request(&op.allocation_to_make()?)?;
     }
     let elsewhere = approved.is_some_and(|approved| approved.elsewhere);
     let report = driver.check(&vim).await?;
@@ -237,7 +240,7 @@ impl StepOutput for Prepared {
 
 async fn prepare(op: &Op) -> Output<Prepared> {
     let (vim, driver) = op.vim().await?;
-    driver.prepare(&op.call(&vim), &op.allocation()?).await.map(Prepared)
+    driver.prepare(&op.call(&vim), &op.allocation_to_make()?).await.map(Prepared)
 }
 
 /// What `instantiate_start` returned.
@@ -264,7 +267,7 @@ impl StepOutput for Allocated {
 async fn allocate(op: &Op) -> Output<Allocated> {
     let (vim, driver) = op.vim().await?;
     let prepared = op.output::<Prepared>()?.map(|found| found.0).unwrap_or_default();
-    driver.allocate(&op.call(&vim), &op.allocation()?, &prepared).await
+    driver.allocate(&op.call(&vim), &op.allocation_to_make()?, &prepared).await
 }
 
 /// What exists of an allocation that stopped on its way.

@@ -6,7 +6,8 @@
 //! | [`runner`] | runs steps, keeps the journal, resumes, undoes |
 //! | [`grant`], `needs`, `approve` | the NFVO is asked: when, for what, and whether its answer can be used |
 //! | `ways_on` | retry, rollback, fail, cancel |
-//! | `hook_row` | what the journal keeps of a hook: its plugin, deaths of the server |
+//! | `hook_row` | what the journal keeps of a hook: its plugin |
+//! | `suspicion` | steps during which the server died: one at a time, with nothing else running |
 //! | `in_turn` | so many operations on one VIM at a time |
 //! | `notification` | what subscribers are told of an operation |
 //! | `explain` | what it does, why it waits, what each way on would do |
@@ -28,6 +29,7 @@ mod op;
 mod problem;
 pub mod runner;
 mod step;
+pub(crate) mod suspicion;
 pub mod terminate;
 mod ways_on;
 
@@ -36,7 +38,7 @@ pub use op::Op;
 pub(crate) use runner::without_access_info;
 pub use step::{AcceptFn, Operation, Output, Settled, Step, StepFn, StepOutput};
 
-use crate::ports::Code;
+use crate::ports::{Code, PLAN_TOO_LARGE};
 use vnfm_types::LcmOperationType;
 
 /// Every operation that exists. An operation added here is covered by the generic tests and the fault machine.
@@ -50,7 +52,14 @@ pub fn operation(kind: LcmOperationType) -> Option<&'static Operation> {
 
 /// All error codes of operations.
 pub(crate) fn codes() -> Vec<&'static Code> {
-    let own: [&Code; 5] =
-        [&runner::CANCELLED, &runner::TOO_LATE, &runner::PANICKED, &op::JOURNAL, &op::PACKAGE];
+    let own: [&Code; 7] = [
+        &PLAN_TOO_LARGE,
+        &runner::CANCELLED,
+        &runner::TOO_LATE,
+        &runner::PANICKED,
+        &suspicion::DIED,
+        &op::JOURNAL,
+        &op::PACKAGE,
+    ];
     own.into_iter().chain(grant::CODES).chain(approve::CODES).collect()
 }

@@ -41,6 +41,7 @@ pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
     };
     match record.operation {
         LcmOperationType::Instantiate => {
+            op.allocation_to_make()?;
             let flavour = op.flavour()?;
             let level =
                 first.instantiation_level_id.clone().or_else(|| flavour.default_level.clone());

@@ -207,7 +207,19 @@ impl Op {
             request: self.instantiation()?.clone(),
             instance_name: self.instance.vnf.vnf_instance_name.clone(),
             granted: self.granted(),
+            budget: self.engine.limits().plan,
         })
+    }
+
+    /// What the instance is to be made of, where that is not too much.
+    ///
+    /// # Errors
+    ///
+    /// As [`Op::allocation`], and where the plan comes to more than the server allows.
+    pub fn allocation_to_make(&self) -> Result<Allocation, PortError> {
+        let allocation = self.allocation()?;
+        within_budget(&allocation)?;
+        Ok(allocation)
     }
 
     /// What the NFVO has decided about the resources of the instance.
@@ -242,6 +254,22 @@ impl Op {
             deadline: self.deadline,
         }
     }
+}
+
+/// Refuses an instance that is made of too much, by numbers alone: nothing is made of what is counted.
+///
+/// # Errors
+///
+/// `Refused` with the limit and its setting, or where the VNFD does not say how much it is.
+pub(crate) fn within_budget(what: &Allocation) -> Result<(), PortError> {
+    const DOING: &str = "plan the instance";
+    let Some(flavour) = what.package.vnfd().flavour(&what.request.flavour_id) else {
+        return Ok(()); // whoever needs the flavour says that there is none
+    };
+    let level = what.request.instantiation_level_id.as_deref();
+    let count = flavour.resources_of(level);
+    let count = count.map_err(|error| PortError::new(&PACKAGE, DOING, error.to_string()))?;
+    what.budget.allows(DOING, count, 0)
 }
 
 /// Turns a serde error on `what` into a port error.

@@ -17,16 +17,18 @@ use super::notification::notification;
 use super::op::Op;
 use super::problem::problem;
 use super::step::{Step, StepFn};
+use super::suspicion::{self, Beginning};
 use crate::engine::Engine;
 use crate::live::Stored;
 use crate::ports::{
-    Change, Claim, Code, ErrorKind, Fence, JournalRow, OpRecord, PortError, SecretJson, StepStatus,
+    Change, Claim, Code, ErrorKind, Fence, JournalRow, Lives, OpRecord, PortError, SecretJson, StepStatus,
     StoreError,
 };
 use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument as _;
@@ -60,9 +62,11 @@ pub(crate) async fn drive(engine: &Engine, claim: Claim) -> Result<(), StoreErro
     };
     live.store_log(engine.store(), &fence.op_id).await;
     engine.live.end(&fence.op_id);
+    engine.solitude.is_here(&fence.op_id);
     match outcome {
         Err(StoreError::LeaseLost { op_id }) => {
             tracing::info!(op_id, "another process drives this operation now");
+            engine.left_in_order(Some(op_id)).await;
             Ok(())
         }
         outcome => {
@@ -142,8 +146,10 @@ async fn forward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError> 
             end(op, step, StepStatus::Skipped, Value::Null);
             continue;
         }
-        begin(op, step, StepStatus::Started).await?;
-        match perform(op, step, step.run).await {
+        let Some(outcome) = attempt(op, step, (StepStatus::Started, step.run)).await? else {
+            return put_off(op, step).await;
+        };
+        match outcome {
             Ok(output) => {
                 end(op, step, StepStatus::Done, output);
                 if step.grant {
@@ -184,8 +190,10 @@ async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError>
         if op.live.cancel_mode().is_some() {
             return stop(op, step, cancelled(op)).await;
         }
-        begin(op, step, StepStatus::Undoing).await?;
-        match perform(op, step, undo).await {
+        let Some(outcome) = attempt(op, step, (StepStatus::Undoing, undo)).await? else {
+            return put_off(op, step).await;
+        };
+        match outcome {
             Ok(_) => end(op, step, StepStatus::Undone, Value::Null),
             Err(_) if op.live.is_left() => return leave(op, step).await,
             Err(error) => return stop(op, step, error).await,
@@ -194,18 +202,65 @@ async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError>
     enter(op, RolledBack, None).await
 }
 
+/// Begins a step once it may, and runs its work; again where it made room for another one. `None`: it was not begun.
+async fn attempt(
+    op: &mut Op,
+    step: &Step,
+    (status, work): (StepStatus, StepFn),
+) -> Result<Option<Result<Value, PortError>>, StoreError> {
+    let engine = op.engine.clone();
+    loop {
+        let Some(mut beginning) = suspicion::enter(&engine, op, step).await? else {
+            return Ok(None);
+        };
+        begin(op, step, status, &beginning.lives).await?;
+        let outcome = match beginning.refusal.take() {
+            Some(refusal) => Some(Err(refusal)),
+            None => perform_beside(op, (step, work), &mut beginning).await,
+        };
+        if let Some(row) = beginning.outlived.take() {
+            op.rows.insert(step.name.to_owned(), row);
+        }
+        if outcome.is_some() {
+            return Ok(outcome);
+        }
+        op.watcher().log("info", step.name, "makes room for another step, and is begun again");
+    }
+}
+
+/// Runs the work of a step; beside it, where it runs alone, passes its time. `None`: it is to make room.
+async fn perform_beside(
+    op: &Op,
+    (step, work): (&Step, StepFn),
+    beginning: &mut Beginning<'_>,
+) -> Option<Result<Value, PortError>> {
+    let Some(time) = beginning.alone else { return Some(perform(op, step, work).await) };
+    let working = pin!(perform(op, step, work));
+    let outliving = pin!(beginning.outlive(op, step, time));
+    match future::select(working, outliving).await {
+        Either::Left((outcome, _)) => Some(outcome),
+        Either::Right((true, _)) => None,
+        Either::Right((false, working)) => Some(working.await),
+    }
+}
+
+/// A step was not begun: somebody cancels, or this process stops.
+async fn put_off(op: &mut Op, step: &Step) -> Result<(), StoreError> {
+    if op.live.is_left() || op.engine.live.is_resting() {
+        return store(op, Vec::new()).await;
+    }
+    stop(op, step, cancelled(op)).await
+}
+
 /// This process stops: the step is dropped, and begun again by the next one. Nobody is to blame for it.
 async fn leave(op: &Op, step: &Step) -> Result<(), StoreError> {
-    let Some(row) = hook_row::ended(op, step) else { return Ok(()) };
+    let Some(row) = suspicion::ended(op, step) else { return Ok(()) };
     op.engine.store().write(Some(&op.fence), vec![Change::Journal(Arc::new(row))]).await
 }
 
 /// Runs the work of a step within its time, unless it is dropped by a forceful cancel or because this process
 /// stops; a panic is an error.
 async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError> {
-    if let Some(refusal) = hook_row::refusal(op, step) {
-        return Err(refusal);
-    }
     let left = op.deadline.duration_since(op.clock().now()).unsigned_abs();
     let span = tracing::info_span!("step", step = step.name, otel.status_code = Empty);
     let working = AssertUnwindSafe(work(op).instrument(span.clone())).catch_unwind();
@@ -262,7 +317,12 @@ pub(super) fn cancelled(op: &Op) -> PortError {
 }
 
 /// Journals that a step, or its opposite, begins; from an irreversible one on there is no way back.
-async fn begin(op: &mut Op, step: &Step, status: StepStatus) -> Result<(), StoreError> {
+async fn begin(
+    op: &mut Op,
+    step: &Step,
+    status: StepStatus,
+    lives: &Lives,
+) -> Result<(), StoreError> {
     let limits = op.engine.limits();
     let limit = match step {
         Step { hook: true, .. } => limits.hook,
@@ -284,6 +344,7 @@ async fn begin(op: &mut Op, step: &Step, status: StepStatus) -> Result<(), Store
         },
         started_at: op.clock().now(),
         ended_at: None,
+        lives: lives.clone(),
     });
     let attempt = row.attempt;
     let mut changes = vec![Change::Journal(row.clone())];
@@ -315,6 +376,7 @@ fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
         output: SecretJson::from(hook_row::kept(op, step, output)),
         started_at: op.rows.get(step.name).map_or(now, |row| row.started_at),
         ended_at: Some(now),
+        lives: Lives::default(),
     });
     op.watcher().log("info", step.name, &format!("{status:?}").to_lowercase());
     observe(op, &row);
@@ -351,7 +413,7 @@ async fn stop(op: &mut Op, step: &Step, error: PortError) -> Result<(), StoreErr
     }
     op.watcher().log("error", step.name, &problem.detail);
     let next = if op.record.op.operation_state == Starting { RolledBack } else { FailedTemp };
-    let also = hook_row::ended(op, step).map(|row| Change::Journal(Arc::new(row)));
+    let also = suspicion::ended(op, step).map(|row| Change::Journal(Arc::new(row)));
     enter_with(op, next, Some(problem), also).await
 }
 

@@ -41,6 +41,14 @@ pub enum Change {
     },
     /// What the journal says of a step now.
     Journal(Arc<JournalRow>),
+    /// That a process stops in order, or that it lost the lease of one operation: the steps that it leaves open are not
+    /// steps in which it died. What was noted a month before may be forgotten.
+    LeftInOrder {
+        /// The process, as its claims name it.
+        process: String,
+        /// The operation; `None`: everything that it drives.
+        op_id: Option<String>,
+    },
     /// What a hook remembers across a crash; sealed.
     Checkpoint {
         /// The operation.

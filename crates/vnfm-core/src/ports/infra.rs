@@ -17,7 +17,7 @@
 //! | each call is made during a turn ([`Vim::turn`]), a pause between two is not | yes |
 //! | waits end at [`VimCall::deadline`] and say what for through [`Watcher::waiting`] | yes |
 
-use super::{Clock, Granted, PortError, Turn};
+use super::{Clock, Code, ErrorKind, Granted, PortError, Turn};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -127,7 +127,52 @@ pub struct Allocation {
     pub instance_name: Option<String>,
     /// What an NFVO has decided.
     pub granted: Granted,
+    /// How much a driver may plan; beyond it the plan is refused by name.
+    pub budget: Budget,
 }
+
+/// How much a plan may come to: it is counted before anything is made of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Budget {
+    /// Resources, or objects. Default 10 000.
+    pub resources: u64,
+    /// Bytes of what is sent to the VIM: templates, or manifests. Default 32 MiB.
+    pub bytes: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { resources: 10_000, bytes: 32 << 20 }
+    }
+}
+
+impl Budget {
+    /// Refuses a plan that comes to more.
+    ///
+    /// # Errors
+    ///
+    /// `Refused`, with the number, the limit and its setting.
+    pub fn allows(&self, doing: &str, resources: u64, bytes: u64) -> Result<(), PortError> {
+        let over = |count: u64, most: u64, what: &str, setting: &str| {
+            (count > most).then(|| {
+                let text = format!("the plan comes to {count} {what}; `limits.{setting}` is {most}");
+                PortError::new(&PLAN_TOO_LARGE, doing, text)
+            })
+        };
+        let found = over(resources, self.resources, "resources", "resources")
+            .or_else(|| over(bytes, self.bytes, "bytes", "plan_bytes"));
+        found.map_or(Ok(()), Err)
+    }
+}
+
+/// The plan is larger than the server allows.
+pub(crate) const PLAN_TOO_LARGE: Code = Code {
+    name: "plan.too-large",
+    kind: ErrorKind::Refused,
+    means: "the instance would be made of more resources, or of larger templates, than this server allows",
+    next: "choose a smaller instantiation level, or have the VNFD mended; the operator may raise `limits.resources` and \
+           `limits.plan_bytes`",
+};
 
 /// Resources as SOL003 shows them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -31,6 +31,7 @@ mod service;
 mod store;
 mod subscribers;
 mod turn;
+pub(crate) use infra::PLAN_TOO_LARGE;
 pub(crate) use records::merge;
 pub(crate) use service::SERVICE;
 pub(crate) use store::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
@@ -42,7 +43,7 @@ pub use host::{
     CommandOutput, HostServices, HttpRequest, HttpResponse, RemoteFile, SshCommand, SshTarget,
 };
 pub use infra::{
-    Allocated, Allocation, InfraDriver, Inventory, OwnedResource, Ownership, Release, Repair,
+    Allocated, Allocation, Budget, InfraDriver, Inventory, OwnedResource, Ownership, Release, Repair,
     SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
 };
 pub use mgmt::{
@@ -55,8 +56,8 @@ pub(crate) use observer::Nobody;
 pub use observer::{CallEnd, Observer};
 pub use packages::Packages;
 pub use records::{
-    About, Home, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson,
-    StepStatus, SubscriptionRecord, Use, VimRecord,
+    About, Home, InstanceRecord, JournalRow, Lives, OpRecord, OpenStep, OutboxRow, PackageRecord,
+    SecretJson, StepStatus, SubscriptionRecord, Use, VimRecord,
 };
 pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;

@@ -125,6 +125,37 @@ pub struct JournalRow {
     pub started_at: Timestamp,
     /// When it ended.
     pub ended_at: Option<Timestamp>,
+    /// Which processes ran it, and which of them died meanwhile.
+    pub lives: Lives,
+}
+
+/// Which processes ran a step, and which of them died while it ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lives {
+    /// The process that began it last.
+    pub by: String,
+    /// The processes that died while it ran, the first one first.
+    pub died: Vec<String>,
+    /// True while it runs with nothing else running.
+    pub alone: bool,
+    /// How often a process outlived the time that the step runs alone.
+    pub outlived: u32,
+    /// True where a process died while it ran alone, so that it is not begun again.
+    pub killed: bool,
+}
+
+/// A step that has not ended, of an operation that is to be driven; or one that killed a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenStep {
+    /// Whose.
+    pub tenant: String,
+    /// The operation.
+    pub op_id: String,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// Which processes ran it.
+    pub lives: Lives,
 }
 
 /// A VIM in the registry.

@@ -3,7 +3,7 @@
 //! instance, no new VNF on a cluster that is being taken away) is a condition here and not a lock elsewhere.
 
 use super::{
-    Change, Code, ErrorKind, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord,
+    Change, Code, ErrorKind, InstanceRecord, JournalRow, OpRecord, OpenStep, OutboxRow, PackageRecord,
     PortError, SecretJson, SubscriptionRecord, Use, VimRecord,
 };
 use crate::query::Query;
@@ -221,6 +221,21 @@ pub trait Store: Send + Sync {
     ///
     /// Where the database does not answer.
     async fn journal(&self, op_id: &str) -> Result<Vec<JournalRow>, StoreError>;
+
+    /// Every step that has not ended of operations that are to be driven, and every one that killed a process
+    /// ([`Lives::killed`](super::Lives)).
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn open_steps(&self) -> Result<Vec<OpenStep>, StoreError>;
+
+    /// The processes that left an operation in order, as [`Change::LeftInOrder`] noted.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn left_in_order(&self, op_id: &str) -> Result<Vec<String>, StoreError>;
 
     /// What a hook remembers under `key`.
     ///

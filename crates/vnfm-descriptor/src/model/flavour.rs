@@ -327,6 +327,46 @@ impl Flavour {
         Ok(count)
     }
 
+    /// How many resources an instance has at an instantiation level (none: the default one): VNFCs with their volumes and
+    /// ports, and links. It is counted without making any of them.
+    ///
+    /// # Errors
+    /// The level does not exist, or a scaling aspect does not say what a step adds.
+    pub fn resources_of(&self, level: Option<&str>) -> Result<u64, LevelError> {
+        let counted = self.vdus.keys().map(|vdu| Ok((vdu.as_str(), self.instances_of(vdu, level)?)));
+        Ok(self.resources(counted.collect::<Result<Vec<_>, LevelError>>()?))
+    }
+
+    /// How many resources an instance has at the highest level of every scaling aspect.
+    ///
+    /// # Errors
+    /// A scaling aspect does not say what a step adds.
+    pub fn most_resources(&self) -> Result<u64, LevelError> {
+        let highest = self.scaling_aspects.iter();
+        let highest = highest.map(|(name, aspect)| (name.clone(), aspect.max_scale_level));
+        let counted = self.all_instances_at(&highest.collect())?;
+        Ok(self.resources(counted.iter().map(|(vdu, count)| (vdu.as_str(), *count))))
+    }
+
+    /// The largest number of VNFCs that a VDU has at any level.
+    pub(crate) fn largest_count(&self, vdu: &str) -> u32 {
+        let named = self.instantiation_levels.keys().map(|level| self.instances_of(vdu, Some(level)));
+        let highest = self.scaling_aspects.iter();
+        let highest = highest.map(|(name, aspect)| (name.clone(), aspect.max_scale_level));
+        let most = self.instances_at(vdu, &highest.collect());
+        named.chain([most]).filter_map(Result::ok).max().unwrap_or_default()
+    }
+
+    fn resources<'a>(&self, counted: impl IntoIterator<Item = (&'a str, u32)>) -> u64 {
+        let of_vdu = |(vdu, count): (&str, u32)| {
+            let storages = self.vdus.get(vdu).map_or(0, |vdu| vdu.storages.len());
+            let each = 1 + storages + self.cps_of(vdu).len();
+            u64::from(count).saturating_mul(each as u64)
+        };
+        let vnfcs = counted.into_iter().map(of_vdu).fold(0, u64::saturating_add);
+        vnfcs.saturating_add(self.virtual_links.len() as u64)
+    }
+
     fn level(&self, name: Option<&str>) -> Result<Option<&InstantiationLevel>, LevelError> {
         let Some(name) = name.or(self.default_level.as_deref()) else { return Ok(None) };
         match self.instantiation_levels.get(name) {

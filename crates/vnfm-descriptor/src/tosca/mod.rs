@@ -72,7 +72,7 @@ pub(crate) fn load(
     for topology in &topologies {
         template::check(topology, &types, sink);
     }
-    let vnfd = vnfd::build(&topologies, &types, archive, sink);
+    let vnfd = vnfd::build(&topologies, &types, (archive, limits), sink);
     if types.explode() {
         let message = "the data types describe values that nobody could write down";
         let finding = Finding::new(codes::TYPE_BOMB, Span::file(&entry.path), message);
@@ -89,5 +89,6 @@ pub(crate) fn load(
 struct Builder<'a, 's> {
     types: &'a types::Types<'a>,
     archive: &'a Archive,
+    limits: &'a Limits,
     sink: &'s mut Sink,
 }

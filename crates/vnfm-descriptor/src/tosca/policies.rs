@@ -73,6 +73,7 @@ impl Builder<'_, '_> {
             });
         }
         self.agree(topology, flavour);
+        self.count_resources(topology, flavour);
     }
 
     fn aspects(&mut self, policy: &Policy, flavour: &mut Flavour) {
@@ -265,6 +266,40 @@ impl Builder<'_, '_> {
                     .hint("`vdu_profile` holds the least and the most"),
             );
         }
+    }
+}
+
+impl Builder<'_, '_> {
+    /// An instance stays within the limit at every level. Nothing is made of what is counted here.
+    fn count_resources(&mut self, topology: &Topology<'_>, flavour: &Flavour) {
+        let most = self.limits.resources;
+        let mut levels: Vec<Option<&str>> =
+            flavour.instantiation_levels.keys().map(|level| Some(level.as_str())).collect();
+        if levels.is_empty() {
+            levels.push(None);
+        }
+        let mut counted: Vec<(String, u64)> = Vec::new();
+        for level in levels {
+            let at = level.map_or_else(String::new, |level| format!(" at level `{level}`"));
+            // What cannot be counted was said.
+            counted.extend(flavour.resources_of(level).ok().map(|count| (at, count)));
+        }
+        let highest = " at the highest level of its scaling aspects".to_owned();
+        counted.extend(flavour.most_resources().ok().map(|count| (highest, count)));
+        let Some((at, count)) = counted.into_iter().find(|(_, count)| *count > most) else {
+            return;
+        };
+        let vdu = flavour.vdus.values().max_by_key(|vdu| flavour.largest_count(&vdu.name));
+        let template = vdu.and_then(|vdu| topology.template(&vdu.name));
+        let span = template.map_or_else(|| topology.span.clone(), |found| found.span.clone());
+        let message = format!(
+            "an instance of flavour `{}` would have {count} resources{at}, more than {most}",
+            flavour.id
+        );
+        let finding = Finding::new(codes::RESOURCES, span, message);
+        self.sink.add(finding.hint(
+            "describe fewer instances; `limits.resources` of a server's configuration may allow more",
+        ));
     }
 }
 

@@ -9,6 +9,7 @@ use super::types::{Kind, Property, Types};
 use super::{Builder, functions::called};
 use crate::archive::Archive;
 use crate::finding::{Finding, Sink, codes};
+use crate::limits::Limits;
 use crate::model::{Flavour, Vnfd};
 use crate::yaml::Node;
 use std::collections::BTreeMap;
@@ -51,7 +52,7 @@ fn fixed<'a>(property: &Property<'a>) -> Option<&'a Node> {
 pub(super) fn build<'a>(
     topologies: &[Topology<'_>],
     types: &'a Types<'a>,
-    archive: &'a Archive,
+    (archive, limits): (&'a Archive, &'a Limits),
     sink: &mut Sink,
 ) -> Option<Vnfd> {
     let is_vnf = |template: &&Template| types.is_a(Kind::Node, &template.kind, VNF);
@@ -78,7 +79,7 @@ pub(super) fn build<'a>(
     for topology in chosen {
         let own = topology.templates.iter().find(is_vnf);
         let identity = identity(topology, own, top, types, sink);
-        let mut builder = Builder { types, archive, sink };
+        let mut builder = Builder { types, archive, limits, sink };
         if let Some(flavour) = builder.flavour(topology, own, &identity) {
             same_flavour_twice(&flavours, &flavour, topology, builder.sink);
             flavours.insert(flavour.id.clone(), flavour);

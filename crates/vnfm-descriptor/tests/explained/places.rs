@@ -236,6 +236,7 @@ pub(crate) const PLACES: &[Place] = &[
     same(codes::VNFM_INFO, &[(VNFD, "# more of the VNF", "properties:\n        §")]),
     same(codes::FLAVOUR, &[(VNFD, SUBSTITUTED, "  §\n")]),
     same(codes::POLICY, &[(VNFD, "# more policies", COUNTS)]),
+    same(codes::RESOURCES, &[(VNFD, POLICIES, "  §\n")]),
     same(codes::VDU_INITIAL, &[(VNFD, POLICIES, "  §\n")]),
     same(codes::ASPECT_DELTAS, &[(VNFD, ASPECT, "    §\n")]),
     same(codes::ASPECT_STEPS, &[(VNFD, "web: {max_scale_level: 2, step_deltas: [one]}", "§")]),

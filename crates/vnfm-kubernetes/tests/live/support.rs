@@ -359,6 +359,7 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
         }),
         instance_name: None,
         granted: Granted::default(),
+        budget: vnfm_core::ports::Budget::default(),
     }
 }
 
@@ -373,6 +374,7 @@ pub(crate) fn sample() -> Allocation {
         request: Arc::new(serde_json::from_slice(&request).expect("a request")),
         instance_name: None,
         granted: Granted::default(),
+        budget: vnfm_core::ports::Budget::default(),
     }
 }
 

@@ -278,6 +278,7 @@ pub(crate) fn allocation(package: Package, request: Value) -> Allocation {
         request: Arc::new(serde_json::from_value(request).unwrap()),
         instance_name: Some("one".into()),
         granted: Granted::default(),
+        budget: vnfm_core::ports::Budget::default(),
     }
 }
 

@@ -43,6 +43,9 @@ pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
         Change::PutOp { record, from } => ops::put(writing, record, *from),
         Change::Cancel { op_id, mode } => ops::cancel(writing, op_id, *mode),
         Change::Journal(row) => ops::journal(writing, row),
+        Change::LeftInOrder { process, op_id } => {
+            ops::left_in_order(writing, process, op_id.as_deref().unwrap_or_default())
+        }
         Change::Checkpoint { op_id, step, key, value } => {
             ops::checkpoint(writing, [op_id, step, key], value)
         }
@@ -92,6 +95,7 @@ pub(crate) fn doing(change: &Change) -> &'static str {
         Change::PutOp { .. } => "write an operation",
         Change::Cancel { .. } => "note a cancel",
         Change::Journal(_) => "write the journal",
+        Change::LeftInOrder { .. } => "note that a process leaves its operations in order",
         Change::Checkpoint { .. } => "write a checkpoint",
         Change::ForgetCheckpoints { .. } => "forget checkpoints",
         Change::AddUse(_) => "note who uses a VIM",

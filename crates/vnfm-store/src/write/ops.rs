@@ -102,11 +102,12 @@ pub(super) fn cancel(writing: &Writing<'_>, op_id: &str, mode: CancelMode) -> Do
 /// What is known of a step; a row keeps the place in which it was first written.
 pub(super) fn journal(writing: &Writing<'_>, row: &JournalRow) -> Done<()> {
     const JOURNAL: &str = "
-        INSERT INTO journal (op_id, step, seq, status, attempt, output, started_at, ended_at)
-        SELECT id, $2, COALESCE((SELECT MAX(seq) FROM journal WHERE op_id = $1), 0) + 1, $3, $4, $5, $6, $7
+        INSERT INTO journal (op_id, step, seq, status, attempt, output, started_at, ended_at, lives, killed)
+        SELECT id, $2, COALESCE((SELECT MAX(seq) FROM journal WHERE op_id = $1), 0) + 1, $3, $4, $5, $6, $7, $8, $9
         FROM ops WHERE id = $1
         ON CONFLICT (op_id, step) DO UPDATE SET status = excluded.status, attempt = excluded.attempt,
-            output = excluded.output, started_at = excluded.started_at, ended_at = excluded.ended_at";
+            output = excluded.output, started_at = excluded.started_at, ended_at = excluded.ended_at,
+            lives = excluded.lives, killed = excluded.killed";
     let keys = writing.keys;
     let written = writing
         .statement(JOURNAL)
@@ -117,11 +118,24 @@ pub(super) fn journal(writing: &Writing<'_>, row: &JournalRow) -> Done<()> {
         .bind(keys.seal(&row.output)?)
         .bind(row.started_at.to_string())
         .bind(row.ended_at.map(|at| at.to_string()))
+        .bind(serde_json::to_string(&row.lives)?)
+        .bind(i64::from(row.lives.killed))
         .changed()?;
     if !written {
         return Err(absent(WHAT, &row.op_id).into());
     }
     Ok(())
+}
+
+/// That a process leaves an operation, or everything, in order; what was noted a month ago goes.
+pub(super) fn left_in_order(writing: &Writing<'_>, process: &str, op_id: &str) -> Done<()> {
+    const LEFT: &str = "
+        INSERT INTO left_in_order (process, op_id, at_ms) SELECT $1, $2, now_ms FROM clock WHERE 1 = 1
+        ON CONFLICT (process, op_id) DO UPDATE SET at_ms = excluded.at_ms";
+    const FORGET: &str =
+        "DELETE FROM left_in_order WHERE at_ms < (SELECT now_ms FROM clock) - 2592000000";
+    writing.statement(LEFT).bind(process).bind(op_id).run()?;
+    writing.statement(FORGET).run()
 }
 
 /// What a hook remembers, at operation, step and key.

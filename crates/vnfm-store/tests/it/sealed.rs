@@ -8,7 +8,7 @@ use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
-use vnfm_core::ports::{Change, JournalRow, SecretJson, StepStatus, Store, StoreError};
+use vnfm_core::ports::{Change, JournalRow, Lives, SecretJson, StepStatus, Store, StoreError};
 use vnfm_store::{SecretKeys, SqliteStore};
 
 const PLANTED: &str = "correct-horse-battery-staple";
@@ -33,6 +33,7 @@ pub(crate) async fn plant(store: &dyn Store) {
         output: planted(),
         started_at: crate::records::at(),
         ended_at: None,
+        lives: Lives::default(),
     };
     let checkpoint = Change::Checkpoint {
         op_id: "o1".into(),

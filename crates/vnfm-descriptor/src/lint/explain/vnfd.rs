@@ -55,6 +55,13 @@ pub(super) const ALL: &[Explanation] = &[
         POLICIES,
     ),
     why(
+        codes::RESOURCES,
+        "An instance has at most 10 000 resources: servers, with their volumes and ports, and links.",
+        "policies:\n  - first:\n      type: tosca.policies.nfv.VduInitialDelta\n      properties: {initial_delta: {number_of_instances: 100000000}}\n      targets: [web]",
+        "policies:\n  - first:\n      type: tosca.policies.nfv.VduInitialDelta\n      properties: {initial_delta: {number_of_instances: 2}}\n      targets: [web]",
+        POLICIES,
+    ),
+    why(
         codes::VDU_INITIAL,
         "A VDU whose number may differ says how many there are at first.",
         "policies: []",
