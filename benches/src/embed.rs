@@ -214,6 +214,9 @@ impl InfraDriver for Waiting {
     fn validate_request(&self, what: &Allocation) -> Result<(), PortError> {
         self.0.validate_request(what)
     }
+    fn permit(&self, what: &Allocation, policy: &vnfm_types::VimPolicy) -> Result<(), PortError> {
+        self.0.permit(what, policy)
+    }
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
         self.0.check(vim).await
     }

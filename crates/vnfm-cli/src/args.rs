@@ -159,6 +159,9 @@ pub enum Vim {
         /// For every tenant; takes whoever looks after the server
         #[arg(long, conflicts_with = "from_vnf")]
         shared: bool,
+        /// What instances on it may be made of: a YAML file
+        #[arg(long, value_name = "FILE", conflicts_with = "from_vnf")]
+        policy: Option<PathBuf>,
     },
     /// Change a VIM; it logs in first, and operations in flight use it from their next call on
     Update {
@@ -176,6 +179,9 @@ pub enum Vim {
         /// Whether it is for every tenant
         #[arg(long)]
         shared: Option<bool>,
+        /// What instances on it may be made of: a YAML file; an empty one takes the policy away
+        #[arg(long, value_name = "FILE")]
+        policy: Option<PathBuf>,
     },
     /// Log in and say what was found
     Check {

@@ -19,6 +19,7 @@ mod live;
 mod notify;
 mod orphans;
 mod patch;
+mod permit;
 mod plan;
 mod plugin_uses;
 pub mod ports;
@@ -52,6 +53,7 @@ pub fn codes() -> Vec<&'static ports::Code> {
     codes.extend(drivers::CODES);
     codes.extend(linked::CODES);
     codes.extend(vims::CODES);
+    codes.push(&ports::NO_POLICIES);
     codes.extend(abandon::CODES);
     codes
 }

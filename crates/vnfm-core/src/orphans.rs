@@ -64,7 +64,7 @@ impl Engine {
         record: &VimRecord,
     ) -> Result<Vec<Orphan>, crate::ports::PortError> {
         let driver = self.parts.drivers.driver(&record.vim.vim_type)?;
-        let vim = AnyVim::registered(self, record, &record.vim.id);
+        let vim = AnyVim::registered(self, record, (&record.tenant, &record.vim.id));
         let owned = driver.owned(&vim, self.store().installation_id()).await?;
         let orphan = |resource: crate::ports::OwnedResource| Orphan {
             vim_id: record.vim.id.clone(),

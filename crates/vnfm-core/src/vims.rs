@@ -17,7 +17,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 use std::sync::Arc;
 use uuid::Uuid;
-use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, Secret, Vim, VimConnectionInfo};
+use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, Secret, Vim, VimConnectionInfo, VimPolicy};
 
 /// What a VIM is registered or updated with.
 #[derive(Debug, Clone, Default)]
@@ -32,6 +32,8 @@ pub struct VimChange {
     pub password: Option<Secret>,
     /// Whether every tenant may use it; as it was where absent.
     pub shared: Option<bool>,
+    /// What instances on it may be made of; as it was where absent.
+    pub policy: Option<VimPolicy>,
 }
 
 impl VimChange {
@@ -57,8 +59,10 @@ impl Engine {
             None => Uuid::new_v4().to_string(),
         };
         let name = new.name.unwrap_or_else(|| id.clone());
+        let policy = new.policy.map(sound).transpose()?;
         let mut record = self.checked(tenant, (id, name), new.connection.0, None).await?;
         record.vim.shared = new.shared.unwrap_or_default();
+        record.vim.policy = policy.flatten();
         let shown = record.vim.clone();
         self.store().write(None, vec![Change::AddVim(Box::new(record))]).await?;
         Ok(shown)
@@ -78,6 +82,7 @@ impl Engine {
         change: VimChange,
     ) -> Result<Vim, Refusal> {
         let old = self.own_vim(tenant, id_or_name).await?;
+        let policy = change.policy.map(sound).transpose()?;
         let mut connection = connection_of(&old);
         let new = change.connection.0;
         if !new.interface_info.is_empty() {
@@ -95,6 +100,7 @@ impl Engine {
         let mut record = self.checked(tenant, key, connection, Some(&old)).await?;
         record.version = old.version;
         record.vim.shared = change.shared.unwrap_or(old.vim.shared);
+        record.vim.policy = policy.unwrap_or(old.vim.policy);
         let shown = record.vim.clone();
         self.store().write(None, vec![Change::PutVim(Box::new(record))]).await?;
         Ok(shown)
@@ -109,7 +115,7 @@ impl Engine {
         let record = self.store().vim(tenant, id_or_name).await?;
         let (driver, _) =
             self.parts.drivers.of(&record.vim.vim_type).map_err(Refusal::unprocessable)?;
-        let vim = AnyVim::registered(self, &record, &record.vim.id);
+        let vim = AnyVim::registered(self, &record, (tenant, &record.vim.id));
         let report = driver.check(&vim).await.map_err(Refusal::unprocessable)?;
         remember(self, tenant, &vim, &report).await?;
         Ok(report)
@@ -216,6 +222,7 @@ impl Engine {
                 registered_by: old.and_then(|old| old.vim.registered_by.clone()),
                 identity: report.identity,
                 shared: old.is_some_and(|old| old.vim.shared),
+                policy: old.and_then(|old| old.vim.policy.clone()),
                 expires_at: report.expires_at,
                 key_type: None,
                 secret_uuid: None,
@@ -225,6 +232,13 @@ impl Engine {
             access_info: SecretJson::from(Value::Object(connection.access_info)),
         })
     }
+}
+
+/// A policy that can be kept; none where it says nothing.
+fn sound(policy: VimPolicy) -> Result<Option<Box<VimPolicy>>, Refusal> {
+    let bad = |what: String| Refusal::new(Why::Unprocessable, &BAD_POLICY, what);
+    policy.checked().map_err(bad)?;
+    Ok((!policy.is_open()).then(|| Box::new(policy)))
 }
 
 /// A VIM as a tenant sees it: of one that another tenant shares, not which instance registered it.
@@ -282,7 +296,7 @@ pub(crate) async fn of_request(
         let (said, is) = (&given.vim_type, &record.vim.vim_type);
         return Err(bad(format!("{place}.vimType is `{said}`, but VIM `{id}` is of type `{is}`")));
     }
-    Ok((AnyVim::registered(engine, &record, key), driver.clone()))
+    Ok((AnyVim::registered(engine, &record, (tenant, key)), driver.clone()))
 }
 
 /// The request names `vim` by its id, whichever way it named it, and says what it is: a name can change, and whoever
@@ -380,6 +394,7 @@ pub(crate) async fn register_for(
         Ok(old) => {
             record.version = old.version;
             record.vim.shared = old.vim.shared;
+            record.vim.policy = old.vim.policy;
             Change::PutVim(Box::new(record))
         }
         Err(StoreError::NotFound { .. }) => Change::AddVim(Box::new(record)),
@@ -432,4 +447,12 @@ const SHARED: Code = Code {
     next: "ask its owner, or register it for your tenant under another name",
 };
 
-pub(crate) const CODES: &[&Code] = &[&SHARED];
+/// A policy that says what cannot be.
+const BAD_POLICY: Code = Code {
+    name: "vim.policy-invalid",
+    kind: ErrorKind::Refused,
+    means: "the policy of the VIM has a member that cannot be meant",
+    next: "correct the member that is named; `docs/how-to/limit-a-vim.md` has all of them",
+};
+
+pub(crate) const CODES: &[&Code] = &[&SHARED, &BAD_POLICY];

@@ -60,11 +60,13 @@ pub use model::{
     Storage, StorageKind, SupportedInterface, SwImage, Vdu, VduKind, VirtualCompute, VirtualLink,
     Vnfd,
 };
-pub use order::{Manifest as OrderedManifest, ORDER_FILE, OrderFile, Variable};
+pub use order::{
+    Manifest as OrderedManifest, ORDER_FILE, OrderFile, UnfitValue, Variable, type_of,
+};
 pub use outer::Outer;
 pub use pack::{excerpt, pack, pack_to, repack, wrap};
 pub use package::Package;
 pub use path::{PathError, normalise};
 pub use renew::{manifest_with, new_manifest, new_meta, without_files};
 pub use suggest::nearest;
-pub use variables::{MissingVariable, Variables, substitute};
+pub use variables::{Marked, MissingVariable, Variables, substitute, text_of};

@@ -15,7 +15,7 @@
 
 use crate::finding::{Finding, Sink, Span, codes};
 use crate::model::{Asd, DeploymentItem};
-use crate::variables::{MissingVariable, Variables, is_name, substitute};
+use crate::variables::{MissingVariable, Variables, is_name, substitute, text_of};
 use crate::yaml::Node;
 use serde::Serialize;
 use serde_json::Value;
@@ -77,15 +77,25 @@ impl OrderFile {
         Some(OrderFile { path: path.to_owned(), namespace: None, variables, manifests })
     }
 
-    /// The variables with their values: the request's, else the default, else none.
-    pub fn values<'a>(&self, given: impl Fn(&str) -> Option<&'a Value>) -> Variables {
-        let value = |name: &str, variable: &Variable| {
-            given(name).or(variable.default.as_ref()).filter(|value| !value.is_null()).map(text_of)
+    /// The variables with their values: the request's, else the default, else none. A value has the type of the
+    /// default, where there is one.
+    ///
+    /// # Errors
+    ///
+    /// A value of the request is of another type.
+    pub fn values<'a>(
+        &self,
+        given: impl Fn(&str) -> Option<&'a Value>,
+    ) -> Result<Variables, UnfitValue> {
+        let value = |(name, variable): (&String, &Variable)| {
+            let default = variable.default.as_ref().filter(|default| !default.is_null());
+            let value = match given(name).filter(|value| !value.is_null()) {
+                None => default.cloned(),
+                Some(given) => Some(as_declared(name, given, default)?),
+            };
+            Ok((name.clone(), value))
         };
-        self.variables
-            .iter()
-            .map(|(name, variable)| (name.clone(), value(name, variable)))
-            .collect()
+        self.variables.iter().map(value).collect()
     }
 
     /// The namespace that the package asks for, variables replaced.
@@ -106,9 +116,48 @@ impl OrderFile {
     }
 }
 
-/// A value as it stands in a manifest: text as it is, everything else as JSON, which is YAML.
-fn text_of(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+/// A value of the request is not of the type that the variable's default has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("variable `{name}` is {wanted}, as its default is, and the request gives {given}")]
+pub struct UnfitValue {
+    /// The variable.
+    pub name: String,
+    /// What it takes.
+    pub wanted: &'static str,
+    /// What it got.
+    pub given: &'static str,
+}
+
+/// A value of the request, of the default's type. A number or boolean may be written as a text that spells it.
+fn as_declared(name: &str, given: &Value, default: Option<&Value>) -> Result<Value, UnfitValue> {
+    let Some(default) = default else { return Ok(given.clone()) };
+    let fits = std::mem::discriminant(default) == std::mem::discriminant(given);
+    let read = given.as_str().and_then(|text| serde_json::from_str::<Value>(text.trim()).ok());
+    match (default, read) {
+        _ if fits => Ok(given.clone()),
+        (Value::String(_), _) => Ok(text_of(given).into_owned().into()),
+        (Value::Number(_), Some(read)) if read.is_number() => Ok(read),
+        (Value::Bool(_), Some(read)) if read.is_boolean() => Ok(read),
+        // What is no scalar stands for text alone.
+        (Value::Array(_) | Value::Object(_), _) => Ok(given.clone()),
+        _ => Err(UnfitValue {
+            name: name.to_owned(),
+            wanted: type_of(default),
+            given: type_of(given),
+        }),
+    }
+}
+
+/// The type of a value, in a word.
+pub fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
 }
 
 /// Reads the order file; `exists` knows the package's files.
@@ -246,10 +295,19 @@ mod tests {
             .collect();
         assert_eq!(stages, [["Files/a.yaml"], ["Files/b.yaml"]]);
         let given = json!({"team": "blue", "n": [1]});
-        let values = order.values(|name| given.get(name));
+        let wrong = order.values(|name| given.get(name)).unwrap_err();
+        assert_eq!(
+            wrong.to_string(),
+            "variable `n` is a number, as its default is, and the request gives a list"
+        );
+        let given = json!({"team": "blue", "n": "7", "page": 5});
+        let values = order.values(|name| given.get(name)).unwrap();
         assert_eq!(order.namespace(&values).unwrap().as_deref(), Some("ns-blue"));
-        assert_eq!((values["n"].as_deref(), values["page"].as_deref()), (Some("[1]"), Some("a b")));
-        assert_eq!(order.namespace(&order.values(|_| None)).unwrap_err().name, "team");
+        assert_eq!(values["n"], Some(json!(7)), "a text that spells a number");
+        assert_eq!(values["page"], Some(json!("5")), "what is declared as a text stays one");
+        let defaults = order.values(|_| None).unwrap();
+        assert_eq!((&defaults["n"], &defaults["page"]), (&Some(json!(2)), &Some(json!("a b"))));
+        assert_eq!(order.namespace(&defaults).unwrap_err().name, "team");
     }
 
     #[test]

@@ -1,13 +1,22 @@
-//! Variables in manifests: `$name` and `${name}` become values, `$$` becomes `$`.
+//! Placeholders of manifests: `$name` and `${name}` become a value, `$$` becomes `$`.
 //!
-//! Only declared names are variables; every other `$` stays as it is, so that a shell script in
-//! a ConfigMap keeps its own. `$name` takes the longest name that could be meant: with `port`
-//! declared, `$ports` is not a variable and stays.
+//! ```text
+//! text ── Marked::new ──> the same text with a plain word (a mark) in place of each placeholder
+//!              │ parsed by whoever knows its language
+//!              ▼
+//!         scalars with marks ── fill ──> the values as text      whole ──> the value itself
+//! ```
+//! A value is put into a scalar of a tree that is parsed already, so nothing in it is ever read as YAML. Only names
+//! that the order file declares are variables; every other `$` stays as it is, so that a shell script in a ConfigMap
+//! keeps its own. `$name` takes the longest name that could be meant: with `port` declared, `$ports` is not a
+//! variable and stays.
 
+use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The declared variables; `None` has neither a value nor a default.
-pub type Variables = BTreeMap<String, Option<String>>;
+pub type Variables = BTreeMap<String, Option<Value>>;
 
 /// A declared variable is used and has no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,46 +30,180 @@ pub struct MissingVariable {
     pub line: usize,
 }
 
+/// A text whose placeholders are replaced by marks: words of ASCII letters and digits that the text does not hold.
+#[derive(Debug, Clone)]
+pub struct Marked {
+    text: String,
+    stem: String,
+    marks: Vec<Mark>,
+}
+
+/// What a mark stands for, and on which line, from 1.
+#[derive(Debug, Clone)]
+struct Mark {
+    /// `None` for `$$`.
+    name: Option<String>,
+    line: usize,
+}
+
+/// The end of a mark, behind its number.
+const END: char = 'z';
+
+impl Marked {
+    /// Marks the placeholders of the declared variables.
+    pub fn new(text: &str, is_declared: impl Fn(&str) -> bool) -> Self {
+        let mut stem = "vnfmvalue".to_owned();
+        while text.contains(&stem) {
+            stem.push('q');
+        }
+        let mut marked = Self { text: String::with_capacity(text.len()), stem, marks: Vec::new() };
+        let (mut rest, mut line) = (text, 1);
+        while let Some(at) = rest.find('$') {
+            marked.text.push_str(&rest[..at]);
+            line += rest[..at].matches('\n').count();
+            rest = &rest[at..];
+            let (taken, name) = placeholder(rest);
+            if name.is_none_or(&is_declared) && taken > 1 {
+                let mark = marked.mark(marked.marks.len());
+                marked.text.push_str(&mark);
+                marked.marks.push(Mark { name: name.map(str::to_owned), line });
+                rest = &rest[taken..];
+            } else {
+                marked.text.push('$');
+                rest = &rest[1..];
+            }
+        }
+        marked.text.push_str(rest);
+        marked
+    }
+
+    /// The text to parse.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn mark(&self, number: usize) -> String {
+        format!("{}{number}{END}", self.stem)
+    }
+
+    /// The number of the one placeholder of a variable that `scalar` consists of.
+    pub fn whole(&self, scalar: &str) -> Option<usize> {
+        let (number, rest) = self.leading(scalar)?;
+        (rest.is_empty() && self.marks[number].name.is_some()).then_some(number)
+    }
+
+    /// The text to parse, with `words` in place of the marks of these numbers.
+    pub fn with_words(&self, words: &BTreeMap<usize, String>, text: &str) -> String {
+        self.replaced(text, |number, mark| {
+            words.get(&number).map_or_else(|| mark.to_owned(), Clone::clone)
+        })
+    }
+
+    /// The value that placeholder `number` stands for.
+    ///
+    /// # Errors
+    ///
+    /// It has none.
+    pub fn value<'a>(
+        &self,
+        number: usize,
+        variables: &'a Variables,
+    ) -> Result<&'a Value, MissingVariable> {
+        let Mark { name, line } = &self.marks[number];
+        let name = name.as_deref().unwrap_or_default();
+        let missing = || MissingVariable { name: name.to_owned(), line: *line };
+        variables.get(name).and_then(Option::as_ref).ok_or_else(missing)
+    }
+
+    /// The name of the variable that placeholder `number` stands for.
+    pub fn name(&self, number: usize) -> &str {
+        self.marks[number].name.as_deref().unwrap_or_default()
+    }
+
+    /// `scalar` with the values as text.
+    ///
+    /// # Errors
+    ///
+    /// A variable in it has no value.
+    pub fn fill(&self, scalar: &str, variables: &Variables) -> Result<String, MissingVariable> {
+        let mut missing = None;
+        let filled = self.replaced(scalar, |number, _| match &self.marks[number].name {
+            None => "$".to_owned(),
+            Some(_) => match self.value(number, variables) {
+                Ok(value) => text_of(value).into_owned(),
+                Err(error) => {
+                    missing.get_or_insert(error);
+                    String::new()
+                }
+            },
+        });
+        missing.map_or(Ok(filled), Err)
+    }
+
+    /// `text` with placeholders as their author wrote them, for messages.
+    pub fn as_written(&self, text: &str) -> String {
+        self.replaced(text, |number, _| match &self.marks[number].name {
+            Some(name) => format!("${name}"),
+            None => "$$".to_owned(),
+        })
+    }
+
+    fn replaced(&self, text: &str, mut by: impl FnMut(usize, &str) -> String) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find(&self.stem) {
+            out.push_str(&rest[..at]);
+            rest = &rest[at..];
+            if let Some((number, after)) = self.leading(rest) {
+                out.push_str(&by(number, &rest[..rest.len() - after.len()]));
+                rest = after;
+            } else {
+                out.push_str(&self.stem);
+                rest = &rest[self.stem.len()..];
+            }
+        }
+        out.push_str(rest);
+        out
+    }
+
+    /// The number of the mark that `text` begins with, and what follows it.
+    fn leading<'a>(&self, text: &'a str) -> Option<(usize, &'a str)> {
+        let (number, rest) = text.strip_prefix(&self.stem)?.split_once(END)?;
+        let number: usize = number.parse().ok()?;
+        (number < self.marks.len()).then_some((number, rest))
+    }
+}
+
+/// Puts values as text into a scalar.
+///
+/// # Errors
+///
+/// A declared variable is used and has no value.
+pub fn substitute(scalar: &str, variables: &Variables) -> Result<String, MissingVariable> {
+    let marked = Marked::new(scalar, |name| variables.contains_key(name));
+    marked.fill(marked.text(), variables)
+}
+
+/// A value inside of a text: a text as it is, everything else as JSON.
+pub fn text_of(value: &Value) -> Cow<'_, str> {
+    value.as_str().map_or_else(|| value.to_string().into(), Into::into)
+}
+
 /// Whether a name can be a variable: letters, digits and `_`, no digit first.
 pub(crate) fn is_name(name: &str) -> bool {
     name_length(name) == name.len() && !name.is_empty()
 }
 
-/// Puts values in the place of variables.
-///
-/// # Errors
-/// A declared variable is used and has no value.
-pub fn substitute(text: &str, variables: &Variables) -> Result<String, MissingVariable> {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        let (taken, replacement) = one(rest, variables).map_err(|name| {
-            let before = text.len() - rest.len();
-            MissingVariable { name, line: 1 + text[..before].matches('\n').count() }
-        })?;
-        out.push_str(replacement);
-        rest = &rest[taken..];
-    }
-    out.push_str(rest);
-    Ok(out)
-}
-
-/// What the `$` at the start of `text` becomes, and how many bytes of `text` that takes.
-fn one<'a>(text: &'a str, variables: &'a Variables) -> Result<(usize, &'a str), String> {
+/// How many bytes the placeholder at the start of `text` takes, and its name; no name for `$$`, one byte for a `$` that
+/// begins none.
+fn placeholder(text: &str) -> (usize, Option<&str>) {
     let after = &text[1..];
     if after.starts_with('$') {
-        return Ok((2, "$"));
+        return (2, None);
     }
-    let (name, taken) = match after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
-        Some((name, _)) => (name, name.len() + 3),
-        None => (&after[..name_length(after)], name_length(after) + 1),
-    };
-    match variables.get(name) {
-        Some(Some(value)) => Ok((taken, value)),
-        Some(None) => Err(name.to_owned()),
-        None => Ok((1, "$")),
+    match after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
+        Some((name, _)) => (name.len() + 3, Some(name)),
+        None => (name_length(after) + 1, Some(&after[..name_length(after)])),
     }
 }
 
@@ -79,7 +222,7 @@ mod tests {
     fn variables() -> Variables {
         [("name", Some("web")), ("port", Some("80")), ("later", None), ("cost", Some("$name"))]
             .into_iter()
-            .map(|(name, value)| (name.to_owned(), value.map(str::to_owned)))
+            .map(|(name, value)| (name.to_owned(), value.map(Value::from)))
             .collect()
     }
 
@@ -104,6 +247,24 @@ mod tests {
         let missing = substitute("a: 1\nb: ${later}\n", &variables()).unwrap_err();
         assert_eq!((missing.name.as_str(), missing.line), ("later", 2));
         assert_eq!(substitute("$$later", &variables()).as_deref(), Ok("$later"));
+    }
+
+    #[test]
+    fn a_mark_is_no_word_of_the_text() {
+        let text = "vnfmvalue0z vnfmvalueq $name $$";
+        let marked = Marked::new(text, |name| name == "name");
+        assert!(!marked.text().contains('$'), "{marked:?}");
+        let filled = marked.fill(marked.text(), &variables());
+        assert_eq!(filled.as_deref(), Ok("vnfmvalue0z vnfmvalueq web $"));
+        assert_eq!(marked.as_written(marked.text()), text);
+    }
+
+    #[test]
+    fn a_placeholder_alone_is_told_from_one_in_a_text() {
+        let marked = Marked::new("$name|${port}x|$$", |name| variables().contains_key(name));
+        let parts: Vec<_> = marked.text().split('|').map(|part| marked.whole(part)).collect();
+        assert_eq!(parts, [Some(0), None, None]);
+        assert_eq!(marked.value(0, &variables()), Ok(&Value::from("web")));
     }
 
     #[test]

@@ -396,7 +396,7 @@ fn vnf_b_has_its_manifests_in_order() {
         ]
     );
     let given = request("vnf-b-cnf")["additionalParams"].clone();
-    let values = order.values(|name| given.get(name));
+    let values = order.values(|name| given.get(name)).unwrap();
     let text = |path: &str| {
         substitute(&String::from_utf8(package.read(path).unwrap()).unwrap(), &values).unwrap()
     };

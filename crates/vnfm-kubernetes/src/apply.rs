@@ -9,6 +9,7 @@ use crate::client::Session;
 use crate::errors::{self, FAILED, FOREIGN, KIND, NOT_READY, TERMINATING, VANISHED};
 use crate::labels::{self, MANAGER};
 use crate::manifests::{Item, Plan};
+use crate::policy;
 use crate::ready::{Readiness, gave_up, readiness};
 use crate::trouble;
 use crate::watch::{End, Feed, Scene, Verdict, until};
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use vnfm_core::ports::{Ownership, PortError, VimCall, Waited, wait};
+use vnfm_types::VimPolicy;
 
 /// An object of the plan with its place on the cluster.
 #[derive(Debug, Clone)]
@@ -167,10 +169,11 @@ pub(crate) async fn make(
     how: How<'_>,
 ) -> Result<Vec<Vec<Option<String>>>, PortError> {
     let state = namespace_state(session, cx.ownership, namespace).await?;
+    policy::permit_namespace(namespace, cx.vim.policy(), Some(state))?;
     let needed =
         stages.iter().flatten().any(|placed| placed.target.namespace.as_deref() == Some(namespace));
     if needed && state == NamespaceState::Absent && !brings(stages, namespace) {
-        make_namespace(session, cx.ownership, namespace).await?;
+        make_namespace(cx, session, namespace).await?;
     }
     let total = stages.iter().map(Vec::len).sum::<usize>().max(1);
     let (mut done, mut uids) = (0, Vec::new());
@@ -208,14 +211,24 @@ fn percent(done: usize, total: usize) -> u8 {
 }
 
 async fn make_namespace(
+    cx: &VimCall<'_>,
     session: &Session<'_>,
-    owner: &Ownership,
     name: &str,
 ) -> Result<(), PortError> {
     let mut object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    labels::stamp(&mut object, owner);
+    secure(&mut object, cx.vim.policy());
+    labels::stamp(&mut object, cx.ownership);
     let target = Target::of_namespace(name);
     patch(session, &target, (&object, ""), false).await.map(drop)
+}
+
+/// The cluster holds to the policy as well, by labels of the namespace that we make.
+fn secure(namespace: &mut Value, policy: &VimPolicy) {
+    if let Some((label, level)) = policy::labels(policy)
+        && let Some(labels) = labels::of_object(namespace)
+    {
+        labels.entry(label).or_insert_with(|| level.into());
+    }
 }
 
 /// Applies one object and returns its UID.
@@ -228,6 +241,9 @@ async fn apply(
     let target = &placed.target;
     free(cx, session, target, how).await?;
     let mut object = placed.item.object.clone();
+    if *target == Target::of_namespace(&target.name) {
+        secure(&mut object, cx.vim.policy());
+    }
     labels::stamp(&mut object, cx.ownership);
     if let Some(namespace) = &target.namespace {
         object["metadata"]["namespace"] = namespace.as_str().into();

@@ -109,7 +109,7 @@ impl Connection {
     /// # Errors
     ///
     /// `Refused` where certificate and key do not fit together.
-    pub(crate) fn client(&self) -> Result<Client, PortError> {
+    pub(crate) fn client(&self, user: Option<&str>) -> Result<Client, PortError> {
         let mut config = Config::new(self.endpoint.clone());
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(SILENCE);
@@ -123,6 +123,7 @@ impl Connection {
             Trust::Authorities(certificates) => config.root_cert = Some(certificates.clone()),
             Trust::Unverified => config.accept_invalid_certs = true,
         }
+        config.auth_info.impersonate = user.map(str::to_owned);
         match &self.login {
             Login::Token(token) => config.auth_info.token = Some(token.reveal().to_owned().into()),
             Login::Certificate { chain, key } => {
@@ -296,6 +297,8 @@ fn wrong(member: &str, reason: impl Into<String>) -> PortError {
 pub(crate) struct Session<'a> {
     vim: &'a dyn Vim,
     limit: Option<Limit<'a>>,
+    /// As whom, where that is not whom the login is of.
+    user: Option<String>,
     held: Mutex<Option<Held>>,
 }
 
@@ -324,13 +327,18 @@ struct Held {
 impl<'a> Session<'a> {
     /// Calls without a deadline but the client's own time limits.
     pub(crate) fn new(vim: &'a dyn Vim) -> Self {
-        Self { vim, limit: None, held: Mutex::default() }
+        Self { vim, limit: None, user: None, held: Mutex::default() }
     }
 
     /// Calls that end at the deadline of `cx`, and are repeated while the API server is away for a moment.
-    pub(crate) fn within(cx: &VimCall<'a>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// Where the VIM's policy names no user that there can be.
+    pub(crate) fn within(cx: &VimCall<'a>) -> Result<Self, PortError> {
         let limit = Limit { clock: cx.clock, deadline: cx.deadline, watcher: cx.watcher };
-        Self { limit: Some(limit), ..Self::new(cx.vim) }
+        let user = crate::policy::user_of(cx.vim.policy(), &cx.ownership.tenant)?;
+        Ok(Self { limit: Some(limit), user, ..Self::new(cx.vim) })
     }
 
     /// The VIM's name, for messages.
@@ -475,7 +483,7 @@ impl<'a> Session<'a> {
             Connection::read(&login.info).map_err(|error| error.on(self.vim.name()))?;
         let held = Held {
             version: login.version,
-            client: connection.client()?,
+            client: connection.client(self.user.as_deref())?,
             verified: connection.trust != Trust::Unverified,
             namespace: connection.namespace,
         };

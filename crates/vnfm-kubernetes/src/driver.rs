@@ -9,6 +9,7 @@ use crate::heal::{heal, wait_whole};
 use crate::inventory::{inventory, is_short};
 use crate::manifests::Plan;
 use crate::owned::owned;
+use crate::policy;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -17,7 +18,7 @@ use vnfm_core::ports::{
     Allocated, Allocation, Granted, InfraDriver, Inventory, OwnedResource, PortError, Release,
     Repair, Vim, VimCall, VimReport,
 };
-use vnfm_types::{KeyValuePairs, VimConnectionInfo};
+use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
 
 /// The driver of Kubernetes clusters. It holds nothing: every call logs in with what the VIM says then.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,6 +49,14 @@ impl InfraDriver for KubernetesDriver {
             return Err(PortError::new(&MANIFEST, "use the request", text).on("flavourId"));
         }
         within_budget(allocation, &Plan::read(allocation, "0", None)?)
+    }
+
+    fn permit(&self, allocation: &Allocation, policy: &VimPolicy) -> Result<(), PortError> {
+        if policy.is_open() {
+            return Ok(());
+        }
+        let plan = Plan::read(allocation, "0", None)?;
+        policy::permit(&plan, plan.is_named, policy)
     }
 
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
@@ -82,11 +91,12 @@ impl InfraDriver for KubernetesDriver {
 
     async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
         honoured(&what.granted)?;
-        let session = Session::within(cx);
+        let session = Session::within(cx)?;
         let plan = planned(cx, what, session.namespace().await?).await?;
         within_budget(what, &plan)?;
         let stages = placed(&session, &plan).await?;
         let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
+        policy::permit_placed(&plan, &stages, cx.vim.policy(), Some(state))?;
         for placed in stages.iter().flatten() {
             let target = &placed.target;
             let is_new = state == NamespaceState::Absent
@@ -105,13 +115,14 @@ impl InfraDriver for KubernetesDriver {
         what: &Allocation,
         prepared: &Value,
     ) -> Result<Allocated, PortError> {
-        let session = Session::within(cx);
+        let session = Session::within(cx)?;
         let wanted = prepared.get("namespace").and_then(Value::as_str).map(str::to_owned);
         let wanted = if wanted.is_some() { wanted } else { session.namespace().await? };
         let plan = planned(cx, what, wanted).await?;
         within_budget(what, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = place(&plan, &catalog).await?;
+        policy::permit_placed(&plan, &stages, cx.vim.policy(), None)?;
         let how = How::default();
         let uids = apply::make(cx, &session, &plan.namespace, &stages, how).await?;
         let inventory = whole(cx, &session, &catalog, (what, &stages)).await?;
@@ -128,7 +139,7 @@ impl InfraDriver for KubernetesDriver {
         what: &Allocation,
         how: &Release,
     ) -> Result<(), PortError> {
-        let session = Session::within(cx);
+        let session = Session::within(cx)?;
         let (namespace, stages) = match serde_json::from_value::<Handle>(how.handle.clone()) {
             Ok(handle) => (handle.namespace.clone(), handle.reversed()),
             Err(_) => recomputed(cx, &session, what).await?,
@@ -142,7 +153,7 @@ impl InfraDriver for KubernetesDriver {
         what: &Allocation,
         repair: &Repair,
     ) -> Result<Allocated, PortError> {
-        let session = Session::within(cx);
+        let session = Session::within(cx)?;
         let handle = serde_json::from_value::<Handle>(repair.handle.clone()).ok();
         let wanted = match &handle {
             Some(handle) => Some(handle.namespace.clone()),
@@ -152,6 +163,7 @@ impl InfraDriver for KubernetesDriver {
         within_budget(what, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = place(&plan, &catalog).await?;
+        policy::permit_placed(&plan, &stages, cx.vim.policy(), None)?;
         let before = handle.unwrap_or_default();
         let uids = heal(cx, &session, (&plan.namespace, &stages), (&before, repair)).await?;
         let inventory = whole(cx, &session, &catalog, (what, &stages)).await?;
@@ -168,7 +180,7 @@ impl InfraDriver for KubernetesDriver {
         what: &Allocation,
         handle: &Value,
     ) -> Result<Allocated, PortError> {
-        let session = Session::within(cx);
+        let session = Session::within(cx)?;
         let (namespace, stages) = match serde_json::from_value::<Handle>(handle.clone()) {
             Ok(handle) => (handle.namespace.clone(), handle.reversed()),
             Err(_) => recomputed(cx, &session, what).await?,

@@ -98,6 +98,27 @@ pub const VARIABLE: Code = Code {
     means: "a variable of the order file has neither a value in the request nor a default",
     next: "give it in the request's `additionalParams`",
 };
+/// A value does not fit where its variable stands.
+pub const VALUE: Code = Code {
+    name: "kubernetes.value-unfit",
+    kind: ErrorKind::Refused,
+    means: "a value in the request is not of the type that its variable takes",
+    next: "give the variable that is named a value of the type in the message",
+};
+/// More than one instance may be.
+pub const BUDGET: Code = Code {
+    name: "kubernetes.too-many-objects",
+    kind: ErrorKind::Refused,
+    means: "the manifests of the package, with the values of the request, are more than one instance may be; nothing was made",
+    next: "give smaller values, or split the package into several VNFs",
+};
+/// The policy of the VIM.
+pub const POLICY: Code = Code {
+    name: "kubernetes.policy",
+    kind: ErrorKind::Refused,
+    means: "the policy of the VIM, or of the caller's role, does not allow an object of the package; nothing was made",
+    next: "leave it out of the package, or ask the owner of the VIM to allow it: `vnfmctl vim update VIM --policy FILE`",
+};
 /// The cluster does not serve a kind.
 pub const KIND: Code = Code {
     name: "kubernetes.kind-unknown",
@@ -190,6 +211,9 @@ pub const CODES: &[&Code] = &[
     &MANIFEST,
     &GRANT,
     &VARIABLE,
+    &VALUE,
+    &BUDGET,
+    &POLICY,
     &KIND,
     &FOREIGN,
     &CONFLICT,

@@ -58,6 +58,11 @@ fn label(object: &mut Value, owner: &Ownership) {
     }
 }
 
+/// The labels of an object, made where there are none.
+pub(crate) fn of_object(object: &mut Value) -> Option<&mut Map<String, Value>> {
+    member(object, "metadata").and_then(|metadata| member(metadata, "labels"))?.as_object_mut()
+}
+
 fn annotate(object: &mut Value, owner: &Ownership) {
     if let Some(notes) =
         member(object, "metadata").and_then(|metadata| member(metadata, "annotations"))
@@ -81,16 +86,14 @@ pub(crate) fn is_ours(metadata: &ObjectMeta, owner: &Ownership) -> bool {
         && of(metadata, INSTALLATION) == Some(&owner.installation_id)
 }
 
-/// Whom an object belongs to, in words.
+/// Whom an object belongs to, in words that name no instance: it may be another tenant's.
 pub(crate) fn whose(metadata: &ObjectMeta, owner: &Ownership) -> String {
-    match (of(metadata, INSTALLATION), of(metadata, INSTANCE)) {
-        (Some(installation), Some(instance)) if *installation == owner.installation_id => {
-            format!("it belongs to instance `{instance}`")
+    match of(metadata, INSTALLATION) {
+        Some(installation) if *installation == owner.installation_id => {
+            "it belongs to another instance".to_owned()
         }
-        (Some(installation), _) => {
-            format!("it belongs to another vnfm, installation `{installation}`")
-        }
-        _ => "it does not carry our labels".to_owned(),
+        Some(_) => "it belongs to another vnfm".to_owned(),
+        None => "it does not carry our labels".to_owned(),
     }
 }
 
@@ -155,11 +158,8 @@ mod tests {
             ..ObjectMeta::default()
         };
         assert!(is_ours(&marked("inst-1", "vnf-1"), &owner()));
-        assert_eq!(whose(&marked("inst-1", "vnf-2"), &owner()), "it belongs to instance `vnf-2`");
-        assert_eq!(
-            whose(&marked("inst-2", "vnf-1"), &owner()),
-            "it belongs to another vnfm, installation `inst-2`"
-        );
+        assert_eq!(whose(&marked("inst-1", "vnf-2"), &owner()), "it belongs to another instance");
+        assert_eq!(whose(&marked("inst-2", "vnf-1"), &owner()), "it belongs to another vnfm");
         assert_eq!(whose(&ObjectMeta::default(), &owner()), "it does not carry our labels");
         assert!(
             !is_ours(&marked("inst-2", "vnf-1"), &owner())

@@ -4,6 +4,7 @@
 //! VimConnectionInfo ── client      in memory only, asked anew at each call
 //! package + request ── manifests   order file, variables, namespace ──> objects in stages
 //!                      catalog     any kind, by discovery
+//!                      policy      what VIM and role allow, or refused before anything is made
 //!                      apply       ours by label, or refused untouched     labels
 //!                      watch ───── ready: does it work?  trouble: why not?
 //!                      inventory   pods as VNFCs, services as external CPs
@@ -26,8 +27,11 @@ mod labels;
 mod manifests;
 mod owned;
 mod pem;
+mod pod_security;
+mod policy;
 mod ready;
 mod services;
+mod template;
 mod trouble;
 mod watch;
 

@@ -3,22 +3,32 @@
 //! ```text
 //! order file ──┬─ variables   request's additionalParams > default > 422
 //!              ├─ namespace   additionalParams.namespace > order file > the VIM's > vnf-<instance id>
-//!              └─ manifests   text ── $variables ──> documents ──> objects, in stages by `order`
+//!              └─ manifests   text ──> documents ── $variables as scalars ──> objects, in stages by `order`
 //! ```
-//! Every error names the file and the line. `$namespace` is always declared.
+//! Every error names the file and the line. `$namespace` is always declared. No value makes an object, a list or a
+//! member: see [`crate::template`].
 
-use crate::errors::{MANIFEST, VARIABLE};
-use serde::Deserialize as _;
+use crate::errors::{BUDGET, MANIFEST, VALUE, VARIABLE};
+use crate::template::{self, Budget, Unfilled};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use vnfm_core::ports::{Allocation, PortError};
-use vnfm_descriptor::{MissingVariable, ORDER_FILE, OrderFile, Package, Variables, substitute};
+use vnfm_descriptor::{
+    Marked, MissingVariable, ORDER_FILE, OrderFile, Package, UnfitValue, Variables,
+};
+
+/// Objects that the manifests of a package may make.
+pub(crate) const MOST_OBJECTS: usize = 2_000;
+/// Bytes that all of them may have once values stand in them.
+pub(crate) const MOST_BYTES: usize = 16 << 20;
 
 /// The objects of a VNF.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plan {
     /// Where its namespaced objects go that do not say themselves.
     pub(crate) namespace: String,
+    /// Whether request or package name it.
+    pub(crate) is_named: bool,
     /// Objects in stages; a stage starts when the one before is ready.
     pub(crate) stages: Vec<Vec<Item>>,
 }
@@ -51,15 +61,22 @@ impl Plan {
         let order = what.package.order_file().ok_or_else(|| no_manifests(what))?;
         let default = vim_namespace.map_or_else(|| format!("vnf-{instance}"), str::to_owned);
         let (namespace, values) = values(order, what, &default)?;
-        let mut stages = Vec::new();
+        let mut budget = Budget::of(MOST_BYTES);
+        let (mut stages, mut count) = (Vec::new(), 0);
         for stage in order.stages() {
             let mut items = Vec::new();
             for manifest in stage {
-                items.extend(read_file(&what.package, &manifest.path, &values)?);
+                items.extend(read_file(&what.package, &manifest.path, (&values, &mut budget))?);
+                if count + items.len() > MOST_OBJECTS {
+                    let text = format!("with it there are more than {MOST_OBJECTS} objects");
+                    return Err(too_much(&manifest.path, text));
+                }
             }
+            count += items.len();
             stages.push(items);
         }
-        let plan = Self { namespace, stages };
+        let is_named = namespace != default;
+        let plan = Self { namespace, is_named, stages };
         plan.refuse_twins()?;
         Ok(plan)
     }
@@ -85,7 +102,8 @@ impl Plan {
 }
 
 impl Item {
-    fn group(&self) -> String {
+    /// Its API group; the core group is empty.
+    pub(crate) fn group(&self) -> String {
         self.api_version.rsplit_once('/').map_or_else(String::new, |(group, _)| group.to_owned())
     }
 }
@@ -97,11 +115,12 @@ fn values(
     default: &str,
 ) -> Result<(String, Variables), PortError> {
     let given = &what.request.additional_params;
-    let mut values = order.values(|name| given.get(name));
+    let mut values = order.values(|name| given.get(name)).map_err(|unfit| unfit_value(&unfit))?;
     let asked = given.get("namespace").and_then(Value::as_str).map(str::to_owned);
-    let declared = values.get("namespace").cloned().flatten();
+    let declared = values.get("namespace").and_then(Option::as_ref);
+    let declared = declared.map(|value| vnfm_descriptor::text_of(value).into_owned());
     let fallback = asked.clone().or(declared).unwrap_or_else(|| default.to_owned());
-    values.insert("namespace".to_owned(), Some(fallback.clone()));
+    values.insert("namespace".to_owned(), Some(fallback.clone().into()));
     let ordered = order
         .namespace(&values)
         .map_err(|missing| no_value(&what.package, &order.path, &missing))?;
@@ -113,7 +132,7 @@ fn values(
         return Err(PortError::new(&MANIFEST, "choose the namespace", text)
             .on("additionalParams.namespace"));
     }
-    values.insert("namespace".to_owned(), Some(namespace.clone()));
+    values.insert("namespace".to_owned(), Some(namespace.clone().into()));
     Ok((namespace, values))
 }
 
@@ -125,15 +144,36 @@ fn is_label(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
-fn read_file(package: &Package, path: &str, values: &Variables) -> Result<Vec<Item>, PortError> {
+fn read_file(
+    package: &Package,
+    path: &str,
+    (values, budget): (&Variables, &mut Budget),
+) -> Result<Vec<Item>, PortError> {
     let bytes = package.read(path).map_err(|error| unusable(path, error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| unusable(path, "it is not UTF-8"))?;
-    let text = substitute(&text, values).map_err(|missing| no_value(package, path, &missing))?;
+    let marked = Marked::new(&text, |name| values.contains_key(name));
     let mut items = Vec::new();
-    for (line, document) in documents(&text) {
-        let object = parse(document)
-            .map_err(|(inner, reason)| unusable(&format!("{path}:{}", line + inner), reason))?;
-        collect(object, &format!("{path}:{line}"), &mut items)?;
+    for (line, document) in documents(marked.text()) {
+        let place = format!("{path}:{line}");
+        let object =
+            template::parse(document, &marked, values, budget).map_err(
+                |unfilled| match unfilled {
+                    Unfilled::Text(inner, reason) => {
+                        unusable(&format!("{path}:{}", line + inner), reason)
+                    }
+                    Unfilled::Missing(missing) => no_value(package, path, &missing),
+                    Unfilled::NoScalar { name, given } => no_scalar(&place, &name, given),
+                    Unfilled::Twin(key) => unusable(
+                        &place,
+                        format!("with the values of the request two of its keys are `{key}`"),
+                    ),
+                    Unfilled::TooMuch => too_much(
+                        &place,
+                        format!("with the values there are more than {MOST_BYTES} bytes"),
+                    ),
+                },
+            )?;
+        collect(object, &place, &mut items)?;
     }
     Ok(items)
 }
@@ -175,17 +215,6 @@ fn skip_blank(document: &mut (usize, &str)) {
     }
 }
 
-/// One document as JSON, or the line within it (from 0) and what is wrong there.
-fn parse(document: &str) -> Result<Value, (usize, String)> {
-    let wrong = |error: serde_yaml::Error| {
-        let line = error.location().map_or(0, |place| place.line().saturating_sub(1));
-        (line, error.to_string())
-    };
-    let mut value: serde_yaml::Value = serde_yaml::from_str(document).map_err(wrong)?;
-    value.apply_merge().map_err(wrong)?;
-    Value::deserialize(value).map_err(wrong)
-}
-
 fn collect(object: Value, place: &str, items: &mut Vec<Item>) -> Result<(), PortError> {
     if object.is_null() {
         return Ok(());
@@ -218,6 +247,24 @@ fn collect(object: Value, place: &str, items: &mut Vec<Item>) -> Result<(), Port
     let namespace = text("/metadata/namespace");
     items.push(Item { api_version, kind, name, namespace, place: place.to_owned(), object });
     Ok(())
+}
+
+fn too_much(place: &str, reason: String) -> PortError {
+    PortError::new(&BUDGET, format!("use `{place}` of the package"), reason).on(place)
+}
+
+fn no_scalar(place: &str, name: &str, given: &str) -> PortError {
+    let text = format!(
+        "variable `{name}` is {given}, and a placeholder takes one text, number or boolean"
+    );
+    PortError::new(&VALUE, format!("fill `{place}`"), text)
+        .on(format!("additionalParams.{name}"))
+        .hint("quote the placeholder (`\"$name\"`) where JSON text is wanted; else give each part a variable of its own")
+}
+
+fn unfit_value(unfit: &UnfitValue) -> PortError {
+    PortError::new(&VALUE, "use the request", unfit.to_string())
+        .on(format!("additionalParams.{}", unfit.name))
 }
 
 fn unusable(place: &str, reason: impl Into<String>) -> PortError {
@@ -273,9 +320,14 @@ mod tests {
 
     fn items(text: &str) -> Result<Vec<Item>, String> {
         let mut items = Vec::new();
-        for (line, document) in documents(text) {
-            let object =
-                parse(document).map_err(|(inner, reason)| format!("{}: {reason}", line + inner))?;
+        let marked = Marked::new(text, |_| false);
+        let values = Variables::new();
+        for (line, document) in documents(marked.text()) {
+            let object = template::parse(document, &marked, &values, &mut Budget::of(MOST_BYTES))
+                .map_err(|unfilled| match unfilled {
+                Unfilled::Text(inner, reason) => format!("{}: {reason}", line + inner),
+                other => format!("{other:?}"),
+            })?;
             collect(object, &format!("f:{line}"), &mut items).map_err(|error| error.to_string())?;
         }
         Ok(items)

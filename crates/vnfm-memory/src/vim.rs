@@ -9,7 +9,7 @@ use vnfm_core::ports::{
     Allocated, Allocation, Clock, Code, ErrorKind, InfraDriver, Inventory, OwnedResource,
     Ownership, PortError, Release, Repair, Vim, VimCall, VimReport,
 };
-use vnfm_types::{ResourceHandle, VimConnectionInfo, VnfcResourceInfo};
+use vnfm_types::{ResourceHandle, VimConnectionInfo, VimPolicy, VnfcResourceInfo};
 
 /// The vimType of a [`MemoryVim`].
 pub const MEMORY_VIM: &str = "VNFM.MEMORY";
@@ -133,6 +133,11 @@ impl InfraDriver for MemoryVim {
 
     fn validate_request(&self, what: &Allocation) -> Result<(), PortError> {
         wanted(what).map(drop)
+    }
+
+    /// What it makes has no objects that a policy could be about.
+    fn permit(&self, _: &Allocation, _: &VimPolicy) -> Result<(), PortError> {
+        Ok(())
     }
 
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {

@@ -34,10 +34,19 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Json<T> {
         }
         let edition = Edition::of_path(request.uri().path());
         let bytes = read(request.into_body()).await?;
-        match edition {
-            Edition::V1 => parse_v1(&bytes).map(Self),
-            Edition::V2 => parse(&bytes).map(Self),
-        }
+        parse_as(edition, &bytes).map(Self)
+    }
+}
+
+/// Parses a body in the version that the client speaks.
+///
+/// # Errors
+///
+/// 400 where it is not JSON or not of this type.
+pub(crate) fn parse_as<T: DeserializeOwned>(edition: Edition, bytes: &[u8]) -> Result<T, Problem> {
+    match edition {
+        Edition::V1 => parse_v1(bytes),
+        Edition::V2 => parse(bytes),
     }
 }
 

@@ -1,6 +1,6 @@
 //! VIM connections (SOL003 4.4.1.6) and the record of our VIM registry.
 
-use crate::KeyValuePairs;
+use crate::{KeyValuePairs, VimPolicy};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,9 @@ pub struct Vim {
     /// True where every tenant may use it and see it; only its owner changes it.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shared: bool,
+    /// What instances on it may be made of, as its owner says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Box<VimPolicy>>,
     /// When the credential or the certificate that ends first ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,

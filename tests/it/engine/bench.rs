@@ -146,6 +146,9 @@ impl InfraDriver for Vim {
     fn validate_request(&self, _: &Allocation) -> Result<(), PortError> {
         Ok(())
     }
+    fn permit(&self, _: &Allocation, _: &vnfm_types::VimPolicy) -> Result<(), PortError> {
+        Ok(())
+    }
     async fn check(&self, vim: &dyn vnfm_core::ports::Vim) -> Result<VimReport, PortError> {
         self.0.call("check", |_| ()).await?;
         let endpoint = vim.connection().await?.info.interface_info.get("endpoint").cloned();
@@ -525,6 +528,7 @@ pub(crate) async fn furnish(store: &dyn Store) {
             registered_by: None,
             identity: None,
             shared: false,
+            policy: None,
             key_type: None,
             secret_uuid: None,
             expires_at: None,

@@ -7,7 +7,8 @@ use crate::output::{Column, Output, cell, tell};
 use crate::vimfile;
 use reqwest::Method;
 use serde_json::{Value, json};
-use vnfm_types::VimConnectionInfo;
+use std::path::Path;
+use vnfm_types::{VimConnectionInfo, VimPolicy};
 
 const VIMS: &str = "/vnfm/v1/vims";
 const COLUMNS: &[Column] = &[
@@ -27,6 +28,7 @@ const DETAILS: &[Column] = &[
     ("registered by", "/registeredBy"),
     ("identity", "/identity"),
     ("shared", "/shared"),
+    ("policy", "/policy"),
     ("expires", "/expiresAt"),
     ("created", "/createdAt"),
     ("updated", "/updatedAt"),
@@ -34,11 +36,14 @@ const DETAILS: &[Column] = &[
 
 pub(super) async fn run(client: &Client, output: Output, command: Vim) -> Outcome<()> {
     match command {
-        Vim::Register { name, id, source, from_vnf, shared } => {
-            register(client, output, (name, id, shared), (source, from_vnf)).await
+        Vim::Register { name, id, source, from_vnf, shared, policy } => {
+            let policy = policy.as_deref().map(policy_of).transpose()?;
+            register(client, output, (name, id, shared, policy), (source, from_vnf)).await
         }
-        Vim::Update { vim, source, password_stdin, name, shared } => {
-            update(client, output, &vim, changed(&source, password_stdin, (name, shared))?).await
+        Vim::Update { vim, source, password_stdin, name, shared, policy } => {
+            let policy = policy.as_deref().map(policy_of).transpose()?;
+            let body = changed(&source, password_stdin, (name, shared, policy))?;
+            update(client, output, &vim, body).await
         }
         Vim::Check { vim } => {
             let id = id(client, &vim).await?;
@@ -84,7 +89,7 @@ fn found(report: &Value) -> String {
 async fn register(
     client: &Client,
     output: Output,
-    (name, id, shared): (String, Option<String>, bool),
+    (name, id, shared, policy): (String, Option<String>, bool, Option<VimPolicy>),
     (source, from_vnf): (Source, Option<String>),
 ) -> Outcome<()> {
     let mut body = match from_vnf {
@@ -100,9 +105,24 @@ async fn register(
     if shared {
         body["shared"] = json!(true);
     }
+    if let Some(policy) = policy {
+        body["policy"] = json!(policy);
+    }
     let vim: Value = client.json(client.request(Method::POST, VIMS).json(&body)).await?;
     let id = vim["id"].as_str().unwrap_or_default();
     output.done(&format!("registered VIM {name} as {id}"), &vim)
+}
+
+/// The policy in a YAML file; an empty file limits nothing.
+fn policy_of(file: &Path) -> Outcome<VimPolicy> {
+    let read =
+        |error: String| local(format!("cannot read the policy `{}`: {error}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|error| read(error.to_string()))?;
+    let policy: Option<VimPolicy> =
+        serde_yaml::from_str(&text).map_err(|error| read(error.to_string()))?;
+    let policy = policy.unwrap_or_default();
+    policy.checked().map_err(read)?;
+    Ok(policy)
 }
 
 fn connection(source: &Source) -> Outcome<VimConnectionInfo> {
@@ -117,11 +137,14 @@ fn connection(source: &Source) -> Outcome<VimConnectionInfo> {
 fn changed(
     source: &Source,
     password_stdin: bool,
-    (name, shared): (Option<String>, Option<bool>),
+    (name, shared, policy): (Option<String>, Option<bool>, Option<VimPolicy>),
 ) -> Outcome<Value> {
     let mut body = json!({});
     if let Some(shared) = shared {
         body["shared"] = json!(shared);
+    }
+    if let Some(policy) = policy {
+        body["policy"] = json!(policy);
     }
     if let Some(name) = name {
         body["name"] = json!(name);
@@ -134,7 +157,7 @@ fn changed(
     }
     if body.as_object().is_none_or(serde_json::Map::is_empty) {
         return Err(local(
-            "nothing to change: give --config-file, --password-stdin, --name or --shared",
+            "nothing to change: give --config-file, --password-stdin, --name, --shared or --policy",
         ));
     }
     Ok(body)

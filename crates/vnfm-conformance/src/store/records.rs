@@ -125,6 +125,7 @@ pub fn vim(id: &str, name: &str) -> Box<VimRecord> {
         registered_by: None,
         identity: None,
         shared: false,
+        policy: None,
         expires_at: None,
         key_type: None,
         secret_uuid: None,

@@ -28,6 +28,7 @@ use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled,
 use super::{Op, grant, hook_row, ways_on};
 use crate::engine::Engine;
 use crate::hooks;
+use crate::ports::Vim as _;
 use crate::ports::{
     Allocated, Allocation, Change, Effects, Granted, InstanceRecord, PortError, Release,
     StoreError, Use, VimReport,
@@ -107,6 +108,7 @@ pub async fn accept(
         let (vim, driver) = vims::of_request(engine, tenant, &allocation.request).await?;
         vims::by_id(Arc::make_mut(&mut allocation.request), &vim);
         driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
+        driver.permit(&allocation, vim.policy()).map_err(Refusal::unprocessable)?;
         lives_on.vim_id = vim.registered_id().map(ToOwned::to_owned);
         lives_on.identity = vim.identity().map(ToOwned::to_owned);
     }
@@ -209,6 +211,7 @@ async fn check_vim(op: &Op) -> Output<VimReport> {
     if approved.is_some() {
         driver.validate_request(&op.allocation_to_make()?)?;
     }
+    driver.permit(&op.allocation()?, vim.policy())?;
     let elsewhere = approved.is_some_and(|approved| approved.elsewhere);
     let report = driver.check(&vim).await?;
     let is_news = report.identity.is_some() && report.identity.as_deref() != vim.identity();

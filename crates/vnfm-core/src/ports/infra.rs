@@ -6,6 +6,7 @@
 //! | `prepare` looks up what only the VIM knows (image, flavor, quota) and changes nothing | yes |
 //! | what an NFVO prescribes and it cannot honour is refused by `prepare`, by name | yes |
 //! | `allocate` twice is `allocate` once: it adopts what an earlier, interrupted call made | yes |
+//! | what the VIM's policy does not allow is refused before anything is made, by name | yes |
 //! | what it makes is named by the instance and tagged by installation and operation | yes |
 //! | a thing with our name but not our tag is never touched | yes |
 //! | `release` of what is not there succeeds; it returns when it is gone | yes |
@@ -26,8 +27,8 @@ use std::sync::Arc;
 use vnfm_descriptor::Package;
 use vnfm_types::{
     ExtManagedVirtualLinkInfo, ExtVirtualLinkInfo, InstantiateVnfRequest, KeyValuePairs,
-    VimConnectionInfo, VirtualStorageResourceInfo, VnfExtCpInfo, VnfVirtualLinkResourceInfo,
-    VnfcResourceInfo,
+    VimConnectionInfo, VimPolicy, VirtualStorageResourceInfo, VnfExtCpInfo,
+    VnfVirtualLinkResourceInfo, VnfcResourceInfo,
 };
 
 /// A VIM as a driver sees it: a place to ask for the connection that is valid now.
@@ -43,6 +44,12 @@ pub trait Vim: Send + Sync {
     ///
     /// Where the registry cannot be read, or the VIM is no longer in it.
     async fn connection(&self) -> Result<VimLogin, PortError>;
+
+    /// What instances on it may be made of.
+    fn policy(&self) -> &VimPolicy {
+        static OPEN: VimPolicy = VimPolicy::OPEN;
+        &OPEN
+    }
 
     /// Waits until the VIM may be called: it gets so many calls at a time. What is returned is held during one call
     /// and told how that ended. `doing` says what the call is for; `watcher` hears of a wait.
@@ -255,6 +262,14 @@ pub struct OwnedResource {
     pub instance_id: Option<String>,
 }
 
+/// A VIM has a policy that its driver does not know.
+pub const NO_POLICIES: Code = Code {
+    name: "vim.policy-unknown",
+    kind: ErrorKind::Refused,
+    means: "the VIM has a policy, and its driver enforces none; nothing was made",
+    next: "take the policy off the VIM and do not share it, or use another kind of VIM",
+};
+
 /// Creates and destroys the resources of an instance on one kind of VIM. The rules are at the top of the file.
 #[async_trait]
 pub trait InfraDriver: Send + Sync {
@@ -274,6 +289,21 @@ pub trait InfraDriver: Send + Sync {
     ///
     /// `Refused`, naming the member of the request or the place in the package.
     fn validate_request(&self, allocation: &Allocation) -> Result<(), PortError>;
+
+    /// Says what `policy` does not allow of what a request would make, as far as package and request tell; nothing is
+    /// called. `prepare`, `allocate` and `heal` hold to [`Vim::policy`] with what the VIM knows.
+    ///
+    /// # Errors
+    ///
+    /// `Refused`, naming the object and the rule; also where the driver knows no policies.
+    fn permit(&self, allocation: &Allocation, policy: &VimPolicy) -> Result<(), PortError> {
+        let _ = allocation;
+        if policy.is_open() {
+            return Ok(());
+        }
+        let what = "the VIM has a policy, or is another tenant's, and this driver enforces none";
+        Err(PortError::new(&NO_POLICIES, "hold to the policy of the VIM", what))
+    }
 
     /// Logs in and looks who is there.
     ///

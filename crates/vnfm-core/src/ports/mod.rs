@@ -43,8 +43,8 @@ pub use host::{
     CommandOutput, HostServices, HttpRequest, HttpResponse, RemoteFile, SshCommand, SshTarget,
 };
 pub use infra::{
-    Allocated, Allocation, Budget, InfraDriver, Inventory, OwnedResource, Ownership, Release, Repair,
-    SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
+    Allocated, Allocation, Budget, InfraDriver, Inventory, NO_POLICIES, OwnedResource, Ownership,
+    Release, Repair, SecretConnection, Vim, VimCall, VimLogin, VimReport, Watcher,
 };
 pub use mgmt::{
     Declaration, DriverId, Effects, HookDeclaration, HookDependent, HookHeal, HookHost,

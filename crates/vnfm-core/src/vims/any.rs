@@ -5,7 +5,7 @@ use crate::engine::Engine;
 use crate::ports::{PortError, SecretConnection, Turn, Vim, VimLogin, VimRecord, Watcher};
 use async_trait::async_trait;
 use serde_json::Value;
-use vnfm_types::{KeyValuePairs, VimConnectionInfo};
+use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
 
 /// A VIM of an instance: in the registry, or as the request brought it.
 pub struct AnyVim {
@@ -14,6 +14,7 @@ pub struct AnyVim {
     key: String,
     vim_type: String,
     identity: Option<String>,
+    policy: VimPolicy,
     /// Where it is, as far as that is known: those with the same share their turns.
     address: String,
     from: From,
@@ -25,13 +26,19 @@ enum From {
 }
 
 impl AnyVim {
-    pub(crate) fn registered(engine: &Engine, record: &VimRecord, key: &str) -> Self {
+    /// The VIM of a record, as the tenant `user` uses it: on another tenant's, what its policy leaves out is limited.
+    pub(crate) fn registered(
+        engine: &Engine,
+        record: &VimRecord,
+        (user, key): (&str, &str),
+    ) -> Self {
         Self {
             engine: engine.clone(),
             name: record.vim.name.clone(),
             key: key.to_owned(),
             vim_type: record.vim.vim_type.clone(),
             identity: record.vim.identity.clone(),
+            policy: policy_for(user, record),
             address: address(&record.vim.interface_info, &record.vim.id),
             from: From::Registry { tenant: record.tenant.clone(), id: record.vim.id.clone() },
         }
@@ -44,6 +51,7 @@ impl AnyVim {
             key: key.to_owned(),
             vim_type: connection.vim_type.clone(),
             identity: None,
+            policy: VimPolicy::OPEN,
             address: address(&connection.interface_info, key),
             from: From::Request(Box::new(SecretConnection(connection))),
         }
@@ -73,6 +81,11 @@ impl AnyVim {
     }
 }
 
+fn policy_for(user: &str, record: &VimRecord) -> VimPolicy {
+    let own = record.vim.policy.as_deref().cloned().unwrap_or_default();
+    if record.tenant == user { own } else { own.over(VimPolicy::for_borrowers()) }
+}
+
 fn address(interface: &KeyValuePairs, otherwise: &str) -> String {
     let endpoint = interface.get("endpoint").and_then(Value::as_str).unwrap_or(otherwise);
     endpoint.trim_end_matches('/').to_ascii_lowercase()
@@ -86,6 +99,10 @@ impl Vim for AnyVim {
 
     fn connection_id(&self) -> &str {
         &self.key
+    }
+
+    fn policy(&self) -> &VimPolicy {
+        &self.policy
     }
 
     async fn connection(&self) -> Result<VimLogin, PortError> {

@@ -1,7 +1,8 @@
 //! Kubernetes: the order file with its variables, and every manifest that it or the package has.
 //!
 //! Variables stand where a value will be, so a manifest is read as it is written; where that is no
-//! YAML, it is read once more with the variables' defaults in their places.
+//! YAML, it is read once more with a word in the place of each. A value is a scalar and nothing else: a manifest that is
+//! YAML only once values stand in it is refused.
 
 use super::kinds::{COMMON, CONTAINER, KINDS, METADATA, OTHERS, POD, REMOVED, TEMPLATE, group};
 use super::{Source, traps};
@@ -9,7 +10,7 @@ use crate::finding::{Finding, Sink, Span, codes};
 use crate::model::{Flavour, Vdu, VduKind};
 use crate::order::{ORDER_FILE, OrderFile};
 use crate::package::Read;
-use crate::variables::{Variables, is_name, substitute};
+use crate::variables::{Marked, is_name};
 use crate::yaml::{Node, parse_all};
 use std::collections::BTreeSet;
 
@@ -70,18 +71,14 @@ fn documents(
     let mut found = Sink::default();
     let mut nodes = parse_all(text, path, source.limits, &mut found);
     if let (None, Some(order)) = (&nodes, order) {
-        let default = |value: Option<String>| value.filter(|value| !value.contains('\n'));
-        let values: Variables = order
-            .values(|_| None)
-            .into_iter()
-            .map(|(name, value)| (name, Some(default(value).unwrap_or_else(|| "1".to_owned()))))
-            .collect();
-        let filled = substitute(text, &values).unwrap_or_default();
-        nodes = parse_all(&filled, path, source.limits, &mut Sink::default());
+        let marked = Marked::new(text, |name| order.variables.contains_key(name));
+        nodes = parse_all(marked.text(), path, source.limits, &mut Sink::default());
     }
     let Some(nodes) = nodes else {
         for finding in found.all() {
-            sink.add(Finding::new(codes::MANIFEST_YAML, finding.span, finding.message));
+            let finding = Finding::new(codes::MANIFEST_YAML, finding.span, finding.message);
+            let has_variables = order.is_some_and(|order| !order.variables.is_empty());
+            sink.add(if has_variables { finding.hint(AS_SCALARS) } else { finding });
         }
         return Vec::new();
     };
@@ -90,6 +87,8 @@ fn documents(
     }
     nodes.into_iter().filter(|node| !node.is_null()).collect()
 }
+
+const AS_SCALARS: &str = "it has to be YAML before values stand in it: `$name` is a scalar, such as `replicas: $replicas`";
 
 /// One object, or a list of them.
 pub(super) fn object(node: &Node, sink: &mut Sink) {

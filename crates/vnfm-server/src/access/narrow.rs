@@ -4,6 +4,8 @@
 //!  the path names something ── not seen: 404, as if it were not there ── a change? ── onboarding, VIMs and the like: 403
 //!                                                                        └─ the body names a VIM or a namespace
 //!                                                                           outside: 403
+//!                                                                        └─ it instantiates: its plan would make what
+//!                                                                           is outside, or leads there: 422
 //!  a 409 ── what stands in the way and is not seen has no name in it
 //! ```
 //! Lists, events and notifications are narrowed where they are read, by the same [`Only`].
@@ -20,7 +22,8 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use vnfm_core::ports::StoreError;
 use vnfm_core::query::Query;
-use vnfm_types::ProblemDetails;
+use vnfm_types::v1::Edition;
+use vnfm_types::{InstantiateVnfRequest, ProblemDetails, VimPolicy};
 
 /// What a request is about.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,12 +66,17 @@ pub(super) async fn check(
             Err(refused(principal, what))
         }
         About::NewInstance | About::NewSubscription | About::Subscription(_) => Ok(request),
-        About::Instance(_) | About::Operation(_) => as_wanted(principal, request).await,
+        About::Instance(id) => as_wanted(app, principal, (request, Some(&id))).await,
+        About::Operation(_) => as_wanted(app, principal, (request, None)).await,
     }
 }
 
 /// The request, where it wants nothing outside of what its principal is narrowed to.
-async fn as_wanted(principal: &Principal, request: Request) -> Answer<Request> {
+async fn as_wanted(
+    app: &AppState,
+    principal: &Principal,
+    (request, instance): (Request, Option<&str>),
+) -> Answer<Request> {
     let (parts, content) = request.into_parts();
     let bytes = to_bytes(content, body::LARGEST).await.map_err(|_| {
         let what =
@@ -77,7 +85,30 @@ async fn as_wanted(principal: &Principal, request: Request) -> Answer<Request> {
     })?;
     let asked = if bytes.trim_ascii().is_empty() { Value::Null } else { read(&bytes)? };
     as_asked(&principal.only, &asked).map_err(|what| refused(principal, &what))?;
+    if let Some(instance) = instance.filter(|_| parts.uri.path().ends_with("/instantiate")) {
+        as_planned(app, principal, (instance, parts.uri.path(), &bytes)).await?;
+    }
     Ok(Request::from_parts(parts, Body::from(bytes)))
+}
+
+/// What an instantiation would make is in the namespaces that its principal is narrowed to, and nothing that leads out
+/// of them: the plan decides, and not what the request says of it.
+async fn as_planned(
+    app: &AppState,
+    principal: &Principal,
+    (instance, path, body): (&str, &str, &[u8]),
+) -> Answer<()> {
+    if principal.only.namespaces.is_empty() {
+        return Ok(());
+    }
+    let request: InstantiateVnfRequest = body::parse_as(Edition::of_path(path), body)?;
+    if request.vim_connection_info.is_empty() {
+        // Whoever grants it would say where, and the plan depends on that.
+        let what = "your role is narrowed to namespaces, and `vimConnectionInfo` names no VIM";
+        return Err(refused(principal, what));
+    }
+    let policy = VimPolicy::for_namespaces(&principal.only.namespaces);
+    Ok(app.engine.permits(&principal.tenant, instance, request, &policy).await?)
 }
 
 /// All of a body: a handler passes over members that it does not know, whatever is in them, and what cannot be read here

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use vnfm_core::VimChange;
 use vnfm_core::ports::{SecretConnection, VimReport};
-use vnfm_types::{Secret, Vim, VimConnectionInfo};
+use vnfm_types::{Secret, Vim, VimConnectionInfo, VimPolicy};
 
 /// A VIM to register: a connection, or the cluster that an instance's hook made.
 #[derive(Deserialize)]
@@ -27,6 +27,7 @@ pub(super) struct NewVim {
     connection: VimConnectionInfo,
     from_vnf_instance_id: Option<String>,
     shared: Option<bool>,
+    policy: Option<VimPolicy>,
 }
 
 /// What changes of a VIM.
@@ -38,6 +39,7 @@ pub(super) struct ChangedVim {
     connection: VimConnectionInfo,
     password: Option<Secret>,
     shared: Option<bool>,
+    policy: Option<VimPolicy>,
 }
 
 pub(super) async fn register(
@@ -49,16 +51,16 @@ pub(super) async fn register(
     may_share(&principal, new.shared)?;
     let tenant = &principal.tenant;
     let vim = if let Some(instance) = new.from_vnf_instance_id {
-        if new.shared.is_some() {
-            let what =
-                "`shared` is for a VIM with a `connection`; share this one once it is registered";
+        if new.shared.is_some() || new.policy.is_some() {
+            let what = "`shared` and `policy` are for a VIM with a `connection`; change this one once it is registered";
             return Err(Problem::bad_request(what));
         }
         app.engine.register_vim_of(tenant, &instance, new.name).await?
     } else {
         let connection = SecretConnection(new.connection);
-        let (id, name, shared) = (new.id, Some(new.name), new.shared);
-        let change = VimChange { id, name, connection, password: None, shared };
+        let (id, name) = (new.id, Some(new.name));
+        let (shared, policy) = (new.shared, new.policy);
+        let change = VimChange { id, name, connection, password: None, shared, policy };
         app.engine.register_vim(tenant, change).await?
     };
     let location = format!("{}/vnfm/v1/vims/{}", root.url, vim.id);
@@ -102,8 +104,8 @@ pub(super) async fn update(
 ) -> Answer<axum::Json<Vim>> {
     may_share(&principal, changed.shared)?;
     let connection = SecretConnection(changed.connection);
-    let (name, password, shared) = (changed.name, changed.password, changed.shared);
-    let change = VimChange { id: None, name, connection, password, shared };
+    let ChangedVim { name, password, shared, policy, .. } = changed;
+    let change = VimChange { id: None, name, connection, password, shared, policy };
     Ok(axum::Json(app.engine.update_vim(&principal.tenant, &id, change).await?))
 }
 

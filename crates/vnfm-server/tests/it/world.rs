@@ -61,6 +61,9 @@ impl InfraDriver for Driver {
     fn validate_request(&self, _: &Allocation) -> Result<(), PortError> {
         Ok(())
     }
+    fn permit(&self, _: &Allocation, _: &VimPolicy) -> Result<(), PortError> {
+        Ok(())
+    }
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
         self.0.note("check");
         let login = vim.connection().await?;

@@ -1,0 +1,34 @@
+//! Whether what a request would make fits a policy that is not the VIM's: that of the caller's role.
+
+use crate::engine::Engine;
+use crate::ports::{Allocation, Granted};
+use crate::refusal::Refusal;
+use crate::vims;
+use std::sync::Arc;
+use vnfm_types::{InstantiateVnfRequest, VimPolicy};
+
+impl Engine {
+    /// Plans what an instantiation would make and compares it with `policy`; nothing is called or kept.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` where there is no such instance, `Unprocessable` with object and rule where the policy does not
+    /// allow it, or where the request cannot be planned.
+    pub async fn permits(
+        &self,
+        tenant: &str,
+        instance_id: &str,
+        request: InstantiateVnfRequest,
+        policy: &VimPolicy,
+    ) -> Result<(), Refusal> {
+        let instance = self.store().instance(tenant, instance_id).await?;
+        let package = self.parts.packages.package(tenant, &instance.vnf_pkg_id).await;
+        let package = package.map_err(Refusal::unprocessable)?;
+        let (_, driver) = vims::of_request(self, tenant, &request).await?;
+        let granted = Granted::default().with_links_of(&request);
+        let (request, instance_name) = (Arc::new(request), instance.vnf.vnf_instance_name);
+        let allocation = Allocation { package, request, instance_name, granted };
+        driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
+        driver.permit(&allocation, policy).map_err(Refusal::unprocessable)
+    }
+}

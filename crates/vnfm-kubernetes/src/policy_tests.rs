@@ -1,0 +1,180 @@
+use super::{permit, permit_namespace, user_of};
+use crate::apply::NamespaceState;
+use crate::manifests::{Item, Plan};
+use serde_json::{Value, json};
+use vnfm_types::{InstanceLimits, Selection, VimPolicy};
+
+fn item(object: Value) -> Item {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    Item {
+        api_version: text("/apiVersion").unwrap(),
+        kind: text("/kind").unwrap(),
+        name: text("/metadata/name").unwrap_or("it".into()),
+        namespace: text("/metadata/namespace"),
+        place: "f:1".into(),
+        object,
+    }
+}
+
+fn plan(objects: &[Value]) -> Plan {
+    let items = objects.iter().cloned().map(item).collect();
+    Plan { namespace: "mine".into(), is_named: true, stages: vec![items] }
+}
+
+fn of(api: &str, kind: &str) -> Value {
+    json!({"apiVersion": api, "kind": kind, "metadata": {"name": "it"}})
+}
+
+/// What the policy says to one object.
+fn refusal(object: &Value, policy: &VimPolicy) -> Option<String> {
+    permit(&plan(std::slice::from_ref(object)), true, policy).err().map(|error| {
+        assert_eq!(error.name(), "kubernetes.policy");
+        error.to_string()
+    })
+}
+
+#[test]
+fn a_borrower_makes_what_stays_in_its_namespace() {
+    let policy = VimPolicy::for_borrowers();
+    let pod = json!({"containers": [{"name": "a", "image": "b"}]});
+    for (api, kind) in [
+        ("v1", "ConfigMap"),
+        ("v1", "Service"),
+        ("v1", "PersistentVolumeClaim"),
+        ("batch/v1", "Job"),
+        ("networking.k8s.io/v1", "NetworkPolicy"),
+    ] {
+        assert_eq!(refusal(&of(api, kind), &policy), None, "{kind}");
+    }
+    let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "mine"},
+        "spec": {"template": {"spec": pod}}});
+    assert_eq!(refusal(&web, &policy), None);
+    let own = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine"}});
+    assert_eq!(refusal(&own, &policy), None);
+}
+
+#[test]
+fn a_borrower_makes_nothing_else() {
+    let policy = VimPolicy::for_borrowers();
+    for (object, rule) in [
+        (of("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"), "kinds"),
+        (of("rbac.authorization.k8s.io/v1", "RoleBinding"), "kinds"),
+        (of("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"), "kinds"),
+        (of("apiextensions.k8s.io/v1", "CustomResourceDefinition"), "kinds"),
+        (of("example.com/v1", "Thing"), "kinds"),
+        (of("apps.example.com/v1", "Deployment"), "kinds"),
+        (of("v1", "PersistentVolume"), "kinds"),
+        (of("discovery.k8s.io/v1", "EndpointSlice"), "kinds"),
+        (json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}), "kinds"),
+        (
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}}),
+            "namespaces",
+        ),
+        (
+            json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [], "hostNetwork": true}}),
+            "podSecurity: baseline",
+        ),
+        (
+            json!({"apiVersion": "v1", "kind": "Service", "spec": {"externalIPs": ["192.0.2.1"]}}),
+            "externalIps",
+        ),
+        (
+            json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token"}),
+            "serviceAccounts",
+        ),
+        (
+            json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [], "serviceAccountName": "admin"}}),
+            "serviceAccounts",
+        ),
+        (
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "mine", "labels": {super::ENFORCE: "privileged"}}}),
+            "podSecurity: baseline",
+        ),
+    ] {
+        let told = refusal(&object, &policy).unwrap_or_default();
+        assert!(told.contains(&format!("the rule `{rule}")), "{object}: {told:?}");
+        assert!(told.contains(&format!("{} `", object["kind"].as_str().unwrap())), "{told}");
+    }
+}
+
+#[test]
+fn a_policy_may_allow_more_and_less() {
+    let kinds = |allow: &[&str], deny: &[&str]| {
+        let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let kinds = Selection { allow: Some(all(allow)), deny: all(deny) };
+        VimPolicy { kinds: Some(kinds), ..VimPolicy::for_borrowers() }
+    };
+    let thing = of("example.com/v1", "Thing");
+    assert_eq!(refusal(&thing, &kinds(&["BUILTIN", "example.com/Thing"], &[])), None);
+    assert_eq!(refusal(&thing, &kinds(&["example.com/*"], &[])), None);
+    assert!(refusal(&thing, &kinds(&["Thing", "core/*", "example.com/Other"], &[])).is_some());
+    let denied = refusal(&of("v1", "Secret"), &kinds(&["BUILTIN"], &["core/Secret"])).unwrap();
+    assert!(denied.contains("denies `core/Secret`"), "{denied}");
+    // What is allowed by its kind is still outside of namespaces.
+    let role = of("rbac.authorization.k8s.io/v1", "ClusterRole");
+    let told = refusal(&role, &kinds(&["*"], &[])).unwrap();
+    assert!(told.contains("clusterScoped: false"), "{told}");
+    for object in [role, thing, of("v1", "Node")] {
+        assert_eq!(refusal(&object, &VimPolicy::OPEN), None);
+    }
+}
+
+#[test]
+fn an_account_that_the_package_brings_may_be_used() {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [], "serviceAccountName": "own"}});
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "own"}});
+    let both = plan(&[pod.clone(), account]);
+    assert!(permit(&both, true, &VimPolicy::for_borrowers()).is_ok());
+    assert!(permit(&plan(&[pod]), true, &VimPolicy::for_borrowers()).is_err());
+}
+
+#[test]
+fn whose_a_namespace_is_decides() {
+    let borrower = VimPolicy::for_borrowers();
+    let ask = |name: &str, state, policy: &VimPolicy| {
+        permit_namespace(name, policy, state).map_err(|error| error.to_string())
+    };
+    for state in [None, Some(NamespaceState::Absent), Some(NamespaceState::Ours)] {
+        assert_eq!(ask("mine", state, &borrower), Ok(()));
+    }
+    let there = ask("mine", Some(NamespaceState::Shared), &borrower).unwrap_err();
+    assert!(there.contains("it was there before the VNF"), "{there}");
+    for name in ["kube-system", "default"] {
+        assert!(ask(name, None, &borrower).unwrap_err().contains("it is the cluster's"));
+    }
+    let narrowed = VimPolicy::for_namespaces(&["web".into()]);
+    assert_eq!(ask("web", Some(NamespaceState::Shared), &narrowed), Ok(()));
+    assert!(ask("mine", Some(NamespaceState::Ours), &narrowed).unwrap_err().contains("`web`"));
+}
+
+#[test]
+fn an_instance_is_as_large_as_its_policy_lets_it() {
+    let limits = InstanceLimits { objects: Some(2), pods: Some(5), servers: None };
+    let policy = VimPolicy { limits: Some(limits), ..VimPolicy::OPEN };
+    let web = |replicas: Value| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {"replicas": replicas, "template": {"spec": {"containers": [{}]}}}})
+    };
+    let job = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 3, "template": {"spec": {"containers": [{}]}}}});
+    assert!(permit(&plan(&[web(json!(2)), job.clone()]), true, &policy).is_ok());
+    for objects in [
+        vec![web(json!(3)), job],
+        vec![web(json!("many"))],
+        vec![of("v1", "Secret"), of("v1", "Secret"), of("v1", "Secret")],
+    ] {
+        let told = permit(&plan(&objects), true, &policy).unwrap_err();
+        assert!(told.resource().unwrap().starts_with("limits."), "{told}");
+    }
+}
+
+#[test]
+fn a_tenant_s_user_is_a_service_account() {
+    let policy = |user: &str| VimPolicy { impersonate: Some(user.into()), ..VimPolicy::OPEN };
+    let mine = policy("system:serviceaccount:tenants:{tenant}");
+    assert_eq!(user_of(&mine, "acme").unwrap().unwrap(), "system:serviceaccount:tenants:acme");
+    assert_eq!(user_of(&VimPolicy::OPEN, "acme").unwrap(), None);
+    for tenant in ["a_b", "ACME", ""] {
+        assert!(user_of(&mine, tenant).is_err(), "{tenant}");
+    }
+}
