@@ -24,6 +24,7 @@ mod mgmt;
 mod nfvo;
 mod observer;
 mod packages;
+mod quota;
 mod records;
 mod schemas;
 mod sealer;
@@ -54,6 +55,7 @@ pub use nfvo::{GrantAnswer, Granted, Nfvo, compute_id, link_id, port_id, storage
 pub(crate) use observer::Nobody;
 pub use observer::{CallEnd, Observer};
 pub use packages::Packages;
+pub use quota::Counted;
 pub use records::{
     About, Home, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson,
     StepStatus, SubscriptionRecord, Use, VimRecord,
