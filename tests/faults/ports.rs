@@ -201,6 +201,15 @@ impl Store for WatchedStore {
         let _busy = self.probe.busy();
         self.inner.outbox(after, limit).await
     }
+    async fn events(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<OutboxRow>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.events(tenant, after, limit).await
+    }
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
         let _busy = self.probe.busy();
         self.inner.subscription(tenant, id).await

@@ -179,6 +179,14 @@ impl Store for Faulty {
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
         self.inner.outbox(after, limit).await
     }
+    async fn events(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<OutboxRow>, StoreError> {
+        self.inner.events(tenant, after, limit).await
+    }
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
         self.inner.subscription(tenant, id).await
     }

@@ -17,6 +17,8 @@ pub enum Why {
     Stale,
     /// The request is well-formed and cannot be served as it is.
     Unprocessable,
+    /// The tenant has as much as it may have.
+    UsedUp,
     /// A neighbour that is needed to answer does not answer.
     Unavailable,
     /// A bug, here or there.
@@ -95,6 +97,7 @@ impl From<StoreError> for Refusal {
             StoreError::Exists { .. } => (Why::Conflict, &EXISTS),
             StoreError::InUse { .. } => (Why::Conflict, &IN_USE),
             StoreError::Retiring { .. } => (Why::Conflict, &RETIRING),
+            StoreError::UsedUp { .. } => (Why::UsedUp, &QUOTA),
             StoreError::WrongState { .. } | StoreError::Changed { .. } => {
                 (Why::Conflict, &WRONG_STATE)
             }
@@ -144,6 +147,12 @@ pub(crate) const IN_USE: Code = refused(
     "request.in-use",
     "live VNF instances need it",
     "terminate the VNF instances in the list first",
+);
+/// A quota.
+pub(crate) const QUOTA: Code = refused(
+    "access.quota",
+    "the tenant has as much as it may have",
+    "give something up, or ask whoever looks after the server for more",
 );
 /// The cluster is being taken away.
 pub(crate) const RETIRING: Code = refused(
@@ -254,6 +263,7 @@ pub(crate) const CODES: &[&Code] = &[
     &EXISTS,
     &IN_USE,
     &RETIRING,
+    &QUOTA,
     &WRONG_STATE,
     &STALE,
     &UNDECLARED,

@@ -17,6 +17,7 @@ mod instances;
 mod ops;
 mod others;
 mod packages;
+mod quotas;
 mod state;
 mod store;
 mod table;

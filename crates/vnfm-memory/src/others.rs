@@ -82,12 +82,17 @@ pub(crate) fn remove_package(state: &mut State, tenant: &str, id: &str) -> Resul
         return Err(in_use(PACKAGE, (tenant, id), &users));
     }
     state.packages.remove(&id.to_owned());
+    state.package_sizes.remove(&id.to_owned());
     Ok(())
 }
 
 /// A notification, with the next number.
 pub(crate) fn tell(state: &mut State, row: OutboxRow) {
     let seq = state.next(OUTBOX);
+    let tenant = row.tenant.clone();
+    let number = state.event_numbers.get(&tenant).copied().unwrap_or_default() + 1;
+    state.event_numbers.put(tenant.clone(), number);
+    state.events.put((tenant, number), seq);
     state.outbox.put(seq, OutboxRow { seq, ..row });
     state.news.outbox += 1;
 }

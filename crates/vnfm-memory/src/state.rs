@@ -1,12 +1,12 @@
 //! What there is, and how a list of changes becomes all or none.
 
 use crate::table::Table;
-use crate::{instances, ops, others, vims};
+use crate::{instances, ops, others, quotas, vims};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Change, Fence, Home, InstanceRecord, JournalRow, News, OpRecord, OutboxRow, PackageRecord,
+    Change, Counted, Fence, Home, InstanceRecord, JournalRow, News, OpRecord, OutboxRow, PackageRecord,
     SecretJson, StoreError, SubscriptionRecord, VimRecord,
 };
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
@@ -59,6 +59,14 @@ pub(crate) struct State {
     /// The identity by operation, tenant and VIM.
     pub(crate) retiring: Table<Three, String>,
     pub(crate) outbox: Table<u64, OutboxRow>,
+    /// The number in the outbox by tenant and its own number.
+    pub(crate) events: Table<(String, u64), u64>,
+    /// By tenant, its own number that was given last.
+    pub(crate) event_numbers: Table<String, u64>,
+    /// What is set aside, by id: whose, of what, how much.
+    pub(crate) reservations: Table<String, (String, Counted, u64)>,
+    /// Bytes of packages.
+    pub(crate) package_sizes: Table<String, u64>,
     pub(crate) subscriptions: Table<Owned, SubscriptionRecord>,
     pub(crate) audit: Table<u64, (String, AuditEntry)>,
     pub(crate) tombstones: Table<Owned, Tombstone>,
@@ -75,7 +83,7 @@ pub(crate) struct State {
 macro_rules! each_table {
     ($state:ident, $does:ident) => {
         each_table!($state, $does, packages instances ops driven journal left checkpoints vims uses retiring
-            outbox subscriptions audit tombstones host_keys counters)
+            outbox events event_numbers reservations package_sizes subscriptions audit tombstones host_keys counters)
     };
     ($state:ident, $does:ident, $($table:ident)+) => {
         ($($state.$table.$does(),)+)
@@ -195,6 +203,22 @@ impl State {
             Change::Forget { tenant, instance_id } => others::forget(self, &tenant, &instance_id),
             Change::PinHostKey { instance_id, server_id, key } => {
                 others::pin(self, instance_id, server_id, key)
+            }
+            Change::Reserve { tenant, id, what, amount } => {
+                self.reservations.put(id, (tenant, what, amount));
+                Ok(())
+            }
+            Change::Release { id } => {
+                self.reservations.remove(&id);
+                Ok(())
+            }
+            Change::PackageSize { tenant, id, bytes } => {
+                others::package(self, &tenant, &id)?;
+                self.package_sizes.put(id, bytes);
+                Ok(())
+            }
+            Change::Within { tenant, what, most, adds } => {
+                quotas::within(self, tenant, what, (most, adds))
             }
             other => Err(StoreError::Broken(format!("this store does not know {other:?}"))),
         }

@@ -1,7 +1,7 @@
 //! The port: one lock over everything, held for no longer than a call.
 
 use crate::state::{InstanceRow, OpRow, State};
-use crate::{instances, ops, others, vims};
+use crate::{instances, ops, others, quotas, vims};
 use async_trait::async_trait;
 use event_listener::Event;
 use serde::Serialize;
@@ -47,12 +47,13 @@ impl MemoryStore {
             row.record.op.operation_state.is_final() && row.record.op.start_time < time
         });
         state.outbox.remove_if(|_, row| row.at < time);
-        let State { ops, journal, checkpoints, logs, outbox, .. } = &mut *state;
+        let State { ops, journal, checkpoints, logs, outbox, events, .. } = &mut *state;
+        events.remove_if(|_, seq| outbox.get(seq).is_none());
         journal.remove_if(|op_id, _| ops.get(op_id).is_none());
         checkpoints.remove_if(|(op_id, ..), _| ops.get(op_id).is_none());
         logs.retain(|op_id, _| ops.get(op_id).is_some());
         let gone = (before.0 - ops.len(), before.1 - outbox.len());
-        let no_more = (ops.keep(), journal.keep(), checkpoints.keep(), outbox.keep());
+        let no_more = (ops.keep(), journal.keep(), checkpoints.keep(), outbox.keep(), events.keep());
         drop(state);
         drop(no_more);
         gone
@@ -238,6 +239,21 @@ impl Store for MemoryStore {
         Ok(rows.map(|(_, row)| row.clone()).collect())
     }
 
+    async fn events(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<OutboxRow>, StoreError> {
+        let state = self.state();
+        let own = state.events.range((tenant.to_owned(), after.saturating_add(1))..);
+        let own = own.take_while(|((whose, _), _)| whose == tenant);
+        let rows = own.filter_map(|((_, seq), row)| {
+            Some(OutboxRow { seq: *seq, ..state.outbox.get(row)?.clone() })
+        });
+        Ok(rows.take(limit).collect())
+    }
+
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {
         others::subscription(&self.state(), tenant, id)
     }
@@ -291,12 +307,7 @@ impl Store for MemoryStore {
     }
 
     async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
-        let state = self.state();
-        let own = state.instances.iter().filter(|(_, row)| row.record.tenant == tenant);
-        let open = state.ops.iter().filter(|(_, row)| {
-            row.record.tenant == tenant && !row.record.op.operation_state.is_final()
-        });
-        Ok(Usage { instances: own.count() as u64, operations: open.count() as u64 })
+        Ok(quotas::usage(&self.state(), tenant))
     }
 
     async fn tenants(&self) -> Result<Vec<String>, StoreError> {

@@ -331,19 +331,34 @@ pub(crate) async fn outbox(
         SELECT seq, tenant, instance_id, kind, body, at, about FROM outbox WHERE seq > $1 ORDER BY seq LIMIT $2";
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let rows = query(ROWS).bind(number(after)).bind(most).fetch_all(connection).await?;
-    rows.iter()
-        .map(|row| {
-            Ok(OutboxRow {
-                seq: count(row.try_get("seq")?),
-                tenant: row.try_get("tenant")?,
-                instance_id: row.try_get("instance_id")?,
-                kind: row.try_get("kind")?,
-                body: serde_json::from_str(row.try_get("body")?)?,
-                about: serde_json::from_str(row.try_get("about")?)?,
-                at: time(row.try_get("at")?)?,
-            })
-        })
-        .collect()
+    rows.iter().map(outbox_row).collect()
+}
+
+/// Notifications of a tenant after its number `after`, in order; each with its number among those of the tenant.
+pub(crate) async fn events(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+    after: u64,
+    most: usize,
+) -> Done<Vec<OutboxRow>> {
+    const ROWS: &str = "
+        SELECT number AS seq, tenant, instance_id, kind, body, at, about FROM outbox
+        WHERE tenant = $1 AND number > $2 ORDER BY number LIMIT $3";
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let rows = query(ROWS).bind(tenant).bind(number(after)).bind(most);
+    rows.fetch_all(connection).await?.iter().map(outbox_row).collect()
+}
+
+fn outbox_row(row: &SqliteRow) -> Done<OutboxRow> {
+    Ok(OutboxRow {
+        seq: count(row.try_get("seq")?),
+        tenant: row.try_get("tenant")?,
+        instance_id: row.try_get("instance_id")?,
+        kind: row.try_get("kind")?,
+        body: serde_json::from_str(row.try_get("body")?)?,
+        about: serde_json::from_str(row.try_get("about")?)?,
+        at: time(row.try_get("at")?)?,
+    })
 }
 
 /// Entries of the audit after number `after`, in order.

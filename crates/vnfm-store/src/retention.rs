@@ -159,10 +159,14 @@ impl SqliteStore {
             let mut connection = self.writer().await;
             let outcome = remove_audit(&mut connection, &before.audit).await;
             match self.ended(&mut connection, outcome, REMOVING).await? {
-                0 => return Ok(gone),
+                0 => break,
                 some => gone.audit += some,
             }
         }
+        let mut connection = self.writer().await;
+        let outcome = measure_audit(&mut connection).await;
+        self.ended(&mut connection, outcome, REMOVING).await?;
+        Ok(gone)
     }
 }
 
@@ -240,6 +244,15 @@ async fn remove_audit(connection: &mut SqliteConnection, before: &str) -> Done<u
     );
     let removed = query(AssertSqlSafe(sql)).bind(before).bind(BATCH).execute(connection);
     Ok(removed.await?.rows_affected())
+}
+
+/// What is left of each tenant's audit counts.
+async fn measure_audit(connection: &mut SqliteConnection) -> Done<()> {
+    const MEASURE: &str = "
+        UPDATE audit_sizes SET bytes =
+            COALESCE((SELECT SUM(LENGTH(entry)) FROM audit WHERE audit.tenant = audit_sizes.tenant), 0)";
+    query(MEASURE).execute(connection).await?;
+    Ok(())
 }
 
 /// When an entry of the audit was written.

@@ -25,6 +25,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 9, sql: include_str!("../migrations/0009_uploads.sql") },
     Migration { number: 10, sql: include_str!("../migrations/0010_lived.sql") },
     Migration { number: 11, sql: include_str!("../migrations/0011_lives.sql") },
+    Migration { number: 13, sql: include_str!("../migrations/0013_quotas.sql") },
 ];
 
 /// The newest schema that this binary knows.

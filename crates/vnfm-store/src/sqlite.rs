@@ -14,6 +14,7 @@ use crate::keys::SecretKeys;
 use crate::known::KnownVims;
 use crate::leftovers::{Folder, sweep};
 use crate::place::Place;
+use crate::quotas::{Most, Quotas};
 use crate::wal::Acknowledged;
 use crate::{keeper, read, schema, tally, wal, write};
 use async_trait::async_trait;
@@ -22,7 +23,7 @@ use sqlx::sqlite::SqliteConnection;
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, watch};
 use uuid::Uuid;
@@ -45,6 +46,8 @@ pub struct SqliteStore {
     installation_id: String,
     /// Held while keys are changed: one change at a time.
     turning: Mutex<()>,
+    /// What tenants may have.
+    quotas: OnceLock<Quotas>,
     /// Of the write-ahead log; it must not close before the connections do.
     index: Option<Arc<File>>,
     file: Option<OfFile>,
@@ -148,9 +151,26 @@ impl SqliteStore {
             next_reader: AtomicUsize::new(0),
             installation_id,
             turning: Mutex::new(()),
+            quotas: OnceLock::new(),
             index,
             file,
         })
+    }
+
+    /// From now on no tenant gets more than `most` says of what this store counts, whoever writes it. The first call
+    /// counts.
+    pub fn set_quotas(&self, most: Most) {
+        let _ = self.quotas.set(Quotas::new(most));
+    }
+
+    /// Packages whose files were never measured, each with its tenant: those of a database from before sizes were kept.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    pub async fn unmeasured_packages(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let found = tally::unmeasured(&mut *self.reader().await).await;
+        found.map_err(|e| e.told("look for packages that were not measured"))
     }
 
     /// Closes the database in order, which folds the write-ahead log into it. Dropping the store is safe too.
@@ -308,6 +328,10 @@ impl Store for SqliteStore {
     }
 
     async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
+        let changes = match self.quotas.get() {
+            Some(quotas) => quotas.on(changes),
+            None => changes,
+        };
         let work = Work::Write { fence: fence.cloned(), changes };
         self.group.has(work).await.map(drop)
     }
@@ -454,6 +478,16 @@ impl Store for SqliteStore {
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
         let rows = read::outbox(&mut *self.reader().await, after, limit).await;
         rows.map_err(|e| e.told("read the outbox"))
+    }
+
+    async fn events(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<OutboxRow>, StoreError> {
+        let rows = read::events(&mut *self.reader().await, tenant, after, limit).await;
+        rows.map_err(|e| e.told("read the outbox of a tenant"))
     }
 
     async fn subscription(&self, tenant: &str, id: &str) -> Result<SubscriptionRecord, StoreError> {

@@ -93,6 +93,10 @@ crate::rules! { Arc<dyn Store>:
     told::the_audit_is_numbered;
     /// What a tenant has is counted, and each tenant that has something is listed.
     told::what_tenants_have_is_counted;
+    /// A tenant is shown numbers that count its own notifications alone.
+    told::a_tenant_is_shown_numbers_of_its_own_notifications;
+    /// What there is and what is set aside are no more together than a quota; a refused list is not kept.
+    told::a_quota_holds_for_what_there_is_and_what_is_set_aside;
     /// A log keeps its newest 2000 lines of at most 4096 bytes.
     ops::a_log_keeps_its_newest_lines;
     /// The first host key of a server stays until its instance goes.

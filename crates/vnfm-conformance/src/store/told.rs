@@ -1,11 +1,11 @@
 //! Rules of what is told: notifications, subscriptions, the audit, what is left of abandoned instances.
 
-use super::records::{TENANT, at, becomes, lives, op, package, seed, told};
+use super::records::{TENANT, at, becomes, instance, lives, op, package, seed, told};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Change, Fence, News, SecretJson, Store, StoreError, SubscriptionRecord, Usage,
+    Change, Counted, Fence, News, SecretJson, Store, StoreError, SubscriptionRecord, Usage,
 };
 use vnfm_core::query::{Query, Sight};
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp};
@@ -55,6 +55,55 @@ pub(super) async fn who_waits_for_news_hears_of_it(store: Shared) {
     store.write(None, vec![Change::AddSubscription(subscription("s1"))]).await.unwrap();
     let last = store.news(next).await;
     assert_ne!(last.subscriptions, next.subscriptions);
+}
+
+pub(super) async fn a_tenant_is_shown_numbers_of_its_own_notifications(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let of = |tenant: &str, n: u64| match told("i1", json!(n)) {
+        Change::Outbox(mut row) => {
+            row.tenant = tenant.into();
+            Change::Outbox(row)
+        }
+        other => other,
+    };
+    for (tenant, n) in [("other", 0), (TENANT, 1), ("other", 2), ("other", 3), (TENANT, 4)] {
+        store.write(None, vec![of(tenant, n)]).await.unwrap();
+    }
+    let shown = |rows: Vec<vnfm_core::ports::OutboxRow>| -> Vec<_> {
+        rows.into_iter().map(|row| (row.seq, row.body)).collect()
+    };
+    let own = shown(store.events(TENANT, 0, 10).await.unwrap());
+    assert_eq!(own, [(1, json!(1)), (2, json!(4))]);
+    assert_eq!(shown(store.events(TENANT, 1, 10).await.unwrap()), own[1..]);
+    assert_eq!(shown(store.events("other", 1, 1).await.unwrap()), [(2, json!(2))]);
+    assert_eq!(shown(store.events("nobody", 0, 10).await.unwrap()), []);
+}
+
+pub(super) async fn a_quota_holds_for_what_there_is_and_what_is_set_aside(store: Shared) {
+    seed(&*store, &["i1"]).await;
+    let what = Counted::PackageBytes;
+    let reserve = |id: &str, amount| {
+        vec![
+            Change::Reserve { tenant: TENANT.into(), id: id.into(), what, amount },
+            Change::Within { tenant: TENANT.into(), what, most: 100, adds: amount },
+        ]
+    };
+    store.write(None, reserve("r1", 60)).await.unwrap();
+    let refused = store.write(None, reserve("r2", 41)).await;
+    let used_up = StoreError::UsedUp { tenant: TENANT.into(), what, used: 60, most: 100 };
+    assert_eq!(refused, Err(used_up));
+    store.write(None, reserve("r1", 10)).await.unwrap();
+    store.write(None, reserve("r2", 41)).await.unwrap();
+    let size = |bytes| Change::PackageSize { tenant: TENANT.into(), id: "package".into(), bytes };
+    let settled = vec![Change::Release { id: "r1".into() }, size(59)];
+    store.write(None, settled).await.unwrap();
+    assert_eq!(store.usage(TENANT).await.unwrap().package_bytes, 100);
+    assert!(store.write(None, reserve("r3", 1)).await.is_err());
+    let within = |most| Change::Within { tenant: TENANT.into(), what: Counted::Instances, most, adds: 1 };
+    let two = |most| vec![Change::AddInstance(instance("i2")), within(most)];
+    assert!(store.write(None, two(1)).await.is_err());
+    assert_eq!(store.usage(TENANT).await.unwrap().instances, 1, "nothing of it was kept");
+    store.write(None, two(2)).await.unwrap();
 }
 
 fn subscription(id: &str) -> Box<SubscriptionRecord> {
@@ -160,7 +209,8 @@ pub(super) async fn what_tenants_have_is_counted(store: Shared) {
         becomes(&two, FailedTemp),
     ];
     store.write(None, changes).await.unwrap();
-    assert_eq!(store.usage(TENANT).await, Ok(Usage { instances: 2, operations: 1 }));
+    let has = Usage { instances: 2, operations: 1, packages: 1, ..Usage::default() };
+    assert_eq!(store.usage(TENANT).await, Ok(has));
     assert_eq!(store.usage("other").await, Ok(Usage::default()));
     let mut theirs = package("p2", None);
     theirs.tenant = "other".into();

@@ -1,7 +1,7 @@
 //! What is written: one [`Change`] is one statement with the condition under which it holds.
 
 use super::{
-    InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, SubscriptionRecord,
+    Counted, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, SubscriptionRecord,
     Use, VimRecord,
 };
 use std::sync::Arc;
@@ -182,5 +182,42 @@ pub enum Change {
         server_id: String,
         /// The key, `ssh-ed25519 AAAA…`.
         key: String,
+    },
+    /// Sets an amount of what a tenant may have aside, until it is released or the store is opened again: whoever set
+    /// it aside is gone then. One that is there under the same id is replaced.
+    Reserve {
+        /// Whose.
+        tenant: String,
+        /// Of the reservation.
+        id: String,
+        /// What is set aside.
+        what: Counted,
+        /// How much in all.
+        amount: u64,
+    },
+    /// Releases what was set aside; an absent one is a success.
+    Release {
+        /// Of the reservation.
+        id: String,
+    },
+    /// How many bytes the files of a package have.
+    PackageSize {
+        /// Whose.
+        tenant: String,
+        /// The package.
+        id: String,
+        /// All its files together.
+        bytes: u64,
+    },
+    /// Refused where the tenant has more than `most`, the changes before this one in the list included.
+    Within {
+        /// Whose.
+        tenant: String,
+        /// What is counted.
+        what: Counted,
+        /// How much there may be.
+        most: u64,
+        /// How much of it these changes add, for the refusal.
+        adds: u64,
     },
 }

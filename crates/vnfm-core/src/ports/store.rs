@@ -3,8 +3,8 @@
 //! instance, no new VNF on a cluster that is being taken away) is a condition here and not a lock elsewhere.
 
 use super::{
-    Change, Code, ErrorKind, InstanceRecord, JournalRow, OpRecord, OpenStep, OutboxRow, PackageRecord,
-    PortError, SecretJson, SubscriptionRecord, Use, VimRecord,
+    Change, Code, Counted, ErrorKind, InstanceRecord, JournalRow, OpRecord, OpenStep, OutboxRow,
+    PackageRecord, PortError, SecretJson, SubscriptionRecord, Use, VimRecord,
 };
 use crate::query::Query;
 use async_trait::async_trait;
@@ -45,6 +45,31 @@ pub struct Usage {
     pub instances: u64,
     /// Operations that are not ended.
     pub operations: u64,
+    /// Records of packages.
+    pub packages: u64,
+    /// Bytes of packages, those that are set aside for packages on their way included.
+    pub package_bytes: u64,
+    /// Subscriptions.
+    pub subscriptions: u64,
+    /// VIMs that were registered by hand.
+    pub vims: u64,
+    /// Bytes of the audit.
+    pub audit_bytes: u64,
+}
+
+impl Usage {
+    /// How much of `what` it is.
+    pub fn of(&self, what: Counted) -> u64 {
+        match what {
+            Counted::Instances => self.instances,
+            Counted::Operations => self.operations,
+            Counted::Packages => self.packages,
+            Counted::PackageBytes => self.package_bytes,
+            Counted::Subscriptions => self.subscriptions,
+            Counted::Vims => self.vims,
+            Counted::AuditBytes => self.audit_bytes,
+        }
+    }
 }
 
 /// Why a store call failed.
@@ -102,6 +127,18 @@ pub enum StoreError {
         id: String,
         /// Instances that use it.
         by: Vec<String>,
+    },
+    /// The tenant has as much as it may have.
+    #[error("the quota `{what}` of the tenant `{tenant}` is {most}, {used} are used, and this would be more")]
+    UsedUp {
+        /// Whose.
+        tenant: String,
+        /// What is counted.
+        what: Counted,
+        /// How much there is.
+        used: u64,
+        /// How much there may be.
+        most: u64,
     },
     /// Operation `op_id` is taking it away.
     #[error("the cluster behind VIM `{vim}` is being taken away by operation `{op_id}`")]
@@ -308,6 +345,19 @@ pub trait Store: Send + Sync {
     ///
     /// Where the database does not answer.
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError>;
+
+    /// Notifications of one tenant with a number above `after`, in order, at most `limit`. Their `seq` counts those of
+    /// the tenant alone, so it tells nothing of what others do.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn events(
+        &self,
+        tenant: &str,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<OutboxRow>, StoreError>;
 
     /// One subscription.
     ///

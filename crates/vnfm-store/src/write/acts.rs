@@ -9,9 +9,13 @@ use vnfm_types::{AuditEntry, Tombstone};
 pub(super) fn audit(writing: &Writing<'_>, tenant: &str, entry: &AuditEntry) -> Done<()> {
     const NEXT: &str = "UPDATE counters SET value = value + 1 WHERE name = 'audit' RETURNING value";
     const ADD: &str = "INSERT INTO audit (seq, tenant, target, entry) VALUES ($1, $2, $3, $4)";
+    const SIZE: &str = "
+        INSERT INTO audit_sizes (tenant, bytes) VALUES ($1, LENGTH($2))
+        ON CONFLICT (tenant) DO UPDATE SET bytes = audit_sizes.bytes + excluded.bytes";
     let seq: i64 = writing.statement(NEXT).one()?;
-    let add = writing.statement(ADD).bind(seq).bind(tenant).bind(&entry.target);
-    add.bind(serde_json::to_string(entry)?).run()
+    let text = serde_json::to_string(entry)?;
+    writing.statement(SIZE).bind(tenant).bind(&text).run()?;
+    writing.statement(ADD).bind(seq).bind(tenant).bind(&entry.target).bind(text).run()
 }
 
 /// Takes an operation from whoever drives it: every write of theirs is refused from now on. Where somebody holds its

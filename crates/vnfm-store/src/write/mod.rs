@@ -11,6 +11,7 @@ mod vims;
 
 use crate::fault::Done;
 use crate::keys::SecretKeys;
+use crate::tally;
 use rusqlite::Connection;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, query, query_scalar};
@@ -78,6 +79,23 @@ pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
         Change::PinHostKey { instance_id, server_id, key } => {
             pin(writing, instance_id, server_id, key)
         }
+        other => apply_to_quotas(writing, other),
+    }
+}
+
+/// What is about quotas.
+fn apply_to_quotas(writing: &Writing<'_>, change: &Change) -> Done<()> {
+    match change {
+        Change::Reserve { tenant, id, what, amount } => {
+            tally::reserve(writing, (tenant, id), *what, *amount)
+        }
+        Change::Release { id } => tally::release(writing, id),
+        Change::PackageSize { tenant, id, bytes } => {
+            tally::package_size(writing, (tenant, id), *bytes)
+        }
+        Change::Within { tenant, what, most, adds } => {
+            tally::within(writing, tenant, *what, (*most, *adds))
+        }
         other => {
             let name = doing(other);
             Err(StoreError::Broken(format!("this store does not know how to {name}")).into())
@@ -118,6 +136,10 @@ pub(crate) fn doing(change: &Change) -> &'static str {
         Change::Bury { .. } => "write a tombstone",
         Change::Forget { .. } => "forget an abandoned instance",
         Change::PinHostKey { .. } => "pin a host key",
+        Change::Reserve { .. } => "set a part of a quota aside",
+        Change::Release { .. } => "release a part of a quota",
+        Change::PackageSize { .. } => "note the size of a package",
+        Change::Within { .. } => "count what a tenant has",
         _ => "write a change",
     }
 }
@@ -143,6 +165,7 @@ pub(crate) async fn prepare(connection: &mut SqliteConnection, keys: &SecretKeys
     query("UPDATE ops SET owner = NULL, lease_until = 0 WHERE owner IS NOT NULL")
         .execute(&mut *tx)
         .await?;
+    query("DELETE FROM reservations").execute(&mut *tx).await?;
     tx.commit().await?;
     Ok(id)
 }
@@ -169,12 +192,18 @@ pub(crate) async fn is_used(connection: &mut SqliteConnection) -> Done<bool> {
 }
 
 /// The number is taken in the transaction that writes the row, so rows appear in the order of their numbers. The
-/// counter holds what no row shows any more, so no number is given twice.
+/// counter holds what no row shows any more, so no number is given twice. Beside it a row has a number among those of
+/// its tenant, which is all that tenants are shown.
 fn outbox(writing: &Writing<'_>, row: &OutboxRow) -> Done<()> {
+    const NUMBER: &str = "
+        INSERT INTO outbox_numbers (tenant, value)
+        SELECT $1, value + 1 FROM counters WHERE name = 'outbox_numbers'
+        ON CONFLICT (tenant) DO UPDATE SET value = outbox_numbers.value + 1 RETURNING value";
     const ADD: &str = "
-        INSERT INTO outbox (seq, tenant, instance_id, kind, body, at, about)
-        SELECT CASE WHEN value > newest THEN value ELSE newest END + 1, $1, $2, $3, $4, $5, $6
+        INSERT INTO outbox (seq, tenant, instance_id, kind, body, at, about, number)
+        SELECT CASE WHEN value > newest THEN value ELSE newest END + 1, $1, $2, $3, $4, $5, $6, $7
         FROM counters, (SELECT COALESCE(MAX(seq), 0) AS newest FROM outbox) AS rows WHERE name = 'outbox'";
+    let number: i64 = writing.statement(NUMBER).bind(&row.tenant).one()?;
     writing
         .statement(ADD)
         .bind(&row.tenant)
@@ -183,6 +212,7 @@ fn outbox(writing: &Writing<'_>, row: &OutboxRow) -> Done<()> {
         .bind(serde_json::to_string(&row.body)?)
         .bind(row.at.to_string())
         .bind(serde_json::to_string(&row.about)?)
+        .bind(number)
         .run()
 }
 

@@ -1,0 +1,49 @@
+//! What tenants have, counted.
+
+use crate::state::State;
+use vnfm_core::ports::{Counted, StoreError, Usage};
+
+/// How much a tenant has.
+pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
+    let own = state.instances.iter().filter(|(_, row)| row.record.tenant == tenant);
+    let open = state.ops.iter().filter(|(_, row)| {
+        row.record.tenant == tenant && !row.record.op.operation_state.is_final()
+    });
+    let packages: Vec<_> =
+        state.packages.iter().filter(|(_, record)| record.tenant == tenant).collect();
+    let sizes = packages.iter().filter_map(|(id, _)| state.package_sizes.get(id));
+    let aside = state.reservations.iter().filter_map(|(_, (whose, what, amount))| {
+        (whose == tenant && *what == Counted::PackageBytes).then_some(amount)
+    });
+    let vims = state.vims.iter().filter(|((whose, _), record)| {
+        whose == tenant && record.vim.registered_by.is_none()
+    });
+    let subscriptions = state.subscriptions.iter().filter(|((whose, _), _)| whose == tenant);
+    let audit = state.audit.iter().filter(|(_, (whose, _))| whose == tenant);
+    let audit = audit.map(|(_, (_, entry))| {
+        serde_json::to_string(entry).map_or(0, |text| text.len() as u64)
+    });
+    Usage {
+        instances: own.count() as u64,
+        operations: open.count() as u64,
+        packages: packages.len() as u64,
+        package_bytes: sizes.chain(aside).sum(),
+        subscriptions: subscriptions.count() as u64,
+        vims: vims.count() as u64,
+        audit_bytes: audit.sum(),
+    }
+}
+
+/// Refuses the list of changes where the tenant has too much with them.
+pub(crate) fn within(
+    state: &State,
+    tenant: String,
+    what: Counted,
+    (most, adds): (u64, u64),
+) -> Result<(), StoreError> {
+    let total = usage(state, &tenant).of(what);
+    if total <= most {
+        return Ok(());
+    }
+    Err(StoreError::UsedUp { tenant, what, used: total.saturating_sub(adds), most })
+}
