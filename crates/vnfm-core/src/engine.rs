@@ -13,6 +13,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
+use vnfm_types::v1::Edition;
 use vnfm_types::{LogLine, Progress};
 
 /// What an engine is made of.
@@ -102,6 +103,8 @@ pub struct Engine {
     pub(crate) operations: Arc<Turns>,
     /// What it accepts is undone as soon as it was.
     pub(crate) is_trial: bool,
+    /// The version of the interface in which operations begin.
+    pub(crate) edition: Edition,
 }
 
 impl Engine {
@@ -117,6 +120,7 @@ impl Engine {
             calls: Arc::default(),
             operations: Arc::default(),
             is_trial: false,
+            edition: Edition::default(),
         };
         engine.set_limits(limits);
         engine
@@ -127,6 +131,13 @@ impl Engine {
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;
         self
+    }
+
+    /// The same engine, for a client that speaks this version of VNF LCM: what begins here links into that version when
+    /// the NFVO is asked for a grant, however the operation goes on.
+    #[must_use]
+    pub fn in_edition(&self, edition: Edition) -> Self {
+        Self { edition, ..self.clone() }
     }
 
     /// The same engine, which accepts and writes nothing.

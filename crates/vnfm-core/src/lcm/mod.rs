@@ -31,7 +31,7 @@ mod step;
 pub mod terminate;
 mod ways_on;
 
-pub(crate) use notification::notification;
+pub(crate) use notification::{Status, notification};
 pub use op::Op;
 pub(crate) use runner::without_access_info;
 pub use step::{AcceptFn, Operation, Output, Settled, Step, StepFn, StepOutput};
