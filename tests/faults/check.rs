@@ -101,7 +101,7 @@ pub(crate) fn one_at_a_time(instance: &InstanceRecord, ops: &[OpRecord]) -> Resu
     Ok(())
 }
 
-/// I4: for each operation its states, from STARTING to the last, each a legal move from the one before. I8: those of
+/// I4: for each operation its states, from its initial one to the last, each a legal move from the one before. I8: those of
 /// one instance do not overlap. Returns the operations as they began, which their times do not tell where a clock jumps.
 pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Result<Vec<String>> {
     let rows = engine.store().outbox(mark.0, MANY).await?;
@@ -130,7 +130,8 @@ pub(crate) async fn outbox(engine: &Engine, ops: &[OpRecord], mark: Mark) -> Res
     for (op, states) in &told {
         let record = ops.iter().find(|record| record.op.id == *op);
         let record = record.with_context(|| format!("I4: told of an unknown `{op}`"))?;
-        ensure!(states[0] == LcmOperationState::Starting, "I4: `{op}` begins with {states:?}");
+        let initial = record.op.operation.initial_state();
+        ensure!(states[0] == initial, "I4: `{op}` begins with {states:?}, not {initial}");
         let legal = states.windows(2).all(|pair| pair[0].can_become(pair[1]));
         ensure!(legal, "I4: a notification is lost or doubled: {states:?}");
         let last = states.last().copied();

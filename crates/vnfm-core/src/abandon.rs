@@ -8,7 +8,7 @@
 use crate::acts::Act;
 use crate::engine::Engine;
 use crate::instances::identifier_row;
-use crate::lcm::notification;
+use crate::lcm::{Status, notification};
 use crate::ports::{Change, Code, ErrorKind, InstanceRecord, OpRecord, StoreError};
 use crate::refusal::{Refusal, Why};
 use serde_json::Value;
@@ -96,7 +96,11 @@ impl Engine {
             record.op.error = Some(abandoned(op, act));
             (record.op.cancel_mode, record.op.is_cancel_pending) = (None, false);
             changes.push(Change::PutOp { record: Arc::new(record.clone()), from });
-            changes.push(Change::Outbox(Box::new(notification(&record, instance, now))));
+            changes.push(Change::Outbox(Box::new(notification(
+                &record,
+                instance,
+                (Status::Result, now),
+            ))));
         }
         changes
     }

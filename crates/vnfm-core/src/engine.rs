@@ -14,6 +14,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
+use vnfm_types::v1::Edition;
 use vnfm_types::{LogLine, Progress};
 
 /// What an engine is made of.
@@ -110,6 +111,8 @@ pub struct Engine {
     pub(crate) learned: Arc<futures_util::lock::Mutex<bool>>,
     /// What it accepts is undone as soon as it was.
     pub(crate) is_trial: bool,
+    /// The version of the interface in which operations begin.
+    pub(crate) edition: Edition,
 }
 
 impl Engine {
@@ -127,6 +130,7 @@ impl Engine {
             solitude: Arc::default(),
             learned: Arc::default(),
             is_trial: false,
+            edition: Edition::default(),
         };
         engine.set_limits(limits);
         engine
@@ -137,6 +141,13 @@ impl Engine {
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;
         self
+    }
+
+    /// The same engine, for a client that speaks this version of VNF LCM: what begins here links into that version when
+    /// the NFVO is asked for a grant, however the operation goes on.
+    #[must_use]
+    pub fn in_edition(&self, edition: Edition) -> Self {
+        Self { edition, ..self.clone() }
     }
 
     /// The same engine, which accepts and writes nothing.

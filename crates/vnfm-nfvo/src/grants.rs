@@ -180,12 +180,12 @@ impl Grants {
 #[async_trait]
 impl Nfvo for Grants {
     async fn ask(&self, request: &GrantRequest) -> Result<GrantAnswer, PortError> {
-        let link = |path: &str, id: &str| Link { href: format!("{}{path}/{id}", self.root) };
-        let links = GrantRequestLinks {
-            vnf_lcm_op_occ: link("/vnflcm/v2/vnf_lcm_op_occs", &request.vnf_lcm_op_occ_id),
-            vnf_instance: link("/vnflcm/v2/vnf_instances", &request.vnf_instance_id),
-        };
-        let request = GrantRequest { links: Some(links), ..request.clone() };
+        let below = |link: &Link| Link { href: format!("{}{}", self.root, link.href) };
+        let links = request.links.as_ref().map(|links| GrantRequestLinks {
+            vnf_lcm_op_occ: below(&links.vnf_lcm_op_occ),
+            vnf_instance: below(&links.vnf_instance),
+        });
+        let request = GrantRequest { links, ..request.clone() };
         let answer = self.call(&self.resource, Some(&request)).await?;
         match answer.status {
             StatusCode::CREATED => answer.grant(),

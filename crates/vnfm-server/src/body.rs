@@ -1,10 +1,11 @@
-//! Request bodies: JSON of a known type, in the version that the client speaks, or a 400 that names the place.
+//! Request bodies: JSON of a known type, in the version that the client speaks. What is no JSON is 400; JSON that does
+//! not fit the type is 422, with the place (SOL013 6.4).
 
 use crate::problem::Problem;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 use vnfm_types::v1::{self, Edition};
 
@@ -61,16 +62,16 @@ async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
 ///
 /// # Errors
 ///
-/// 400 where it is not JSON or not of this type.
+/// 400 where it is not JSON, 422 where it is not of this type.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     // Serde takes a list of members for an object where all of them may be absent.
     if bytes.trim_ascii_start().starts_with(b"[") {
         let what = "the body is not what this resource takes: it is a list instead of an object";
-        return Err(Problem::bad_request(what));
+        return Err(problem(is_json(bytes), what));
     }
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value =
-        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| placed(&error))?;
+    let value = serde_path_to_error::deserialize(&mut deserializer)
+        .map_err(|error| problem(error.inner().is_data() && is_json(bytes), placed(&error)))?;
     deserializer.end().map_err(|error| {
         Problem::bad_request(format!("there is something after the JSON body: {error}"))
     })?;
@@ -80,16 +81,27 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
 /// The same for a body of `vnflcm/v1`.
 fn parse_v1<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut body = parse::<Map<String, Value>>(bytes)?;
-    v1::request(&mut body).map_err(Problem::bad_request)?;
-    serde_path_to_error::deserialize(Value::Object(body)).map_err(|error| placed(&error))
+    v1::request(&mut body).map_err(|what| problem(true, what))?;
+    serde_path_to_error::deserialize(Value::Object(body))
+        .map_err(|error| problem(true, placed(&error)))
+}
+
+/// Whether all of a body is JSON. One whose first member has the wrong type may be cut off behind it.
+fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+}
+
+/// 422 for JSON that the resource does not take, 400 for what is no JSON.
+fn problem(is_json: bool, what: impl Into<String>) -> Problem {
+    if is_json { Problem::unfit(what) } else { Problem::bad_request(what) }
 }
 
 /// An error with the member that it is about.
-fn placed(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+fn placed(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let inner = error.inner();
     match error.path().to_string().as_str() {
-        "." => Problem::bad_request(format!("the body is not what this resource takes: {inner}")),
-        place => Problem::bad_request(format!("`{place}`: {inner}")),
+        "." => format!("the body is not what this resource takes: {inner}"),
+        place => format!("`{place}`: {inner}"),
     }
 }
 
@@ -102,7 +114,7 @@ mod tests {
     fn a_wrong_type_is_named_by_its_path() {
         let body = br#"{"flavourId": "f", "vimConnectionInfo": {"vim1": {"vimId": 7}}}"#;
         let problem = parse::<InstantiateVnfRequest>(body).unwrap_err();
-        assert_eq!(problem.details().status, 400);
+        assert_eq!(problem.details().status, 422);
         let detail = &problem.details().detail;
         assert!(detail.starts_with("`vimConnectionInfo.vim1.vimId`: invalid type"), "{detail}");
     }
@@ -111,6 +123,27 @@ mod tests {
     fn a_list_is_no_object() {
         let problem = parse::<VnfInfoModificationRequest>(b" []").unwrap_err();
         assert!(problem.details().detail.contains("a list"), "{:?}", problem.details());
+    }
+
+    #[test]
+    fn malformed_json_is_400_and_json_of_another_type_is_422() {
+        for (body, status) in [
+            (&b"{\"flavourId\": 7}"[..], 422),
+            (b"{\"flavourId\": 7", 400),
+            (b"{\"flavourId\": 7} x", 400),
+            (b"{\"flavourId\": 7, \"flavourId\": }", 400),
+            (b"{\"flavourId\": \"f\", \"flavourId\": \"g\"}", 422),
+            (b"{}", 422),
+            (b"null", 422),
+            (b"7", 422),
+            (b"[]", 422),
+            (b"[", 400),
+            (b"", 400),
+            (b"\xff", 400),
+        ] {
+            let problem = parse::<InstantiateVnfRequest>(body).unwrap_err();
+            assert_eq!(problem.details().status, status, "{}", String::from_utf8_lossy(body));
+        }
     }
 
     #[test]

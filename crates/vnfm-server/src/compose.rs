@@ -382,7 +382,9 @@ fn serve(
     let address = listener.local_addr().context("cannot use the listener")?;
     let handle = Handle::new();
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    let server = axum_server::from_tcp(listener)?.handle(handle.clone());
+    let mut server = axum_server::from_tcp(listener)?.handle(handle.clone());
+    // Clients of HTTP/1.1 that look for `Location` and no other spelling exist.
+    server.http_builder().http1().title_case_headers(true);
     let task = if let Some(files) = tls {
         let read = files.read()?;
         let certificate = read.config.clone();

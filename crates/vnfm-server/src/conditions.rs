@@ -1,9 +1,12 @@
-//! Conditional requests (RFC 9110 13, SOL013 5.7): `ETag` and `Last-Modified` of what is served, `If-Match` and
-//! `If-Unmodified-Since` of what is asked. The engine looks at them in the version that it then writes, so of two who
+//! Conditional requests (RFC 9110 13, SOL013 5.7): `ETag` and `Last-Modified` of what is served, `If-None-Match` of what
+//! is read, `If-Match` and `If-Unmodified-Since` of what is changed. The engine looks at them in the version that it then writes, so of two who
 //! read the same and change it one gets 412.
 
 use crate::problem::{Answer, Problem};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::{DateTimeParser, DateTimePrinter};
@@ -49,6 +52,35 @@ impl Conditions {
             |since: Timestamp| changed(record).is_none_or(|at| at.as_second() <= since.as_second());
         self.tags.as_ref().is_none_or(matched) && self.since.is_none_or(unchanged)
     }
+}
+
+/// Answers 304 to a client that has what is served: its `If-None-Match` names the tag of the answer (RFC 9110 13.1.2).
+/// Whatever has a tag is looked at here, so no handler has to.
+pub async fn unchanged(request: Request, next: Next) -> Response {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let lines = request.headers().get_all(header::IF_NONE_MATCH).iter();
+    let known: Vec<_> = lines.filter_map(|line| line.to_str().ok()).map(str::to_owned).collect();
+    let mut response = next.run(request).await;
+    let tag = response.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok());
+    let is_known = is_read && response.status().is_success();
+    if !is_known || !tag.is_some_and(|tag| knows(&known, tag)) {
+        return response;
+    }
+    for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_RANGE] {
+        response.headers_mut().remove(name);
+    }
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    *response.body_mut() = Body::empty();
+    response
+}
+
+/// Whether one of these lists of tags has `tag`, weakly compared (RFC 9110 8.8.3.2).
+fn knows(lists: &[String], tag: &str) -> bool {
+    let strong = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    lists.iter().any(|list| {
+        let weak = list.replace("W/\"", "\"");
+        list.trim() == "*" || tags(&weak).is_some_and(|known| known.contains(&strong(tag)))
+    })
 }
 
 impl Conditions {

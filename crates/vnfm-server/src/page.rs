@@ -68,11 +68,8 @@ async fn op(at: (&App, &str), record: &OpRecord) -> Vec<String> {
 
 /// Why it stopped, or what it does and waits for.
 async fn what((app, tenant): (&App, &str), record: &OpRecord) -> String {
-    if let Some(error) = &record.op.error {
-        return error.detail.clone();
-    }
     if !record.op.operation_state.is_driven() {
-        return String::new();
+        return record.op.error.as_ref().map(|error| error.detail.clone()).unwrap_or_default();
     }
     match app.engine.progress(tenant, &record.op.id).await {
         Ok(progress) => {

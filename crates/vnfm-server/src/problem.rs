@@ -37,9 +37,14 @@ impl Problem {
         Self(Box::new(details))
     }
 
-    /// A request that is not what the resource takes (400).
+    /// A request that is malformed (400).
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "request.malformed", detail)
+    }
+
+    /// A body that is well-formed, and not what the resource takes (422).
+    pub fn unfit(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "request.schema", detail)
     }
 
     /// No such thing (404).
@@ -64,8 +69,13 @@ impl Problem {
 pub const CODES: &[(&str, &str, &str)] = &[
     (
         "request.malformed",
-        "the request is not what the resource takes",
+        "the request is malformed, or has a parameter that the resource does not take",
         "correct the member or parameter that the message names",
+    ),
+    (
+        "request.schema",
+        "the body is well-formed JSON, but not of the data type that the resource takes",
+        "correct the member that the message names",
     ),
     ("request.not-found", "there is no such resource", "look at the list of the resource"),
     (

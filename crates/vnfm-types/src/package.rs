@@ -204,7 +204,7 @@ pub struct NfvoPackage {
 
 /// `VnfPkgInfoModifications` (SOL005 9.5.2.3): a merge patch of what may be changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct VnfPkgInfoModifications {
     /// Whether it may be used from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -100,7 +100,7 @@ pub struct HealVnfRequest {
 
 /// `VnfInfoModificationRequest` (5.5.2.12), a merge patch (RFC 7396): what is absent stays, `Some(None)` is a null.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct VnfInfoModificationRequest {
     /// A name for people.
     #[serde(default, deserialize_with = "there", skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,8 @@
 //! States of an operation occurrence (SOL003 5.6.2.2) and the one table of legal moves.
 //!
+//! An operation begins in STARTING, but for `MODIFY_INFO`, which needs no grant and begins in PROCESSING
+//! ([`LcmOperationType::initial_state`]).
+//!
 //! ```text
 //! STARTING ──► PROCESSING ──► COMPLETED
 //!    │             │ ▲ retry
@@ -138,6 +141,15 @@ impl LcmOperationType {
             Self::CreateSnapshot => "CREATE_SNAPSHOT",
             Self::RevertToSnapshot => "REVERT_TO_SNAPSHOT",
             Self::ChangeVnfpkg => "CHANGE_VNFPKG",
+        }
+    }
+
+    /// The state in which an occurrence of it is made (SOL003 5.6.2.2): STARTING is the initial state of all
+    /// operations except Modify VNF Information, whose initial state is PROCESSING.
+    pub fn initial_state(self) -> LcmOperationState {
+        match self {
+            Self::ModifyInfo => LcmOperationState::Processing,
+            _ => LcmOperationState::Starting,
         }
     }
 }

@@ -27,7 +27,7 @@ pub enum LcmOpOccNotificationVerbosity {
 
 /// `LccnSubscriptionRequest` (5.5.2.15).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct LccnSubscriptionRequest {
     /// What is wanted; everything where absent.
     #[serde(default)]

@@ -98,7 +98,9 @@ async fn explain(client: &Client, output: Output, op: &str) -> Outcome<()> {
         print(&format!("waits for: {} since {}{until}", waiting.for_what, waiting.since));
     }
     if let Some(error) = &now.error {
-        print(&format!("stopped: {}", error.detail));
+        // An operation that is retried or rolled back still says why it had stopped.
+        let when = if now.operation_state.is_driven() { "stopped before" } else { "stopped" };
+        print(&format!("{when}: {}", error.detail));
     }
     for way in &now.ways_on {
         let may = if way.allowed { "can" } else { "cannot" };

@@ -160,7 +160,11 @@ async fn begun(
 
 fn cancel(state: LcmOperationState, asked_for: bool) -> String {
     match state {
-        Starting => "stops it before anything is changed: ROLLED_BACK".into(),
+        Starting => {
+            "stops it before anything is changed, once a grant that is asked for is decided, or at once if FORCEFUL: \
+             ROLLED_BACK"
+                .into()
+        }
         state if state.is_driven() && asked_for => "is asked for already".into(),
         RollingBack => "stops the rollback: FAILED_TEMP".into(),
         state if state.is_driven() => {

@@ -8,7 +8,9 @@
 //! ```
 //! A process that ends meanwhile leaves a request in doubt. SOL003 has no way to look one up by the operation: where a
 //! 202 had come the next process goes on looking there; else it asks again, with the same `vnfLcmOpOccId`.
-//! A cancel of either kind ends a wait at once; a graceful one lets a call that is on its way end.
+//! A FORCEFUL cancel ends a wait at once. A GRACEFUL one waits for the granting request to finish or time out, and then
+//! ends the operation as ROLLED_BACK (SOL003 5.5.4.6): a call that is on its way ends, and a 202 is followed until the
+//! NFVO has decided. A request that has failed is not sent again.
 
 use super::Op;
 use super::approve;
@@ -29,7 +31,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vnfm_types::{
-    ExtVirtualLinkData, Grant, GrantRequest, KeyValuePairs, LcmOperationType, VimConnectionInfo,
+    CancelMode, ExtVirtualLinkData, Grant, GrantRequest, KeyValuePairs, LcmOperationType,
+    VimConnectionInfo,
 };
 
 /// Where the request of an instantiation keeps, beside the standard's members, what was decided about its resources.
@@ -109,10 +112,12 @@ pub(crate) async fn ask(op: &Op) -> Output<Approved> {
     let request = needs::request(op)?;
     let limits = op.engine.limits();
     let until = op.deadline - limits.grant_call - limits.grant_call;
-    let clock = Cut { clock: op.engine.parts.clock.clone(), live: op.live.clone() };
-    let (place, rest) = (Mutex::new(kept(op).await?), Mutex::new(clock.now()));
+    let place = Arc::new(Place::default());
+    place.set(kept(op).await?);
+    let clock = Cut { clock: op.engine.parts.clock.clone(), live: op.live.clone(), place };
+    let rest = Mutex::new(clock.now());
     let times = (&clock, until);
-    let asking = Asking { op, nfvo: &*nfvo, request: &request, place, times, rest };
+    let asking = Asking { op, nfvo: &*nfvo, request: &request, times, rest };
     let last = Mutex::new(String::new());
     let seen = |reason: &str| {
         reason.clone_into(&mut last.lock().unwrap_or_else(PoisonError::into_inner));
@@ -136,10 +141,36 @@ async fn kept(op: &Op) -> Result<Option<String>, PortError> {
     Ok(kept.and_then(|kept| kept.as_str().map(ToOwned::to_owned)))
 }
 
-/// Time whose pauses end early where the operation is to be cancelled.
+/// Time whose pauses end early where the operation is to be cancelled: by a graceful cancel only while the NFVO has no
+/// request of ours.
 struct Cut {
     clock: Arc<dyn Clock>,
     live: Arc<LiveOp>,
+    place: Arc<Place>,
+}
+
+/// Where the answer to a request is to be found, once there was a 202.
+#[derive(Default)]
+struct Place(Mutex<Option<String>>);
+
+impl Place {
+    fn get(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, place: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }
+}
+
+impl Cut {
+    /// Whether the request is given up now.
+    fn is_cancelled(&self) -> bool {
+        match self.live.cancel_mode() {
+            Some(CancelMode::Graceful) => self.place.get().is_none(),
+            mode => mode.is_some(),
+        }
+    }
 }
 
 impl Clock for Cut {
@@ -149,9 +180,13 @@ impl Clock for Cut {
 
     fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
         let (sleep, live) = (self.clock.sleep(duration), self.live.clone());
+        let is_pending = self.place.get().is_some();
         Box::pin(async move {
-            let told = Box::pin(live.told_to_stop());
-            future::select(sleep, told).await;
+            if is_pending {
+                future::select(sleep, Box::pin(live.told_to_go())).await;
+            } else {
+                future::select(sleep, Box::pin(live.told_to_stop())).await;
+            }
         })
     }
 }
@@ -161,8 +196,7 @@ struct Asking<'a> {
     op: &'a Op,
     nfvo: &'a dyn Nfvo,
     request: &'a GrantRequest,
-    place: Mutex<Option<String>>,
-    /// Time, and when it is over.
+    /// Time with the place of the answer, and when it is over.
     times: (&'a Cut, Timestamp),
     /// Until when the NFVO wants to be left alone.
     rest: Mutex<Timestamp>,
@@ -186,7 +220,7 @@ impl Asking<'_> {
         if pause.is_positive() {
             clock.sleep(pause.unsigned_abs()).await;
         }
-        if self.op.live.cancel_mode().is_some() {
+        if clock.is_cancelled() {
             return Err(cancelled(self.op));
         }
         match self.answer().await {
@@ -210,7 +244,7 @@ impl Asking<'_> {
     }
 
     async fn answer(&self) -> Result<GrantAnswer, PortError> {
-        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let place = self.times.0.place.get();
         let call = match &place {
             Some(place) => self.nfvo.look(place),
             None => self.nfvo.ask(self.request),
@@ -227,8 +261,8 @@ impl Asking<'_> {
 
     /// Keeps where to look, also for a process that takes over.
     async fn keep(&self, place: Option<String>) -> Result<(), PortError> {
-        let known = self.place.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if known == place {
+        let known = &self.times.0.place;
+        if known.get() == place {
             return Ok(());
         }
         let kept = Change::Checkpoint {
@@ -238,7 +272,7 @@ impl Asking<'_> {
             value: SecretJson::from(json!(place)),
         };
         self.op.engine.store().write(Some(&self.op.fence), vec![kept]).await?;
-        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        known.set(place);
         Ok(())
     }
 }

@@ -33,7 +33,7 @@ pub(crate) mod suspicion;
 pub mod terminate;
 mod ways_on;
 
-pub(crate) use notification::notification;
+pub(crate) use notification::{Status, notification};
 pub use op::Op;
 pub(crate) use runner::without_access_info;
 pub use step::{AcceptFn, Operation, Output, Settled, Step, StepFn, StepOutput};

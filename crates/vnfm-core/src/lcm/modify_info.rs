@@ -2,18 +2,21 @@
 //!
 //! ```text
 //!  PATCH …/vnf_instances/{id}
-//!    │  accept: validate, then one transaction: occurrence in STARTING, the instance's one active
+//!    │  accept: validate, then one transaction: occurrence in PROCESSING, the instance's one active
 //!    │  operation, the first notification                            202 Accepted + Location
 //!    ▼
-//!  STARTING ──check_vim──► PROCESSING ──modify──► COMPLETED: the instance is as the request says
+//!  PROCESSING ──check_vim──modify──► COMPLETED: the instance is as the request says
 //! ```
+//!
+//! It needs no grant (SOL003 9.3), and so has no STARTING: PROCESSING is its initial state (5.6.2.2), a failure is
+//! FAILED_TEMP.
 //!
 //! The body is a merge patch (RFC 7396): what it leaves out stays, a null takes away. Nothing on a VIM is touched, and
 //! the instance is written with the last state, so whatever stops on the way has changed nothing.
 //!
 //! | step      | state      | does                                                      | undo |
 //! |-----------|------------|-----------------------------------------------------------|------|
-//! | check_vim | STARTING   | where the VIM is to be reached in another way: tries it   | —    |
+//! | check_vim | PROCESSING | where the VIM is to be reached in another way: tries it   | —    |
 //! | modify    | PROCESSING | works out what changes                                    | —    |
 
 use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
@@ -27,7 +30,7 @@ use crate::vims;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::future::ready;
-use vnfm_types::LcmOperationState::{Completed, Processing, Starting};
+use vnfm_types::LcmOperationState::{Completed, Processing};
 use vnfm_types::{
     KeyValuePairs, LcmOperationState, LcmOperationType, VnfInfoModificationRequest,
     VnfInfoModifications,
@@ -45,14 +48,14 @@ pub const OPERATION: Operation = Operation {
 
 /// The table above.
 pub const STEPS: &[Step] = &[
-    Step::new("check_vim", Starting, |op| silent(check_vim(op))),
+    Step::new("check_vim", Processing, |op| silent(check_vim(op))),
     Step::new("modify", Processing, |op| journaled(ready(modify(op)))),
 ];
 
 /// Whether an instance is as whoever asks has seen it.
 pub type Expected<'a> = &'a (dyn Fn(&InstanceRecord) -> bool + Sync);
 
-/// Accepts a modification: its occurrence exists in STARTING when this returns its id.
+/// Accepts a modification: its occurrence exists in PROCESSING when this returns its id.
 ///
 /// # Errors
 ///

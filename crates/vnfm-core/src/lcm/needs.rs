@@ -16,9 +16,9 @@ use crate::ports::{Inventory, PortError, compute_id, link_id, port_id, storage_i
 use std::collections::BTreeMap;
 use vnfm_descriptor::{AffinityRule, ConnectivityKind, CpKind, Flavour};
 use vnfm_types::{
-    AffinityKind, ConstraintIdType, ConstraintResourceRef, GrantRequest, HealVnfRequest,
-    LcmOperationType, PlacementConstraint, ResourceDefinition, ResourceHandle, ResourceType,
-    VnfcResourceInfo,
+    AffinityKind, ConstraintIdType, ConstraintResourceRef, GrantRequest, GrantRequestLinks,
+    HealVnfRequest, LcmOperationType, Link, PlacementConstraint, ResourceDefinition,
+    ResourceHandle, ResourceType, VnfcResourceInfo,
 };
 
 /// The request for a grant for `op`.
@@ -37,7 +37,7 @@ pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
         remove_resources: Vec::new(),
         update_resources: Vec::new(),
         placement_constraints: Vec::new(),
-        links: None,
+        links: Some(links(op)),
     };
     match record.operation {
         LcmOperationType::Instantiate => {
@@ -58,6 +58,16 @@ pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
         _ => request.remove_resources = removed(&inventory(&op.instance)),
     }
     Ok(request)
+}
+
+/// Occurrence and instance, in the version of the interface in which the operation began.
+fn links(op: &Op) -> GrantRequestLinks {
+    let (record, below) = (&op.record.op, op.edition().prefix());
+    let link = |path: &str, id: &str| Link { href: format!("{below}/{path}/{id}") };
+    GrantRequestLinks {
+        vnf_lcm_op_occ: link("vnf_lcm_op_occs", &record.id),
+        vnf_instance: link("vnf_instances", &record.vnf_instance_id),
+    }
 }
 
 /// Everything that the flavour is made of at a level.

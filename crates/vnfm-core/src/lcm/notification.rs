@@ -2,34 +2,51 @@
 
 use crate::ports::{About, InstanceRecord, OpRecord, OutboxRow};
 use serde_json::{Value, json};
-use vnfm_types::LcmOperationState::{Failed, FailedTemp, RolledBack, Starting};
+use vnfm_types::LcmOperationState::{Failed, FailedTemp, RolledBack};
+
+/// Whether a notification tells that an operation begins, or what has become of it (SOL003 5.5.2.17).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// The occurrence was made, in its initial state.
+    Start,
+    /// It has entered another state.
+    Result,
+}
+
+impl Status {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "START",
+            Self::Result => "RESULT",
+        }
+    }
+}
 
 /// `VnfLcmOperationOccurrenceNotification` (SOL003 5.5.2.17), as far as no subscription decides.
 pub(crate) fn notification(
     record: &OpRecord,
     instance: &InstanceRecord,
-    at: jiff::Timestamp,
+    (status, at): (Status, jiff::Timestamp),
 ) -> OutboxRow {
     let op = &record.op;
-    let status = if op.operation_state == Starting { "START" } else { "RESULT" };
     let mut body = json!({
         "notificationType": "VnfLcmOperationOccurrenceNotification",
         "operationState": op.operation_state,
-        "notificationStatus": status,
+        "notificationStatus": status.as_str(),
         "vnfInstanceId": op.vnf_instance_id,
         "operation": op.operation,
         "isAutomaticInvocation": op.is_automatic_invocation,
         "vnfLcmOpOccId": op.id,
         "timeStamp": at,
     });
-    if status == "RESULT" {
+    if status == Status::Result {
         if let Some(changes) = &op.resource_changes {
             merge_into(&mut body, serde_json::to_value(changes).unwrap_or_default());
         }
         if let Some(changed) = &op.changed_info {
             body["changedInfo"] = serde_json::to_value(changed).unwrap_or_default();
         }
-        // It stays known while an operation goes on from there, and is told where it came to a stop.
+        // The occurrence keeps it while the operation is retried or rolled back; these notifications alone carry it.
         let told = matches!(op.operation_state, FailedTemp | Failed | RolledBack);
         if let Some(error) = op.error.as_ref().filter(|_| told) {
             body["error"] = serde_json::to_value(error).unwrap_or_default();

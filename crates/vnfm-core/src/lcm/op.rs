@@ -18,9 +18,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use vnfm_descriptor::{Flavour, Package};
 use vnfm_types::InstantiateVnfRequest;
+use vnfm_types::v1::Edition;
 
 /// Where the record of an operation keeps, beside the standard's members of its request, which hooks are left out.
 pub(super) const SKIPPED: &str = "vnfm/skipHooks";
+/// Where it keeps that the operation began below `vnflcm/v1`.
+pub(super) const BEGAN_IN_V1: &str = "vnfm/v1";
 
 /// One operation that is being driven.
 pub struct Op {
@@ -140,6 +143,12 @@ impl Op {
     pub(crate) fn skips(&self, hook: &str) -> bool {
         let skipped = self.record.request.get(SKIPPED).and_then(Value::as_array);
         skipped.is_some_and(|skipped| skipped.iter().any(|name| name == hook))
+    }
+
+    /// The version of VNF LCM in which the operation began.
+    pub(crate) fn edition(&self) -> Edition {
+        let began_in_v1 = self.record.request.get(BEGAN_IN_V1).and_then(Value::as_bool);
+        if began_in_v1 == Some(true) { Edition::V1 } else { Edition::V2 }
     }
 
     /// The request of this operation.

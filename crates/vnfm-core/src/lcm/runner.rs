@@ -13,7 +13,7 @@
 
 use super::hook_row;
 use super::in_turn;
-use super::notification::notification;
+use super::notification::{Status, notification};
 use super::op::Op;
 use super::problem::problem;
 use super::step::{Step, StepFn};
@@ -463,10 +463,9 @@ pub(crate) fn transition(
     record.op.state_entered_time = op.clock().now();
     record.op.cancel_mode = op.live.cancel_mode().filter(|_| next.is_driven());
     record.op.is_cancel_pending = record.op.cancel_mode.is_some();
-    match next {
-        Processing | RollingBack | Completed => record.op.error = None,
-        _ => record.op.error = error.or(record.op.error),
-    }
+    // Once an operation has stopped, its error stays while it is retried or rolled back, and is told again where it
+    // ends as ROLLED_BACK (SOL003 5.5.2.13, 5.5.2.17); only success takes it away.
+    record.op.error = error.or(record.op.error).filter(|_| next != Completed);
     let mut changes = Vec::new();
     if next.is_final() || next == FailedTemp {
         let settled = settle(op, next)?;
@@ -477,7 +476,8 @@ pub(crate) fn transition(
     }
     let record = Arc::new(record);
     changes.push(Change::PutOp { record: record.clone(), from });
-    changes.push(Change::Outbox(Box::new(notification(&record, &op.instance, op.clock().now()))));
+    let told = (Status::Result, op.clock().now());
+    changes.push(Change::Outbox(Box::new(notification(&record, &op.instance, told))));
     Ok((record, changes))
 }
 

@@ -2,14 +2,15 @@
 //! (5.4.17). Each is one transaction with the state as its condition, so of two that race one wins.
 
 use super::Op;
-use super::notification::notification;
+use super::notification::{Status, notification};
 use super::runner::transition;
 use crate::acts::{Act, SkipHooks};
 use crate::engine::Engine;
 use crate::ports::{Change, Fence, InstanceRecord, OpRecord, SecretJson, StoreError};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::Value;
-use vnfm_types::LcmOperationState::{self, Failed, FailedTemp, Processing, RollingBack, Starting};
+use vnfm_types::LcmOperationState::{self, Failed, FailedTemp, Processing, RollingBack};
+use vnfm_types::v1::Edition;
 use vnfm_types::{CancelMode, LcmOperationType, VnfLcmOpOcc};
 
 /// What makes an operation begin.
@@ -26,7 +27,7 @@ pub(crate) struct Beginning {
     pub(crate) skip: Option<SkipHooks>,
 }
 
-/// Writes the occurrence in STARTING, the instance's one active operation, and the first notification.
+/// Writes the occurrence in its initial state, the instance's one active operation, and the first notification.
 pub(crate) async fn begin(
     engine: &Engine,
     instance: InstanceRecord,
@@ -38,10 +39,13 @@ pub(crate) async fn begin(
     if let Some(skip) = &skip {
         beginning.request[super::op::SKIPPED] = skip.hooks.clone().into();
     }
+    if engine.edition == Edition::V1 {
+        beginning.request[super::op::BEGAN_IN_V1] = true.into();
+    }
     let warning = |hook: &String| format!("hook `{hook}` was left out");
     let op = VnfLcmOpOcc {
         id: uuid::Uuid::new_v4().to_string(),
-        operation_state: Starting,
+        operation_state: beginning.kind.initial_state(),
         state_entered_time: now,
         start_time: now,
         vnf_instance_id: instance.vnf.id.clone(),
@@ -65,7 +69,7 @@ pub(crate) async fn begin(
         point_of_no_return: None,
         epoch: 0,
     };
-    let first = notification(&record, &instance, now);
+    let first = notification(&record, &instance, (Status::Start, now));
     if let Some(SkipHooks { hooks, act }) = skip {
         let kind = beginning.kind.as_str().to_lowercase();
         let what = format!("vnf {kind} --skip-hook {}", hooks.join(" --skip-hook "));
@@ -81,7 +85,7 @@ pub(crate) async fn begin(
         return tried(engine, changes, &id).await.map(|()| id);
     }
     engine.store().write(None, changes).await?;
-    engine.observer.entered(beginning.kind, Starting);
+    engine.observer.entered(beginning.kind, beginning.kind.initial_state());
     Ok(id)
 }
 

@@ -27,7 +27,8 @@ pub enum GrantAnswer {
 /// Whoever grants operations. Without one a local policy approves everything, and nothing is asked or written.
 #[async_trait]
 pub trait Nfvo: Send + Sync {
-    /// Asks for a grant (9.4.2.3.1). The links of `request` are made by whoever sends it.
+    /// Asks for a grant (9.4.2.3.1). The links of `request` are paths below this server;
+    /// whoever sends it says where that is for the NFVO.
     ///
     /// # Errors
     ///

@@ -1,10 +1,14 @@
-//! `api_versions` (SOL013 9.3.3): what is served under each of the standard's prefixes.
+//! `api_versions` (SOL013 9.3.3): what is served under each of the standard's prefixes. `uriPrefix` is the whole of
+//! `{apiRoot}/{apiName}/{apiMajorVersion}/` (7.1.6), as the client reaches us; that of an interface with all its major
+//! versions ends with its name.
 
+use crate::view::Root;
 use axum::Json;
 use serde_json::{Value, json};
 
 /// One of the standard's interfaces.
 pub struct Api {
+    /// What stands before its paths.
     prefix: &'static str,
     /// Versions, oldest first.
     pub versions: &'static [&'static str],
@@ -13,57 +17,61 @@ pub struct Api {
 }
 
 /// VNF LCM, SOL003 V3.3.1 to V3.7.1.
-pub const LCM: Api = Api { prefix: "/vnflcm/v2", versions: &["2.0.0", "2.3.0"], assumed: None };
+pub static LCM: Api = Api { prefix: "/vnflcm/v2", versions: &["2.0.0", "2.3.0"], assumed: None };
 /// VNF LCM, SOL003 V2.6.1. Clients of Tacker's first interface name no version.
-pub const LCM_V1: Api = Api { prefix: "/vnflcm/v1", versions: &["1.3.0"], assumed: Some("1.3.0") };
+pub static LCM_V1: Api = Api { prefix: "/vnflcm/v1", versions: &["1.3.0"], assumed: Some("1.3.0") };
 /// All of VNF LCM, for its `api_versions` alone.
-const ALL_LCM: Api =
+static ALL_LCM: Api =
     Api { prefix: "/vnflcm", versions: &["1.3.0", "2.0.0", "2.3.0"], assumed: None };
 /// VNF package management the SOL005 way; 2.4.0 is what SOL003 and SOL005 V3.7.1 have.
-pub const PACKAGES: Api =
+pub static PACKAGES: Api =
     Api { prefix: "/vnfpkgm/v2", versions: &["2.0.0", "2.3.0", "2.4.0"], assumed: None };
 
 /// The same, for its `api_versions` alone.
-const ALL_PACKAGES: Api = Api { prefix: "/vnfpkgm", ..PACKAGES };
+static ALL_PACKAGES: Api = Api { prefix: "/vnfpkgm", versions: PACKAGES.versions, assumed: None };
 
-/// The interface that a path belongs to; none for our own API and for `api_versions`.
-pub fn api_of(path: &str) -> Option<&'static Api> {
-    if path.ends_with("/api_versions") {
-        return None;
-    }
-    [&LCM, &LCM_V1, &PACKAGES].into_iter().find(|api| path.starts_with(api.prefix))
+/// The interface that a path belongs to, and whether the path is its `api_versions`; none for our own API.
+pub fn api_of(path: &str) -> Option<(&'static Api, bool)> {
+    let below = |api: &Api| {
+        let rest = path.strip_prefix(api.prefix)?;
+        (rest.is_empty() || rest.starts_with('/')).then_some(rest == "/api_versions")
+    };
+    let versioned = [&LCM, &LCM_V1, &PACKAGES].into_iter();
+    let whole = [&ALL_LCM, &ALL_PACKAGES].into_iter().filter(|api| below(api) == Some(true));
+    versioned.chain(whole).find_map(|api| Some((api, below(api)?)))
 }
 
 /// `GET /vnflcm/api_versions`: every version there is.
-pub async fn lcm() -> Json<Value> {
-    shown(&ALL_LCM)
+pub async fn lcm(root: Root) -> Json<Value> {
+    shown(&ALL_LCM, &root)
 }
 
 /// `GET /vnflcm/v2/api_versions`.
-pub async fn lcm_v2() -> Json<Value> {
-    shown(&LCM)
+pub async fn lcm_v2(root: Root) -> Json<Value> {
+    shown(&LCM, &root)
 }
 
 /// `GET /vnflcm/v1/api_versions`.
-pub async fn lcm_v1() -> Json<Value> {
-    shown(&LCM_V1)
+pub async fn lcm_v1(root: Root) -> Json<Value> {
+    shown(&LCM_V1, &root)
 }
 
 /// `GET /vnfpkgm/api_versions`.
-pub async fn packages() -> Json<Value> {
-    shown(&ALL_PACKAGES)
+pub async fn packages(root: Root) -> Json<Value> {
+    shown(&ALL_PACKAGES, &root)
 }
 
 /// `GET /vnfpkgm/v2/api_versions`.
-pub async fn packages_v2() -> Json<Value> {
-    shown(&PACKAGES)
+pub async fn packages_v2(root: Root) -> Json<Value> {
+    shown(&PACKAGES, &root)
 }
 
-fn shown(api: &Api) -> Json<Value> {
+fn shown(api: &Api, root: &Root) -> Json<Value> {
     let versions: Vec<_> = api
         .versions
         .iter()
         .map(|version| json!({"version": version, "isDeprecated": false}))
         .collect();
-    Json(json!({"uriPrefix": api.prefix, "apiVersions": versions}))
+    let prefix = format!("{}{}/", root.url, api.prefix);
+    Json(json!({"uriPrefix": prefix, "apiVersions": versions}))
 }

@@ -17,7 +17,7 @@ mod vnf_lcm_op_occs;
 mod vnf_packages;
 
 use crate::state::App;
-use crate::{access, follow, gate, metrics, page, probes};
+use crate::{access, conditions, follow, gate, metrics, page, probes};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -105,6 +105,7 @@ pub fn router(app: App) -> Router {
         .merge(own())
         .fallback(gate::unknown)
         .method_not_allowed_fallback(gate::not_allowed)
+        .layer(from_fn(conditions::unchanged))
         .layer(from_fn(gate::problems))
         .layer(from_fn(gate::accept))
         .layer(from_fn(gate::version))

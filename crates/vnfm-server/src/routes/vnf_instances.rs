@@ -62,7 +62,11 @@ pub(super) async fn modify(
     Json(request): Json<VnfInfoModificationRequest>,
 ) -> Answer {
     let seen = Conditions::of(&headers)?;
-    let op_id = app.engine.modify(&tenant, &id, request, &|record| seen.hold(record)).await?;
+    let op_id = app
+        .engine
+        .in_edition(root.edition)
+        .modify(&tenant, &id, request, &|record| seen.hold(record))
+        .await?;
     Ok(accepted(&app, &root, &op_id))
 }
 
@@ -74,7 +78,7 @@ pub(super) async fn instantiate(
     Json(request): Json<InstantiateVnfRequest>,
 ) -> Answer {
     acting.no_skip()?;
-    let op_id = app.engine.instantiate(&tenant, &id, request).await?;
+    let op_id = app.engine.in_edition(root.edition).instantiate(&tenant, &id, request).await?;
     Ok(accepted(&app, &root, &op_id))
 }
 
@@ -86,8 +90,13 @@ pub(super) async fn terminate(
     Json(request): Json<TerminateVnfRequest>,
 ) -> Answer {
     let op_id = match acting.skip() {
-        None => app.engine.terminate(&tenant, &id, request).await?,
-        Some(skip) => app.engine.terminate_without(&tenant, &id, request, skip).await?,
+        None => app.engine.in_edition(root.edition).terminate(&tenant, &id, request).await?,
+        Some(skip) => {
+            app.engine
+                .in_edition(root.edition)
+                .terminate_without(&tenant, &id, request, skip)
+                .await?
+        }
     };
     Ok(accepted(&app, &root, &op_id))
 }
@@ -100,8 +109,10 @@ pub(super) async fn heal(
     Json(request): Json<HealVnfRequest>,
 ) -> Answer {
     let op_id = match acting.skip() {
-        None => app.engine.heal(&tenant, &id, request).await?,
-        Some(skip) => app.engine.heal_without(&tenant, &id, request, skip).await?,
+        None => app.engine.in_edition(root.edition).heal(&tenant, &id, request).await?,
+        Some(skip) => {
+            app.engine.in_edition(root.edition).heal_without(&tenant, &id, request, skip).await?
+        }
     };
     Ok(accepted(&app, &root, &op_id))
 }
