@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::dice::Dice;
 use crate::programs::until;
 use crate::stage::{LONG, Stage, VNF_A};
 
@@ -127,17 +128,8 @@ fn draw(seed: u64, number: usize, course: &[usize]) -> Vec<(usize, usize)> {
     let mut points: Vec<_> =
         moments.flat_map(|(at, length)| (0..*length).map(move |moment| (at, moment))).collect();
     assert!(points.len() >= number, "{number} deaths do not fit into {} moments", points.len());
-    let mut state = seed;
-    let mut dice = |sides: usize| {
-        // SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        usize::try_from(mixed % u64::try_from(sides).unwrap()).unwrap()
-    };
-    (0..number).map(|_| points.swap_remove(dice(points.len()))).collect()
+    let mut dice = Dice::new(seed);
+    (0..number).map(|_| points.swap_remove(dice.below(points.len()))).collect()
 }
 
 #[cfg(test)]

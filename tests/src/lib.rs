@@ -11,6 +11,7 @@
 pub mod cloud;
 pub mod contracts;
 pub mod deaths;
+pub mod dice;
 pub mod faulty;
 pub mod inside;
 pub mod live;

@@ -40,7 +40,7 @@ pub fn until<T>(what: &str, at_most: Duration, mut look: impl FnMut() -> Option<
 }
 
 /// Starts a program, its words into `log`; returns it with the first line of its data.
-pub(crate) fn start(command: &mut Command, log: &Path) -> (Child, String) {
+pub fn start(command: &mut Command, log: &Path) -> (Child, String) {
     let words = File::options().create(true).append(true).open(log).unwrap();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(words);
     let mut child = command.spawn().unwrap();

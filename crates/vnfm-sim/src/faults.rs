@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use crate::hostile::Hostility;
+
 /// What goes wrong with one call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, rename_all_fields = "camelCase", deny_unknown_fields)]
@@ -56,6 +58,11 @@ pub enum Fault {
         flood: usize,
         /// The exit code.
         exit: i32,
+    },
+    /// The call has its effect, and the answer lies.
+    Hostile {
+        /// How it lies.
+        hostile: Hostility,
     },
     /// Never answered.
     Hang {
@@ -220,6 +227,11 @@ mod tests {
             (r#"{"errorAfterEffect":500}"#, Fault::ErrorAfterEffect { error_after_effect: 500 }),
             (r#"{"exit":1,"stderr":"no"}"#, Fault::Exit { exit: 1, stderr: "no".into() }),
             (r#"{"flood":9,"exit":1}"#, Fault::Flood { flood: 9, exit: 1 }),
+            (r#"{"hostile":"endless"}"#, Fault::Hostile { hostile: Hostility::Endless }),
+            (
+                r#"{"hostile":{"redirect":"http://x/"}}"#,
+                Fault::Hostile { hostile: Hostility::Redirect("http://x/".into()) },
+            ),
             (r#"{"hang":true}"#, Fault::Hang { hang: true }),
             (r#"{"hangAfterEffect":true}"#, Fault::HangAfterEffect { hang_after_effect: true }),
         ];

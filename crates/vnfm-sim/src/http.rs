@@ -275,6 +275,10 @@ async fn play(desk: &Desk, request: &Request) -> Result<Reply, Cut> {
             let remark = format!("fault: error after the effect ({})", reply.status);
             Ok(served(desk.neighbour.failure(error_after_effect).remark(remark)))
         }
+        Some(Fault::Hostile { hostile }) => {
+            let remark = format!("fault: hostile answer ({hostile:?})");
+            Ok(served(hostile.twist(run(), desk.faults.forgotten()).await.remark(remark)))
+        }
         Some(Fault::Hang { hang: true }) => {
             note((0, "fault: never answered").into());
             std::future::pending().await

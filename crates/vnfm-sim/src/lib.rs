@@ -18,6 +18,7 @@
 pub mod books;
 mod control;
 pub mod faults;
+pub mod hostile;
 pub mod hosts;
 mod http;
 pub mod kubernetes;

@@ -25,6 +25,8 @@ use tokio::task::JoinHandle;
 
 /// How often, and after which pauses, an address is looked at that another host has still.
 const LOOKS: u32 = 200;
+/// What a host that lies says, in bytes.
+const HOSTILE: usize = 64 << 20;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Starts to listen; connections end with the host's power.
@@ -247,6 +249,8 @@ async fn execute(mut shell: Shell, command: &str, mut input: Input) -> Option<Ou
     let (output, remark) = match fault {
         Some(Fault::Exit { exit, stderr }) => (Some(Output::fail(exit, stderr)), "fault"),
         Some(Fault::Flood { flood, exit }) => (Some(Output::flood(flood, exit)), "flood"),
+        // A host lies by saying more than anybody can hold, whatever it was asked.
+        Some(Fault::Hostile { .. }) => (Some(Output::flood(HOSTILE, 0)), "hostile"),
         Some(Fault::Drop { drop: When::Before } | Fault::Status { .. }) => (None, "cut before"),
         Some(Fault::Hang { .. }) => std::future::pending().await,
         Some(Fault::HangAfterEffect { .. }) => {

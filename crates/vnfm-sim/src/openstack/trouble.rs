@@ -61,7 +61,8 @@ impl Cloud {
                 | Fault::Drop { .. }
                 | Fault::CutAfter { .. }
                 | Fault::Exit { .. }
-                | Fault::Flood { .. },
+                | Fault::Flood { .. }
+                | Fault::Hostile { .. },
             ) => Err(Failure::of(name, no_valid_host())),
         }
     }

@@ -1,0 +1,264 @@
+//! Answers of a neighbour that lies: the call has its effect, and what comes back is meant to hurt whoever reads it.
+//!
+//! Each [`Hostility`] is made from the true answer of the call, so that it fits every call of every neighbour, those of
+//! tomorrow among them.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures::stream::{self, BoxStream, StreamExt as _};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::http::{Cut, Reply};
+use crate::time::pause;
+
+/// How an answer lies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hostility {
+    /// JSON text that never ends.
+    Endless,
+    /// A JSON list that never ends.
+    EndlessList,
+    /// One byte, and another one, for ever.
+    Dripping,
+    /// 256 MiB of JSON, with their length.
+    Huge,
+    /// A hundred thousand lists, one in the other.
+    Deep,
+    /// Lists where objects belong, and objects where lists belong.
+    Shape,
+    /// Numbers where texts belong, and texts where anything else belongs.
+    Types,
+    /// Nothing, with the status of success.
+    Empty,
+    /// A page of HTML.
+    Html,
+    /// JSON whose texts are no UTF-8.
+    NotUtf8,
+    /// The right answer under a wrong content coding.
+    Coding,
+    /// Each list of the right answer with a million entries.
+    Million,
+    /// Each text of the right answer is this one.
+    Texts(String),
+    /// A redirection to this address.
+    Redirect(String),
+    /// Each address in the right answer leads to this one.
+    Elsewhere(String),
+}
+
+/// A piece of an answer that has no end.
+const PIECE: usize = 64 << 10;
+/// How many pieces a huge answer has.
+const PIECES: usize = 4096;
+/// Between two bytes of an answer that drips.
+const DRIP: Duration = Duration::from_millis(100);
+/// Entries of a list that is too long.
+const MILLION: usize = 1_000_000;
+/// Levels of an answer that is too deep.
+const LEVELS: usize = 100_000;
+
+impl Hostility {
+    /// The answer that is sent in place of the true one, for as long as `forgotten` is not complete.
+    pub(crate) async fn twist(
+        self,
+        mut reply: Reply,
+        forgotten: impl Future<Output = ()> + Send + 'static,
+    ) -> Reply {
+        if let Self::Redirect(to) = self {
+            return Reply::empty(307).with("location", to);
+        }
+        let body = std::mem::take(&mut reply.body);
+        // A watch has no end: what is sent in its place needs none of it.
+        let has_end = hyper::body::Body::size_hint(&body).exact().is_some();
+        let whole = if has_end { axum::body::to_bytes(body, usize::MAX).await } else { Ok(Bytes::new()) };
+        let whole = whole.unwrap_or_default();
+        let value: Value = serde_json::from_slice(&whole).unwrap_or(Value::Null);
+        reply.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
+        let filler = Bytes::from(vec![b'a'; PIECE]);
+        let endless = |first: &'static str, piece: Bytes| {
+            let first = stream::once(async move { Bytes::from_static(first.as_bytes()) });
+            first.chain(stream::repeat(piece)).boxed()
+        };
+        let body = match self {
+            Self::Endless => endless("{\"a\": \"", filler),
+            Self::EndlessList => endless("[{}", Bytes::from(",{}".repeat(PIECE / 3))),
+            Self::Dripping => drip(),
+            Self::Huge => {
+                let length = PIECE * PIECES + 4;
+                reply = reply.with("content-length", length.to_string());
+                let text = stream::iter(std::iter::repeat_n(filler, PIECES));
+                let ends = |text: &'static str| stream::iter([Bytes::from_static(text.as_bytes())]);
+                ends("[\"").chain(text).chain(ends("\"]")).boxed()
+            }
+            Self::Million => many(&value),
+            other => other.small(&mut reply, whole, value),
+        };
+        let pieces = body.map(Ok::<_, Cut>).take_until(Box::pin(forgotten));
+        reply.body = Body::from_stream(pieces);
+        reply
+    }
+
+    /// An answer that fits into memory.
+    fn small(self, reply: &mut Reply, whole: Bytes, value: Value) -> BoxStream<'static, Bytes> {
+        let bytes = match self {
+            Self::Deep => Bytes::from("[".repeat(LEVELS)),
+            Self::Shape => Bytes::from(shape(value).to_string()),
+            Self::Types => Bytes::from(replaced(value, &other_type).to_string()),
+            Self::Empty => Bytes::new(),
+            Self::Html => {
+                reply.headers.retain(|(name, _)| *name != "content-type");
+                reply.headers.push(("content-type", "text/html".into()));
+                Bytes::from_static(b"<html><body><h1>Log in</h1></body></html>")
+            }
+            Self::NotUtf8 => {
+                let mark = "\u{1}not-utf-8\u{1}";
+                let text = replaced(value, &|_| json!(mark)).to_string();
+                let mark = json!(mark).to_string();
+                let mut bytes = Vec::new();
+                for (at, part) in text.split(&mark).enumerate() {
+                    bytes.extend_from_slice(if at > 0 { b"\"\xff\xfe\xc3\"" } else { b"" });
+                    bytes.extend_from_slice(part.as_bytes());
+                }
+                Bytes::from(bytes)
+            }
+            Self::Coding => {
+                reply.headers.push(("content-encoding", "gzip".into()));
+                whole
+            }
+            Self::Texts(text) => {
+                let put = |old: Value| if old.is_string() { json!(text) } else { old };
+                Bytes::from(replaced(value, &put).to_string())
+            }
+            Self::Elsewhere(to) => Bytes::from(replaced(value, &|old| lead(old, &to)).to_string()),
+            _ => whole,
+        };
+        stream::once(async move { bytes }).boxed()
+    }
+}
+
+/// A space a tenth of a second.
+fn drip() -> BoxStream<'static, Bytes> {
+    let drops = stream::repeat(Bytes::from_static(b" "));
+    drops
+        .then(|drop| async {
+            pause(DRIP).await;
+            drop
+        })
+        .boxed()
+}
+
+/// A value with each of its leaves replaced.
+fn replaced(value: Value, put: &dyn Fn(Value) -> Value) -> Value {
+    match value {
+        Value::Array(all) => all.into_iter().map(|one| replaced(one, put)).collect(),
+        Value::Object(all) => {
+            let members = all.into_iter().map(|(name, one)| (name, replaced(one, put)));
+            Value::Object(members.collect::<Map<_, _>>())
+        }
+        leaf => put(leaf),
+    }
+}
+
+fn shape(value: Value) -> Value {
+    match value {
+        Value::Array(all) => json!({ "list": all }),
+        Value::Object(all) => json!([Value::Object(
+            all.into_iter().map(|(name, one)| (name, shape(one))).collect()
+        )]),
+        leaf => json!([leaf]),
+    }
+}
+
+fn other_type(leaf: Value) -> Value {
+    match leaf {
+        Value::String(_) => json!(17),
+        Value::Number(number) => json!(number.to_string()),
+        Value::Null => json!([]),
+        leaf => json!({ "value": leaf }),
+    }
+}
+
+/// An address that leads elsewhere with the path that it had; any other leaf stays.
+fn lead(leaf: Value, to: &str) -> Value {
+    let Some(text) = leaf.as_str() else { return leaf };
+    let Some((scheme, rest)) = text.split_once("://") else { return leaf };
+    if !matches!(scheme, "http" | "https") {
+        return leaf;
+    }
+    let path = rest.find('/').map_or("", |at| &rest[at..]);
+    json!(format!("{to}{path}"))
+}
+
+/// The first list of a value, repeated until it has a million entries.
+fn many(value: &Value) -> BoxStream<'static, Bytes> {
+    let mark = "\u{1}a million\u{1}";
+    let mut marked = value.clone();
+    let entry = mark_list(&mut marked, mark).unwrap_or_else(|| json!({}));
+    let text = marked.to_string();
+    let mark = json!([mark]).to_string();
+    let (before, after) = text.split_once(&mark).unwrap_or(("", ""));
+    let (before, after) = (Bytes::from(format!("{before}[{entry}")), format!("]{after}"));
+    let entry = Bytes::from(format!(",{entry}").repeat(1000));
+    let entries = stream::iter(std::iter::repeat_n(entry, MILLION / 1000));
+    let after = stream::once(async move { Bytes::from(after) });
+    stream::once(async move { before }).chain(entries).chain(after).boxed()
+}
+
+/// Puts a mark in the place of the first list; an entry of it.
+fn mark_list(value: &mut Value, mark: &str) -> Option<Value> {
+    match value {
+        Value::Array(all) => {
+            let entry = all.first().cloned().unwrap_or_else(|| json!({}));
+            *all = vec![json!(mark)];
+            Some(entry)
+        }
+        Value::Object(all) => all.values_mut().find_map(|one| mark_list(one, mark)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn text(hostility: Hostility, answer: &Value, most: usize) -> (Reply, Vec<u8>) {
+        let mut reply =
+            hostility.twist(Reply::json(200, answer), std::future::pending::<()>()).await;
+        let mut pieces = std::mem::take(&mut reply.body).into_data_stream();
+        let mut bytes = Vec::new();
+        while bytes.len() < most {
+            let Some(piece) = pieces.next().await else { break };
+            bytes.extend_from_slice(&piece.unwrap());
+        }
+        (reply, bytes)
+    }
+
+    #[tokio::test]
+    async fn each_lie_is_made_from_the_true_answer() {
+        let answer = json!({"servers": [{"name": "a", "n": 1}], "url": "http://true.example/v3/x"});
+        let json = |bytes: Vec<u8>| serde_json::from_slice::<Value>(&bytes).unwrap();
+        let (_, bytes) = text(Hostility::Endless, &answer, 1 << 20).await;
+        assert!(bytes.len() >= 1 << 20);
+        let (_, bytes) = text(Hostility::Million, &answer, usize::MAX).await;
+        assert_eq!(json(bytes)["servers"].as_array().unwrap().len(), MILLION + 1);
+        let (reply, bytes) = text(Hostility::Huge, &answer, usize::MAX).await;
+        assert!(reply.headers.contains(&("content-length", bytes.len().to_string())));
+        let (_, bytes) = text(Hostility::Types, &answer, usize::MAX).await;
+        assert_eq!(json(bytes)["servers"][0], json!({"name": 17, "n": "1"}));
+        let (_, bytes) = text(Hostility::Shape, &answer, usize::MAX).await;
+        assert!(json(bytes)[0]["servers"].is_object());
+        let (_, bytes) = text(Hostility::NotUtf8, &answer, usize::MAX).await;
+        assert!(std::str::from_utf8(&bytes).is_err());
+        let (_, bytes) =
+            text(Hostility::Elsewhere("http://127.9.9.9:1".into()), &answer, usize::MAX).await;
+        assert_eq!(json(bytes)["url"], "http://127.9.9.9:1/v3/x");
+        let (_, bytes) = text(Hostility::Texts("$(id)".into()), &answer, usize::MAX).await;
+        assert_eq!(json(bytes)["servers"][0], json!({"name": "$(id)", "n": 1}));
+        let (reply, _) = text(Hostility::Redirect("http://x/".into()), &answer, usize::MAX).await;
+        assert_eq!((reply.status, reply.headers[0].0), (307, "location"));
+    }
+}

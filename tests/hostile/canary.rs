@@ -1,0 +1,85 @@
+//! Listeners where nobody has any business: who comes, and what they bring.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+/// What a canary answers: a user who reads it has read what lies on an inner address.
+pub(crate) const INNER: &str = "inner-secret-of-the-canary-91d2";
+/// How long a caller may take to say what it wants.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// A listener on a loopback address that no policy names.
+pub(crate) struct Canary {
+    address: SocketAddr,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Canary {
+    /// Listens at a free port of this address, for as long as the process lives.
+    ///
+    /// # Errors
+    /// Where the address is not this machine's.
+    pub(crate) fn at(address: &str) -> Result<Self> {
+        let listener = TcpListener::bind((address, 0))
+            .with_context(|| format!("cannot listen at `{address}`"))?;
+        let address = listener.local_addr()?;
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let books = seen.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let books = books.clone();
+                std::thread::spawn(move || {
+                    let said = listen(stream);
+                    books.lock().unwrap_or_else(PoisonError::into_inner).push(said);
+                });
+            }
+        });
+        Ok(Self { address, seen })
+    }
+
+    /// Its address and port.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What came since the last time; each caller is one text.
+    pub(crate) fn seen(&self) -> Vec<String> {
+        std::mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What a caller says; it is answered as if everything were well.
+fn listen(mut stream: TcpStream) -> String {
+    let (mut said, mut piece) = (Vec::new(), [0; 8192]);
+    let _ = stream.set_read_timeout(Some(PATIENCE)); // a caller that says nothing has come all the same
+    while said.len() < 1 << 20 {
+        match stream.read(&mut piece) {
+            Ok(0) | Err(_) => break,
+            Ok(more) => said.extend_from_slice(&piece[..more]),
+        }
+        if is_whole(&said) {
+            break;
+        }
+    }
+    let body = format!("{{\"canary\": \"{INNER}\"}}");
+    let _ = write!(
+        stream,
+        "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+/// Whether a request has come to its end.
+fn is_whole(said: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(said);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().filter_map(|line| line.split_once(':'));
+    let mut length = length.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let length = length.next().and_then(|(_, value)| value.trim().parse::<usize>().ok());
+    body.len() >= length.unwrap_or(0)
+}

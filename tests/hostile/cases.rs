@@ -1,0 +1,75 @@
+//! All cases of a run, each with a number: the same seed makes the same list.
+
+use anyhow::Result;
+use vnfm_tests::dice::Dice;
+
+use crate::ground::{Ground, Limits};
+use crate::neighbours::Learnt;
+use crate::{destinations, doors, floods, hooks, neighbours, packages, values};
+
+/// What a case does; what does not hold is its error.
+pub(crate) type Act = Box<dyn Fn(&mut Ground, &mut Dice) -> Result<()> + Send + Sync>;
+
+/// One case.
+pub(crate) struct Case {
+    pub(crate) number: usize,
+    pub(crate) class: &'static str,
+    pub(crate) what: String,
+    pub(crate) act: Act,
+    /// It needs the machine for itself, and a server with these limits.
+    pub(crate) alone: Option<Limits>,
+}
+
+impl Case {
+    /// A case that may run beside others.
+    pub(crate) fn new(
+        class: &'static str,
+        what: String,
+        act: impl Fn(&mut Ground, &mut Dice) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self { number: 0, class, what, act: Box::new(act), alone: None }
+    }
+
+    /// The dice of the case.
+    pub(crate) fn dice(&self, seed: u64) -> Dice {
+        Dice::new(seed ^ (self.number as u64).wrapping_mul(0x9e37_79b9))
+    }
+}
+
+/// Every case of this seed: the generators take turns, so that the first so many are a sample of all.
+pub(crate) fn all(seed: u64, learnt: &Learnt, most: usize) -> Result<Vec<Case>> {
+    let mut dice = Dice::new(seed);
+    let mut piles = vec![
+        neighbours::cases(learnt),
+        doors::cases()?,
+        doors::queries(most, &mut dice)?,
+        values::bodies(learnt)?,
+        values::parameters(learnt, most, &mut dice),
+        values::terminals(),
+        packages::mutations(learnt, most, &mut dice),
+        packages::objects(learnt),
+        packages::archives(learnt),
+        destinations::cases(),
+        hooks::cases(),
+        floods::cases(),
+    ];
+    for pile in &mut piles {
+        dice.shuffle(pile);
+    }
+    let mut cases = Vec::new();
+    let total: usize = piles.iter().map(Vec::len).sum();
+    // Each pile gives its share of any beginning of the list, and the smallest at least its first.
+    let mut order: Vec<_> = piles
+        .into_iter()
+        .flat_map(|pile| {
+            let length = pile.len();
+            let place = move |at: usize| (at * total) / length.max(1);
+            pile.into_iter().enumerate().map(move |(at, case)| (place(at), case))
+        })
+        .collect();
+    order.sort_by_key(|(place, _)| *place);
+    for (number, (_, case)) in order.into_iter().enumerate() {
+        cases.push(Case { number, ..case });
+    }
+    Ok(cases)
+}

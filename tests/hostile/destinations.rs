@@ -1,0 +1,147 @@
+//! Addresses that lead elsewhere: every member of a request that the server calls, × spellings of addresses that no
+//! policy names. I10 is what holds afterwards; an answer shows nothing of what lies there (I6 knows what the canary says).
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::cases::Case;
+use crate::ground::{CLOUD_PASSWORD, Ground};
+use crate::story::{self, Begun};
+
+/// How long an operation may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Ways to spell an address.
+const SPELLINGS: &[&str] = &[
+    "http://@A:@P/v3",
+    "http://@N:@P/v3",
+    "http://@X:@P/v3",
+    "http://[::ffff:@A]:@P/v3",
+    "http://127.0.0.1\\@@A:@P/v3",
+    "http://user:word@@A:@P/v3",
+    "http://@A:@P/v3?a=http://127.0.0.1/",
+    "http://@A.:@P/v3",
+    "HTTP://@A:@P/404meta?x=",
+    "http://127.99.1:@P/v3",
+    "http://0:@P/v3",
+    "http://localhost:@P/v3",
+    "http://127.evil.example:@P/v3",
+    "http://169.254.169.254/latest/meta-data",
+];
+
+/// Members that name an address.
+const MEMBERS: &[&str] = &[
+    "openstack endpoint of an operation",
+    "kubernetes endpoint of an operation",
+    "openstack proxy of an operation",
+    "kubernetes proxy of an operation",
+    "openstack endpoint of a VIM",
+    "kubernetes endpoint of a VIM",
+    "openstack proxy of a VIM",
+    "endpoint of a VIM that is there",
+    "proxy of a VIM that is there",
+    "trust of a VIM that is there",
+    "callback",
+    "token endpoint of a callback",
+    "address of a package",
+];
+
+/// Each member × each spelling.
+pub(crate) fn cases() -> Vec<Case> {
+    let mut all = Vec::new();
+    for member in MEMBERS {
+        for spelling in SPELLINGS {
+            let what = format!("{member}: {spelling}");
+            all.push(Case::new("destination", what, move |ground, dice| {
+                let url = spell(spelling, ground.canary.address());
+                if member.ends_with("of an operation") {
+                    let connection = connection(ground, member, &url);
+                    let (sample, vnfd) = ground.samples[0].clone();
+                    let mut request = sample.request("instantiate", "");
+                    request["vimConnectionInfo"] = json!({"vim1": connection});
+                    let instance = story::create(ground, "olga", &vnfd)?;
+                    let begun =
+                        story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
+                    if let Begun::Op(op) = begun {
+                        story::settle(ground, "olga", &op, PATIENCE)?;
+                    }
+                    return story::away(ground, "olga", &instance, dice);
+                }
+                ask(ground, member, &url)
+            }));
+        }
+    }
+    all
+}
+
+fn spell(spelling: &str, address: SocketAddr) -> String {
+    let plain = address.ip().to_string();
+    let parts: Vec<u32> = plain.split('.').filter_map(|part| part.parse().ok()).collect();
+    let number = parts.iter().fold(0, |number, part| number << 8 | part);
+    let marked = spelling.replace("@@A", "@\u{1}").replace("@A", "\u{1}");
+    let marked = marked.replace("@N", &number.to_string()).replace("@X", &format!("{number:#x}"));
+    marked.replace("@P", &address.port().to_string()).replace('\u{1}', &plain)
+}
+
+/// How to log in to a VIM at this address, or to the true one by this proxy.
+fn connection(ground: &Ground, member: &str, url: &str) -> Value {
+    let is_proxy = member.contains("proxy");
+    let mut connection = if member.starts_with("openstack") {
+        let true_one = ground.endpoint("authUrl").to_owned();
+        json!({"vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3",
+            "interfaceInfo": {"endpoint": if is_proxy { true_one.as_str() } else { url }},
+            "accessInfo": {"username": "nfv", "password": CLOUD_PASSWORD, "project": "nfv",
+                "region": "RegionOne", "projectDomain": "default", "userDomain": "default"}})
+    } else {
+        json!({"vimType": "ETSINFV.KUBERNETES.V_1", "interfaceInfo": {"endpoint": url},
+            "accessInfo": {"bearer_token": crate::grammar::SECRET}})
+    };
+    if is_proxy {
+        connection["extra"] = json!({ "proxy": url.trim_end_matches("/v3") });
+    }
+    connection
+}
+
+/// A request that is answered at once.
+fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
+    let (user, method, path, body) = match member {
+        "callback" => {
+            ("olga", "POST", "/vnflcm/v2/subscriptions".to_owned(), json!({ "callbackUri": url }))
+        }
+        "token endpoint of a callback" => {
+            let callback = format!("{}/notifications", ground.endpoint("nfvo"));
+            let login = json!({"clientId": "vnfm", "clientPassword": crate::grammar::SECRET,
+                "tokenEndpoint": url});
+            let login = json!({"authType": ["OAUTH2_CLIENT_CREDENTIALS"],
+                "paramsOauth2ClientCredentials": login});
+            let body = json!({"callbackUri": callback, "authentication": login});
+            ("olga", "POST", "/vnflcm/v2/subscriptions".to_owned(), body)
+        }
+        "address of a package" => {
+            let id = &ground.fixture.ids["{vnfPkgId}"];
+            let path = format!("/vnfpkgm/v2/vnf_packages/{id}/package_content/upload_from_uri");
+            ("olga", "POST", path, json!({ "addressInformation": url }))
+        }
+        member if member.ends_with("that is there") => {
+            let change = match member {
+                "endpoint of a VIM that is there" => json!({"interfaceInfo": {"endpoint": url}}),
+                "proxy of a VIM that is there" => json!({"extra": {"proxy": url}}),
+                _ => json!({"interfaceInfo": {"endpoint": url, "skipCertificateVerification": true}}),
+            };
+            let path = format!("/vnfm/v1/vims/{}", ground.fixture.cloud);
+            ("ann", "PATCH", path, json!({ "connection": change }))
+        }
+        member => {
+            let body = json!({"name": "elsewhere", "connection": connection(ground, member, url)});
+            ("ann", "POST", "/vnfm/v1/vims".to_owned(), body)
+        }
+    };
+    let answer = ground.clients.json(user, (method, &path), &body)?;
+    if let Some(id) = answer.made().filter(|_| answer.status == 201) {
+        ground.clients.send(user, ("DELETE", &format!("{path}/{id}")), None)?;
+    }
+    Ok(())
+}

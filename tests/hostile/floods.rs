@@ -1,0 +1,385 @@
+//! Clients that flood, with and without a login, while somebody else wants to be served (I9).
+//!
+//! The server has one processor, everything else the other. What a request of the victim may take is measured by aiming
+//! the same flood at a listener on the server's processor that does nothing: at most twice that and 50 ms.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::cases::Case;
+use crate::ground::{Ground, Limits};
+use crate::http::login;
+
+/// Threads that flood.
+const THREADS: usize = 8;
+/// Connections that one of them holds at most.
+const HELD: usize = 75;
+/// How long a flood lasts.
+const LASTS: Duration = Duration::from_millis(1500);
+/// Requests of the victim that are measured at least.
+const REQUESTS: usize = 40;
+/// The longest that a request of the victim may take at all.
+const LONGEST: Duration = Duration::from_secs(10);
+/// What a request may take more than twice what it takes at a listener that does nothing.
+const MORE: Duration = Duration::from_millis(50);
+/// What a flood may add to the database and the log.
+const ON_DISK: u64 = 8 << 20;
+/// How long memory may take to come back.
+const TO_COME_BACK: Duration = Duration::from_secs(10);
+/// Whether the machine is shared with others, so that times say nothing.
+pub(crate) static SHARED: AtomicBool = AtomicBool::new(false);
+
+/// One thread's part of a flood at this address, until it is over.
+type Flood = fn(&str, &Part);
+
+/// What a thread of a flood knows.
+struct Part {
+    over: Arc<AtomicBool>,
+    number: usize,
+}
+
+impl Part {
+    fn goes_on(&self) -> bool {
+        !self.over.load(Ordering::Acquire)
+    }
+}
+
+/// Each with its name and the user who wants to be served beside it.
+const FLOODS: &[(&str, &str, Flood)] = &[
+    ("connections without a word", "vera", silent),
+    ("half a request line", "vera", half),
+    ("headers that drip", "vera", dripping),
+    ("bodies that never come", "vera", bodies),
+    ("uploads of the same tenant that never come", "ann", uploads),
+    ("logins that hang up", "vera", hung_up),
+    ("wrong passwords", "vera", wrong),
+    ("long paths without a login", "vera", long_paths),
+    ("long paths of a reader", "vera", reader),
+    ("readers that list", "vera", lists),
+    ("clients that wait for events", "vera", pollers),
+    ("subscriptions", "vera", subscriptions),
+    ("bytes that are no HTTP", "vera", noise),
+    ("large bodies", "vera", large),
+];
+
+/// Each flood × limits of descriptors.
+pub(crate) fn cases() -> Vec<Case> {
+    let mut all = Vec::new();
+    for descriptors in [None, Some(256), Some(64)] {
+        for (name, victim, flood) in FLOODS {
+            let of = descriptors.map_or("all descriptors".into(), |n| format!("{n} descriptors"));
+            let what = format!("{name}, {of}");
+            let act = move |ground: &mut Ground, _: &mut vnfm_tests::dice::Dice| {
+                play(ground, victim, *flood)
+            };
+            let mut case = Case::new("flood", what, act);
+            case.alone = Some(Limits { descriptors, core: two_cores().then_some(0) });
+            all.push(case);
+        }
+    }
+    all
+}
+
+/// Whether the server can have a processor for itself.
+pub(crate) fn two_cores() -> bool {
+    std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
+}
+
+/// Moves this process away from the server's processor.
+///
+/// # Errors
+/// Where `taskset` is missing.
+pub(crate) fn step_aside() -> Result<()> {
+    if two_cores() {
+        let me = std::process::id().to_string();
+        let mut command = Command::new("taskset");
+        let moved = command.args(["-acp", "1", &me]).stdout(Stdio::null()).status();
+        ensure!(moved.context("cannot start taskset")?.success(), "taskset does not move us");
+    }
+    Ok(())
+}
+
+fn play(ground: &mut Ground, user: &str, flood: Flood) -> Result<()> {
+    let address = ground.clients.address().to_owned();
+    // The first login of a user is checked in full; whoever is measured has logged in before.
+    let warm = Instant::now();
+    while warm.elapsed() < Duration::from_millis(500) {
+        request(&address, user, "GET", "/vnflcm/v2/vnf_instances").context("before the flood")?;
+    }
+    let (before, disk) = (ground.memory.now(), size(&ground.data()) + size(&ground.log()));
+    let (dummy, mut child) = dummy()?;
+    let idle = flooded(&dummy, user, flood);
+    let _ = child.kill(); // it ends with us otherwise
+    let _ = child.wait();
+    let idle = idle.context("at the listener that does nothing")?;
+    let seen = flooded(&address, user, flood);
+    ground.is_alive()?;
+    let seen = seen.context("I9")?;
+    let most = idle * 2 + MORE;
+    let is_slow = seen > most && !SHARED.load(Ordering::Relaxed);
+    ensure!(!is_slow, "I9: a request of `{user}` takes {seen:?} (p95), {idle:?} beside the same flood elsewhere");
+    let grown = (size(&ground.data()) + size(&ground.log())).saturating_sub(disk);
+    ensure!(grown < ON_DISK, "a flood of {LASTS:?} adds {} MiB to database and log", grown >> 20);
+    let (most, began) = (before + before / 5 + (16 << 20), Instant::now());
+    while ground.memory.now() > most.max(128 << 20) {
+        let held = ground.memory.now() >> 20;
+        ensure!(
+            began.elapsed() < TO_COME_BACK,
+            "memory: {held} MiB ten seconds after the flood, {} MiB before it",
+            before >> 20
+        );
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    // Subscriptions are those of `olga`.
+    let mine = ground.clients.page("olga", "/vnflcm/v2/subscriptions")?;
+    for one in mine.as_array().into_iter().flatten() {
+        let id = one["id"].as_str().unwrap_or_default();
+        if ground.fixture.ids["{subscriptionId}"] != id {
+            let path = format!("/vnflcm/v2/subscriptions/{id}");
+            ground.clients.send("olga", ("DELETE", &path), None)?;
+        }
+    }
+    Ok(())
+}
+
+/// The 95th percentile of what the victim's requests take beside a flood; where one is not served, that is the error.
+fn flooded(address: &str, user: &str, flood: Flood) -> Result<Duration> {
+    let over = Arc::new(AtomicBool::new(false));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let (part, address) = (Part { over: over.clone(), number }, address.to_owned());
+            std::thread::spawn(move || flood(&address, &part))
+        })
+        .collect();
+    std::thread::park_timeout(LASTS / 3);
+    let served = serve(address, user);
+    over.store(true, Ordering::Release);
+    for thread in threads {
+        let _ = thread.join(); // what a flood is answered does not count
+    }
+    served
+}
+
+fn serve(address: &str, user: &str) -> Result<Duration> {
+    let began = Instant::now();
+    let mut took = Vec::new();
+    while took.len() < REQUESTS || began.elapsed() < LASTS {
+        let one = Instant::now();
+        let status = request(address, user, "GET", "/vnflcm/v2/vnf_instances")?;
+        ensure!(status == 200, "a request of `{user}` is answered {status}");
+        took.push(one.elapsed());
+        if began.elapsed() > LONGEST {
+            break;
+        }
+    }
+    took.sort_unstable();
+    Ok(took[took.len() * 95 / 100])
+}
+
+/// A request on a connection of its own; its status.
+fn request(address: &str, user: &str, method: &str, path: &str) -> Result<u16> {
+    let address = address.parse().context("an address")?;
+    let mut stream = TcpStream::connect_timeout(&address, LONGEST)
+        .with_context(|| format!("`{user}` gets no connection"))?;
+    stream.set_read_timeout(Some(LONGEST))?;
+    let head = head(method, path, &login(user), 0);
+    let said = format!("{head}connection: close\r\n\r\n");
+    stream.write_all(said.as_bytes()).context("the request is not taken")?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).with_context(|| format!("`{user}` gets no answer"))?;
+    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+    status.with_context(|| format!("`{user}` is answered `{}`", line.trim()))
+}
+
+fn head(method: &str, path: &str, login: &str, length: usize) -> String {
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: vnfm\r\nversion: 2.3.0\r\nauthorization: {login}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n"
+    )
+}
+
+/// A listener on the server's processor that answers everything at once.
+fn dummy() -> Result<(String, std::process::Child)> {
+    let core = two_cores().then_some(0);
+    let mut command = crate::ground::pinned("vnfm-hostile", core);
+    let mut child = command.arg("--dummy").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
+    Ok((line.trim().to_owned(), child))
+}
+
+/// Serves as that listener, until standard input ends.
+///
+/// # Errors
+/// Where there is no port.
+pub(crate) fn serve_dummy() -> Result<()> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    println!("{}", listener.local_addr()?);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut piece = [0; 4096];
+                let (mut seen, answer) = (Vec::new(), b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]");
+                while let Ok(more @ 1..) = stream.read(&mut piece) {
+                    seen.extend_from_slice(&piece[..more]);
+                    if seen.ends_with(b"\r\n\r\n") {
+                        seen.clear();
+                        if stream.write_all(answer).is_err() {
+                            break;
+                        }
+                    }
+                    seen.drain(..seen.len().saturating_sub(16));
+                }
+            });
+        }
+    });
+    let mut all = Vec::new();
+    std::io::stdin().read_to_end(&mut all)?;
+    Ok(())
+}
+
+/// How much lies in a file or below a folder.
+fn size(path: &Path) -> u64 {
+    let Ok(about) = std::fs::metadata(path) else { return 0 };
+    if !about.is_dir() {
+        return about.len();
+    }
+    let all = std::fs::read_dir(path).into_iter().flatten().flatten();
+    all.map(|entry| size(&entry.path())).sum()
+}
+
+fn connect(address: &str) -> Option<TcpStream> {
+    let address = address.parse().ok()?;
+    let stream = TcpStream::connect_timeout(&address, Duration::from_millis(500)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_millis(200))).ok()?;
+    stream.set_write_timeout(Some(Duration::from_millis(200))).ok()?;
+    Some(stream)
+}
+
+/// Opens connections, says something on each, holds them, and adds to each again and again.
+fn hold(address: &str, part: &Part, first: &[u8], more: &[u8]) {
+    let mut held = Vec::new();
+    while part.goes_on() {
+        if held.len() < HELD
+            && let Some(mut stream) = connect(address)
+            && stream.write_all(first).is_ok()
+        {
+            held.push(stream);
+            continue;
+        }
+        // Those that were shut are opened again.
+        held.retain_mut(|stream| more.is_empty() || stream.write_all(more).is_ok());
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+}
+
+/// Sends requests as fast as they are taken; what is answered is thrown away.
+fn hammer(address: &str, part: &Part, ask: impl Fn(usize) -> Vec<u8>, hang_up: bool) {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    while part.goes_on() {
+        let Some(mut stream) = connect(address) else { continue };
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        if stream.write_all(&ask(count)).is_err() {
+            continue;
+        }
+        if hang_up {
+            std::thread::park_timeout(Duration::from_millis(4));
+        } else {
+            let mut answer = [0; 256];
+            let _ = stream.read(&mut answer); // what it is does not count
+        }
+    }
+}
+
+fn silent(address: &str, part: &Part) {
+    hold(address, part, b"", b"");
+}
+
+fn half(address: &str, part: &Part) {
+    hold(address, part, b"GET / HTTP/1.1\r\nX: ", b"");
+}
+
+fn dripping(address: &str, part: &Part) {
+    hold(address, part, b"GET / HTTP/1.1\r\nX: ", b"a");
+}
+
+fn bodies(address: &str, part: &Part) {
+    let said = head("POST", "/vnflcm/v2/vnf_instances", &login("bob"), 100_000);
+    hold(address, part, format!("{said}\r\n{{").as_bytes(), b" ");
+}
+
+fn uploads(address: &str, part: &Part) {
+    let id = "00000000-0000-4000-8000-00000000dead";
+    let path = format!("/vnfpkgm/v2/vnf_packages/{id}/package_content");
+    let said = head("PUT", &path, &login("olga"), 1_000_000);
+    let said = said.replace("application/json", "application/zip");
+    hold(address, part, format!("{said}\r\nPK").as_bytes(), b"");
+}
+
+fn hung_up(address: &str, part: &Part) {
+    let ask = |count| {
+        let login = STANDARD.encode(format!("vera:wrong-{count}"));
+        let said = head("GET", "/vnflcm/v2/vnf_instances", &format!("Basic {login}"), 0);
+        format!("{said}\r\n").into_bytes()
+    };
+    hammer(address, part, ask, true);
+}
+
+fn wrong(address: &str, part: &Part) {
+    let ask = |count| {
+        let login = STANDARD.encode(format!("user-{}:wrong-{count}", count % 7));
+        let said = head("GET", "/vnflcm/v2/vnf_instances", &format!("Basic {login}"), 0);
+        format!("{said}\r\n").into_bytes()
+    };
+    hammer(address, part, ask, false);
+}
+
+fn long_paths(address: &str, part: &Part) {
+    let path = format!("/{}", "x".repeat(60_000));
+    let said = format!("GET {path} HTTP/1.1\r\nhost: vnfm\r\n\r\n").into_bytes();
+    hammer(address, part, |_| said.clone(), false);
+}
+
+fn reader(address: &str, part: &Part) {
+    let path = format!("/x{}", "a".repeat(60_000));
+    let said = format!("{}\r\n", head("POST", &path, &login("rita"), 0)).into_bytes();
+    hammer(address, part, |_| said.clone(), false);
+}
+
+fn lists(address: &str, part: &Part) {
+    let said = head("GET", "/vnflcm/v2/vnf_lcm_op_occs", &login("rita"), 0);
+    let said = format!("{said}\r\n").into_bytes();
+    hammer(address, part, |_| said.clone(), false);
+}
+
+fn pollers(address: &str, part: &Part) {
+    let said = head("GET", "/vnfm/v1/events?after=99999&wait_seconds=60", &login("rita"), 0);
+    hold(address, part, format!("{said}\r\n").as_bytes(), b"");
+}
+
+fn subscriptions(address: &str, part: &Part) {
+    // One that is refused costs as well: its callback is tried first.
+    let body = format!("{{\"callbackUri\": \"http://127.0.0.1:{}/\"}}", 9 + part.number);
+    let said = head("POST", "/vnflcm/v2/subscriptions", &login("bob"), body.len());
+    let said = format!("{said}\r\n{body}").into_bytes();
+    hammer(address, part, |_| said.clone(), false);
+}
+
+fn noise(address: &str, part: &Part) {
+    hold(address, part, &[0x16, 3, 1, 0xff, 0xff, 0, 0, 13, 10, 13, 10], &[0xff; 64]);
+}
+
+fn large(address: &str, part: &Part) {
+    let body = format!("{{\"vnfdId\": \"{}\"}}", "x".repeat(900_000));
+    let said = head("POST", "/vnflcm/v2/vnf_instances", &login("bob"), body.len());
+    let said = format!("{said}\r\n{body}").into_bytes();
+    hammer(address, part, |_| said.clone(), false);
+}

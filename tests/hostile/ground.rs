@@ -1,0 +1,469 @@
+//! Where cases are played: a simulated world and a server with logins, each a process, and what lies in them.
+//!
+//! ```text
+//! tenant   users                                   what it has
+//! default  root (operator)                         a Kubernetes cluster, shared
+//! acme     ann admin, olga operate, rita read,     an OpenStack cloud, every sample, an instance, its operations,
+//!          nina operate in namespace `web`         a subscription
+//! other    bob operate, beth admin                 a sample
+//! calm     vera admin                              an instance: whoever is attacked by nobody
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use vnfm_tests::planted::Planted;
+use vnfm_tests::programs::{self, program};
+
+use crate::canary::Canary;
+use crate::catalogue::{Sample, samples};
+use crate::http::{Clients, JSON, PASSWORD, USERS};
+use crate::memory::Memory;
+
+/// The password of the cloud, at which nobody but the cloud's Keystone may look.
+pub(crate) const CLOUD_PASSWORD: &str = "planted-password-of-the-cloud-7c30";
+/// What a server may have of addresses: an answer without end meets it within seconds.
+const ADDRESSES: u64 = 3 << 30;
+/// How long a server may take to end after it was told to.
+const TO_END: Duration = Duration::from_secs(20);
+
+/// What the server is limited to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Limits {
+    /// Descriptors.
+    pub(crate) descriptors: Option<u64>,
+    /// The processor that it alone has; the world has another one.
+    pub(crate) core: Option<usize>,
+}
+
+/// The processes, and what was made in them at the beginning.
+pub(crate) struct Ground {
+    pub(crate) clients: Clients,
+    pub(crate) memory: Memory,
+    pub(crate) canary: Canary,
+    pub(crate) planted: Planted,
+    pub(crate) endpoints: Value,
+    pub(crate) fixture: Fixture,
+    pub(crate) samples: Vec<(Sample, String)>,
+    pub(crate) log_read: u64,
+    server: Child,
+    world: Child,
+    folder: TempDir,
+}
+
+/// What is there before a case, and is the same after it.
+#[derive(Debug, Default)]
+pub(crate) struct Fixture {
+    /// Ids in the tenant `acme` that stand for a path's `{…}`.
+    pub(crate) ids: BTreeMap<String, String>,
+    pub(crate) cloud: String,
+    pub(crate) cluster: String,
+    /// What is in the world.
+    pub(crate) seeded: Vec<String>,
+    /// What the victim sees.
+    pub(crate) calm: Value,
+    pub(crate) calm_vnfd: String,
+    /// The fingerprints of the server's keys.
+    pub(crate) keys: Value,
+    /// The events that were looked at.
+    pub(crate) events: u64,
+}
+
+impl Ground {
+    /// Starts everything anew.
+    ///
+    /// # Errors
+    /// Where something does not start, or a request at the beginning is refused.
+    pub(crate) fn start(limits: Limits) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("vnfm-hostile").tempdir()?;
+        let (world, line) = start_world(folder.path(), limits)?;
+        let endpoints: Value = serde_json::from_str(&line).context("what `vnfm-sim` says")?;
+        let canary = Canary::at("127.99.0.1")?;
+        configure(folder.path(), &endpoints)?;
+        let (server, line) = start_server(folder.path(), limits)?;
+        let url = line.split_whitespace().find(|word| word.starts_with("http"));
+        let url = url.with_context(|| format!("no address in `{line}`"))?;
+        let planted = planted(folder.path())?;
+        let memory = Memory::of(server.id());
+        let mut ground = Self {
+            clients: Clients::new(url, planted.clone()),
+            memory,
+            canary,
+            planted,
+            endpoints,
+            fixture: Fixture::default(),
+            samples: Vec::new(),
+            log_read: 0,
+            server,
+            world,
+            folder,
+        };
+        ground.furnish()?;
+        Ok(ground)
+    }
+
+    /// Registers VIMs, onboards packages, makes what is there before each case.
+    fn furnish(&mut self) -> Result<()> {
+        self.act(&json!({"action": "set-password", "user": "nfv", "password": CLOUD_PASSWORD}))?;
+        let clouds = std::fs::read_to_string(self.folder.path().join("world/clouds.yaml"))?;
+        let old = self.endpoints["password"].as_str().unwrap_or_default();
+        let file = self.folder.path().join("clouds.yaml");
+        std::fs::write(&file, clouds.replace(old, CLOUD_PASSWORD))?;
+        let cloud = file.to_string_lossy().into_owned();
+        self.fixture.cloud =
+            self.register("ann", &["--name", "cloud", "--config-file", &cloud, "--cloud", "nfv"])?;
+        let config = self.folder.path().join("world/kubeconfig").to_string_lossy().into_owned();
+        let shared = ["--name", "shared", "--shared", "--config-file", &config];
+        self.fixture.cluster = self.register("root", &shared)?;
+        for sample in samples()? {
+            let vnfd = self.onboard("olga", &sample.archive()?)?;
+            if let Ok((_, vnfd)) = vnfd {
+                self.samples.push((sample, vnfd));
+            }
+        }
+        ensure!(self.samples.len() >= 4, "only {} samples can be onboarded", self.samples.len());
+        self.fixtures()?;
+        self.fixture.seeded = self.stock(true)?;
+        self.fixture.keys = self.clients.page("root", "/vnfm/v1/secrets")?["keys"].clone();
+        let found = self.clients.found();
+        ensure!(found.is_empty(), "before the first case: {found:?}");
+        Ok(())
+    }
+
+    fn fixtures(&mut self) -> Result<()> {
+        let (sample, vnfd) = &self.samples[self.samples.len() - 1];
+        let archive = sample.archive()?;
+        let (package, _) = self.onboard("vera", &archive)?.map_err(anyhow::Error::msg)?;
+        let _ = package;
+        self.onboard("bob", &archive)?.map_err(anyhow::Error::msg)?;
+        self.fixture.calm_vnfd.clone_from(vnfd);
+        self.make("vera", "/vnflcm/v2/vnf_instances", &json!({"vnfdId": vnfd}))?;
+        self.fixture.calm = self.clients.page("vera", "/vnflcm/v2/vnf_instances")?;
+        let vnfd = vnfd.clone();
+        let name = "instance-of-acme";
+        let body = json!({"vnfdId": vnfd, "vnfInstanceName": name});
+        let instance = self.make("olga", "/vnflcm/v2/vnf_instances", &body)?;
+        let callback = format!("{}/notifications", self.endpoint("nfvo"));
+        let subscription =
+            self.make("olga", "/vnflcm/v2/subscriptions", &json!({"callbackUri": callback}))?;
+        let package = self.make("olga", "/vnfpkgm/v2/vnf_packages", &json!({}))?;
+        let ids = [
+            ("{vnfInstanceId}", instance),
+            ("{subscriptionId}", subscription),
+            ("{vnfPkgId}", package),
+            ("{vimId}", self.fixture.cloud.clone()),
+        ];
+        self.fixture.ids = ids.into_iter().map(|(name, id)| (name.to_owned(), id)).collect();
+        Ok(())
+    }
+
+    /// Makes something by a POST; its id.
+    ///
+    /// # Errors
+    /// Where it is refused.
+    pub(crate) fn make(&self, user: &str, path: &str, body: &Value) -> Result<String> {
+        let answer = self.clients.json(user, ("POST", path), body)?;
+        ensure!(answer.status == 201, "POST {path} as {user}: {} {}", answer.status, answer.text());
+        answer.made().context("no Location")
+    }
+
+    /// Onboards an archive: its id and its `vnfdId`, or why it is not taken.
+    ///
+    /// # Errors
+    /// Where the server does not answer.
+    pub(crate) fn onboard(
+        &self,
+        user: &str,
+        archive: &[u8],
+    ) -> Result<std::result::Result<(String, String), String>> {
+        let id = self.make(user, "/vnfpkgm/v2/vnf_packages", &json!({}))?;
+        let content = format!("/vnfpkgm/v2/vnf_packages/{id}/package_content");
+        let put = self.clients.send(user, ("PUT", &content), Some(("application/zip", archive)))?;
+        let page = format!("/vnfpkgm/v2/vnf_packages/{id}");
+        let mut state = Value::Null;
+        if put.is_success() {
+            for _ in 0..500 {
+                state = self.clients.page(user, &page)?;
+                let now = state["onboardingState"].as_str().unwrap_or_default();
+                if now == "ONBOARDED" {
+                    let vnfd = state["vnfdId"].as_str().unwrap_or_default().to_owned();
+                    return Ok(Ok((id, vnfd)));
+                }
+                if now == "CREATED" || now == "ERROR" {
+                    break;
+                }
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+        }
+        let why = format!("{} {} {state}", put.status, put.text());
+        let gone = self.clients.send(user, ("DELETE", &page), None)?;
+        ensure!(gone.is_success(), "a package that was not taken cannot be deleted: {why}");
+        Ok(Err(why))
+    }
+
+    fn register(&self, user: &str, words: &[&str]) -> Result<String> {
+        let mut all = vec!["-o", "json", "vim", "register"];
+        all.extend(words);
+        let said = self.vnfmctl(user, &all)?;
+        let made: Value = serde_json::from_str(&said).with_context(|| said.clone())?;
+        made["id"].as_str().map(str::to_owned).with_context(|| format!("no id: {said}"))
+    }
+
+    /// What `vnfmctl` prints for a user.
+    ///
+    /// # Errors
+    /// Where it cannot be started or says nothing but an error.
+    pub(crate) fn vnfmctl(&self, user: &str, words: &[&str]) -> Result<String> {
+        let mut command = Command::new(program("vnfmctl"));
+        command.env("VNFM_SERVER", format!("http://{}", self.clients.address()));
+        command.env("VNFM_USER", user).env("VNFM_PASSWORD", PASSWORD).args(words);
+        let output = command.stdin(Stdio::null()).output().context("cannot start vnfmctl")?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        ensure!(
+            output.status.success(),
+            "vnfmctl {}: {said}{}",
+            words.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(said)
+    }
+
+    /// Where something of the world is.
+    pub(crate) fn endpoint(&self, name: &str) -> &str {
+        self.endpoints[name].as_str().unwrap_or_default()
+    }
+
+    /// A page of the world's control.
+    ///
+    /// # Errors
+    /// Where the world does not answer.
+    pub(crate) fn world(&self, page: &str) -> Result<Value> {
+        let url = format!("{}/{page}", self.endpoint("control"));
+        ureq::get(url).call()?.body_mut().with_config().limit(256 << 20).read_json().context("books")
+    }
+
+    /// Lets the world do something.
+    ///
+    /// # Errors
+    /// Where it does not.
+    pub(crate) fn act(&self, action: &Value) -> Result<()> {
+        ureq::post(format!("{}/actions", self.endpoint("control"))).send_json(action)?;
+        Ok(())
+    }
+
+    /// Adds lines to the script of faults.
+    ///
+    /// # Errors
+    /// Where the world does not know them.
+    pub(crate) fn arm(&self, rules: &Value) -> Result<()> {
+        ureq::post(format!("{}/faults", self.endpoint("control"))).send_json(rules)?;
+        Ok(())
+    }
+
+    /// Forgets the script of faults.
+    ///
+    /// # Errors
+    /// Where the world does not answer.
+    pub(crate) fn disarm(&self) -> Result<()> {
+        ureq::delete(format!("{}/faults", self.endpoint("control"))).call()?;
+        Ok(())
+    }
+
+    /// What exists in the world: what was there from the beginning, or what has come.
+    ///
+    /// # Errors
+    /// Where the world does not answer.
+    pub(crate) fn stock(&self, seeded: bool) -> Result<Vec<String>> {
+        let page = if seeded { "books" } else { "left-behind" };
+        let page = self.world(page)?;
+        let all = if seeded { &page["stock"] } else { &page };
+        let all = all.as_array().into_iter().flatten();
+        let mut names: Vec<_> = all
+            .filter(|entry| entry["seeded"] == json!(seeded))
+            .map(|entry| {
+                let word = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+                format!("{} {}", word("kind"), word("name"))
+            })
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// How many calls the world has served.
+    ///
+    /// # Errors
+    /// Where it does not answer.
+    pub(crate) fn calls(&self, after: u64) -> Result<Vec<Value>> {
+        let page = self.world(&format!("calls?after={after}"))?;
+        Ok(page.as_array().cloned().unwrap_or_default())
+    }
+
+    /// Whether the server runs; where it does not, how it ended and its last words.
+    ///
+    /// # Errors
+    /// Where it does not run.
+    pub(crate) fn is_alive(&mut self) -> Result<()> {
+        if let Some(status) = self.server.try_wait()? {
+            let log = std::fs::read_to_string(self.log()).unwrap_or_default();
+            let lines: Vec<_> = log.lines().collect();
+            let last = lines[lines.len().saturating_sub(3)..].join(" | ");
+            let peak = self.memory.peak() >> 20;
+            bail!("the server died ({status}), {peak} MiB at its peak: {last}");
+        }
+        Ok(())
+    }
+
+    /// The server's log.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.path().join("server.log")
+    }
+
+    /// The server's data folder.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// The folder of everything.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The server's process.
+    pub(crate) fn process(&self) -> u32 {
+        self.server.id()
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        for child in [&mut self.server, &mut self.world] {
+            let _ = child.kill(); // it may have ended by itself
+            let _ = child.wait();
+        }
+    }
+}
+
+fn start_world(folder: &Path, limits: Limits) -> Result<(Child, String)> {
+    let mut command = pinned("vnfm-sim", limits.core.map(|core| usize::from(core == 0)));
+    command.arg("--data").arg(folder.join("world")).arg("--cluster");
+    Ok(programs::start(&mut command, &folder.join("world.log")))
+}
+
+fn start_server(folder: &Path, limits: Limits) -> Result<(Child, String)> {
+    let mut command = Command::new("prlimit");
+    command.arg(format!("--as={ADDRESSES}"));
+    if let Some(descriptors) = limits.descriptors {
+        command.arg(format!("--nofile={descriptors}:{descriptors}"));
+    }
+    if let Some(core) = limits.core {
+        command.args(["taskset", "-c", &core.to_string()]);
+    }
+    // An address that no policy for neighbours names.
+    command.arg(program("vnfm-server")).args(["--listen", "127.98.0.1:0"]);
+    command.arg("--data").arg(folder.join("data"));
+    command.arg("--config").arg(folder.join("server.yaml")).env("TMPDIR", folder);
+    Ok(programs::start(&mut command, &folder.join("server.log")))
+}
+
+/// A program on this processor alone, where one is named.
+pub(crate) fn pinned(name: &str, core: Option<usize>) -> Command {
+    let Some(core) = core else { return Command::new(program(name)) };
+    let mut command = Command::new("taskset");
+    command.args(["-c", &core.to_string()]).arg(program(name));
+    command
+}
+
+/// Writes the server's configuration; members that this server does not know are left out.
+fn configure(folder: &Path, endpoints: &Value) -> Result<()> {
+    let hash = hash()?;
+    let mut users = Vec::new();
+    for (name, tenant) in USERS {
+        let role = match *name {
+            "olga" | "nina" | "bob" => "operate",
+            "rita" => "read",
+            _ => "admin",
+        };
+        let mut gets = json!({"tenant": tenant, "role": role});
+        if *name == "nina" {
+            gets["namespaces"] = json!(["web"]);
+        }
+        users.push(json!({"name": name, "password_hash": hash, "gets": gets}));
+    }
+    let block = &endpoints["addressBlock"];
+    let quota = json!({"instances": 500, "operations": 200, "package_bytes": 64 << 20});
+    let mut config = json!({
+        "limits": {"lease_seconds": 2, "step_seconds": 60, "hook_seconds": 60},
+        "notifications": {"networks": ["127.0.0.1/32"], "answer_seconds": 2},
+        "plugins": {"scripts": {"allow": "all"}},
+        "access": {"users": users, "quota": quota},
+    });
+    let optional = [("vims", json!({"networks": ["127.0.0.1/32", block]}))];
+    for (name, value) in optional {
+        let mut more = config.clone();
+        more[name] = value;
+        write(folder, &more)?;
+        if is_known(folder)? {
+            config = more;
+        }
+    }
+    write(folder, &config)
+}
+
+fn write(folder: &Path, config: &Value) -> Result<()> {
+    Ok(std::fs::write(folder.join("server.yaml"), serde_yaml::to_string(config)?)?)
+}
+
+fn is_known(folder: &Path) -> Result<bool> {
+    let mut command = Command::new(program("vnfm-server"));
+    command.arg("check-config").arg(folder.join("server.yaml")).stdin(Stdio::null());
+    Ok(command.output().context("cannot start vnfm-server")?.status.success())
+}
+
+/// What is to be found nowhere.
+fn planted(folder: &Path) -> Result<Planted> {
+    let config = std::fs::read_to_string(folder.join("world/kubeconfig"))?;
+    let config: Value = serde_yaml::from_str(&config)?;
+    let token = config["users"][0]["user"]["token"].as_str().context("no token")?;
+    let mut planted = Planted::default();
+    planted.add("a user's password", PASSWORD);
+    planted.add("the cloud's password", CLOUD_PASSWORD);
+    planted.add("the cluster's token", token);
+    planted.add("what lies on an inner address", crate::canary::INNER);
+    planted.add("a secret of a request", crate::grammar::SECRET);
+    Ok(planted)
+}
+
+/// The hash of every user's password, made once.
+fn hash() -> Result<String> {
+    static HASH: OnceLock<String> = OnceLock::new();
+    if let Some(hash) = HASH.get() {
+        return Ok(hash.clone());
+    }
+    let mut child = Command::new(program("vnfm-server"))
+        .arg("hash-password")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    child.stdin.take().context("no standard input")?.write_all(PASSWORD.as_bytes())?;
+    let output = child.wait_with_output()?;
+    let hash = String::from_utf8(output.stdout)?.trim().to_owned();
+    ensure!(hash.starts_with('$'), "`vnfm-server hash-password` says `{hash}`");
+    Ok(HASH.get_or_init(|| hash).clone())
+}
+
+/// A body of JSON.
+pub(crate) fn body(value: &Value) -> (String, Vec<u8>) {
+    (JSON.to_owned(), value.to_string().into_bytes())
+}
+
+/// How long a server may take to end.
+pub(crate) const fn to_end() -> Duration {
+    TO_END
+}

@@ -1,0 +1,228 @@
+//! A client of the server that knows who it is, and keeps a note of every answer that should not have been given.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use vnfm_tests::planted::Planted;
+
+/// Every user's password.
+pub(crate) const PASSWORD: &str = "planted-password-of-users-4f1b";
+/// The longest that an answer may take while nothing is going on beside it.
+const LONGEST: Duration = Duration::from_secs(30);
+/// The largest answer that is read.
+const LARGEST: u64 = 64 << 20;
+
+/// Users, with their tenants; the first is the operator of the server.
+pub(crate) const USERS: &[(&str, &str)] = &[
+    ("root", "default"),
+    ("ann", "acme"),
+    ("olga", "acme"),
+    ("rita", "acme"),
+    ("nina", "acme"),
+    ("bob", "other"),
+    ("beth", "other"),
+    ("vera", "calm"),
+];
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) location: String,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// Its body, as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// Its body, or null.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or(Value::Null)
+    }
+
+    /// The last segment of `Location`.
+    pub(crate) fn made(&self) -> Option<String> {
+        let id = self.location.rsplit('/').next().unwrap_or_default();
+        (!id.is_empty()).then(|| id.to_owned())
+    }
+
+    /// Whether the request was done.
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// Clients of one server.
+pub(crate) struct Clients {
+    agent: ureq::Agent,
+    url: String,
+    notes: Mutex<Notes>,
+    planted: Planted,
+}
+
+#[derive(Default)]
+struct Notes {
+    /// Ids that were made, with the tenant that they are of.
+    made: BTreeMap<String, String>,
+    /// What should not have been answered.
+    found: Vec<String>,
+}
+
+/// A body, with its type.
+pub(crate) type Body<'a> = (&'a str, &'a [u8]);
+
+/// JSON.
+pub(crate) const JSON: &str = "application/json";
+/// A JSON merge patch.
+pub(crate) const PATCH: &str = "application/merge-patch+json";
+
+/// The tenant of a user.
+pub(crate) fn tenant(user: &str) -> &'static str {
+    USERS.iter().find(|(name, _)| *name == user).map_or("", |(_, tenant)| tenant)
+}
+
+/// The header with which a user logs in.
+pub(crate) fn login(user: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{user}:{PASSWORD}")))
+}
+
+impl Clients {
+    /// Clients of the server at this address; none of its answers may hold what was planted.
+    pub(crate) fn new(url: &str, planted: Planted) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .max_redirects(0)
+            .timeout_global(Some(LONGEST))
+            .build();
+        Self {
+            agent: config.into(),
+            url: url.to_owned(),
+            notes: Mutex::new(Notes::default()),
+            planted,
+        }
+    }
+
+    /// Where the server listens, without the scheme.
+    pub(crate) fn address(&self) -> &str {
+        self.url.trim_start_matches("http://")
+    }
+
+    /// Sends a request of a user, or of nobody.
+    ///
+    /// # Errors
+    /// Where there is no answer.
+    pub(crate) fn send(
+        &self,
+        user: &str,
+        (method, path): (&str, &str),
+        body: Option<Body<'_>>,
+    ) -> Result<Answer> {
+        let mut request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url))
+            .header("version", "2.3.0");
+        if !user.is_empty() {
+            request = request.header("authorization", login(user));
+        }
+        if let Some((kind, _)) = body {
+            request = request.header("content-type", kind);
+        }
+        let bytes = body.map(|(_, bytes)| bytes.to_vec()).unwrap_or_default();
+        let request = request.body(bytes).with_context(|| format!("{method} {path}"))?;
+        let began = Instant::now();
+        let mut answer = self
+            .agent
+            .run(request)
+            .with_context(|| format!("no answer to {method} {path} after {:?}", began.elapsed()))?;
+        let location = answer.headers().get("location").and_then(|value| value.to_str().ok());
+        let location = location.unwrap_or_default().to_owned();
+        let status = answer.status().as_u16();
+        let body_read = answer.body_mut().with_config().limit(LARGEST).read_to_vec();
+        let body_read = body_read.with_context(|| format!("the answer to {method} {path}"))?;
+        let answer = Answer { status, location, body: body_read };
+        self.judge(user, (method, path), body, &answer);
+        Ok(answer)
+    }
+
+    /// A JSON request.
+    ///
+    /// # Errors
+    /// Where there is no answer.
+    pub(crate) fn json(
+        &self,
+        user: &str,
+        (method, path): (&str, &str),
+        body: &Value,
+    ) -> Result<Answer> {
+        let kind = if method == "PATCH" { PATCH } else { JSON };
+        self.send(user, (method, path), Some((kind, body.to_string().as_bytes())))
+    }
+
+    /// A page that must be there.
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub(crate) fn page(&self, user: &str, path: &str) -> Result<Value> {
+        let answer = self.send(user, ("GET", path), None)?;
+        if answer.status != 200 {
+            bail!("GET {path} as {user}: {} {}", answer.status, answer.text());
+        }
+        Ok(answer.json())
+    }
+
+    /// Whatever an answer says that it must not say.
+    fn judge(
+        &self,
+        user: &str,
+        (method, path): (&str, &str),
+        body: Option<Body<'_>>,
+        answer: &Answer,
+    ) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = tenant(user);
+        if answer.status == 201
+            && let Some(id) = answer.made().filter(|id| id.len() == 36)
+        {
+            notes.made.insert(id, of.to_owned());
+        }
+        let what = |why: &str| {
+            let text: String = answer.text().chars().take(400).collect();
+            format!("{why}: {method} {path} as `{user}`: {} {text}", answer.status)
+        };
+        if answer.status >= 500 && !matches!(answer.status, 501 | 503 | 504 | 507) {
+            notes.found.push(what("the server calls it its own fault"));
+        }
+        let secrets = self.planted.within(&answer.body);
+        if !secrets.is_empty() {
+            notes.found.push(what(&format!("I6: {secrets:?} in an answer")));
+        }
+        if of == "default" {
+            return;
+        }
+        let text = answer.text();
+        let sent = body.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned());
+        let sent = format!("{path} {}", sent.unwrap_or_default());
+        let foreign = notes.made.iter().find(|(id, owner)| {
+            owner.as_str() != of && owner.as_str() != "default" && text.contains(id.as_str())
+                && !sent.contains(id.as_str())
+        });
+        if let Some((id, owner)) = foreign {
+            let why = format!("an answer names `{id}` of tenant `{owner}`");
+            notes.found.push(what(&why));
+        }
+    }
+
+    /// What was found since the last time.
+    pub(crate) fn found(&self) -> Vec<String> {
+        std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner).found)
+    }
+}

@@ -1,0 +1,246 @@
+//! The hostile machine: the built programs, with neighbours, packages, values and clients that lie.
+//!
+//! ```text
+//! this process                                    vnfm-server, a process        vnfm-sim, a process
+//!   cases ── by seed, from the project's own        two tenants and an operator,   books, and a script of
+//!     │      lists: calls, routes, requests,        a third that nobody attacks    answers that lie
+//!     │      samples                                     ▲        │                     ▲
+//!   lanes ── one ground each ── HTTP ────────────────────┘        └── HTTP, TLS ────────┘
+//!     │                                                           └── canary: nobody has business there
+//!   check ── I1 to I10, memory
+//! ```
+//! `cargo xtask hostile` runs it; `docs/how-to/hostile.md` says how to read and replay it.
+
+mod canary;
+mod cases;
+mod catalogue;
+mod check;
+mod destinations;
+mod doors;
+mod floods;
+mod grammar;
+mod ground;
+mod hooks;
+mod http;
+mod memory;
+mod neighbours;
+mod packages;
+mod report;
+mod story;
+mod values;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use cases::Case;
+use clap::Parser;
+use ground::{Ground, Limits};
+use report::{Failure, Report};
+
+#[derive(Parser)]
+#[command(about = "The built programs, with neighbours, packages, values and clients that lie")]
+struct Arguments {
+    /// What decides where something is left to chance
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How large the classes are that have no end of their own
+    #[arg(long, default_value_t = 2400, value_name = "N")]
+    cases: usize,
+    /// Only so many of all cases, a sample of each class
+    #[arg(long, value_name = "N")]
+    sample: Option<usize>,
+    /// Only cases whose class or description holds this text
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Only this case, as a report numbers it
+    #[arg(long, value_name = "N")]
+    case: Option<usize>,
+    /// How many grounds work side by side
+    #[arg(long, default_value_t = 4)]
+    workers: usize,
+    /// The machine has other work: how long a victim waits is not judged
+    #[arg(long)]
+    shared_machine: bool,
+    /// Say what is run, and run nothing
+    #[arg(long)]
+    list: bool,
+    /// Write `{"seed","cases","seconds","failed"}` here
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Serve as the listener that does nothing
+    #[arg(long, hide = true)]
+    dummy: bool,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<bool> {
+    let arguments = Arguments::parse();
+    if arguments.dummy {
+        return floods::serve_dummy().map(|()| true);
+    }
+    floods::SHARED.store(arguments.shared_machine, Ordering::Relaxed);
+    let began = Instant::now();
+    let learnt = {
+        let mut ground = Ground::start(Limits::default())?;
+        neighbours::learn(&mut ground).context("cannot learn what operations do")?
+    };
+    let mut cases = cases::all(arguments.seed, &learnt, arguments.cases)?;
+    let total = cases.len();
+    cases.truncate(arguments.sample.unwrap_or(usize::MAX));
+    if let Some(text) = &arguments.only {
+        cases.retain(|case| case.class == text || case.what.contains(text.as_str()));
+    }
+    if let Some(number) = arguments.case {
+        cases.retain(|case| case.number == number);
+    }
+    eprintln!(
+        "{} of {total} cases; seed {}; learnt in {:.1} s",
+        cases.len(),
+        arguments.seed,
+        began.elapsed().as_secs_f64()
+    );
+    if arguments.list {
+        for case in &cases {
+            println!("{} {} {}", case.number, case.class, case.what);
+        }
+        return Ok(true);
+    }
+    let report = Mutex::new(Report { seed: arguments.seed, ..Report::default() });
+    let (alone, together): (Vec<_>, Vec<_>) =
+        cases.into_iter().partition(|case| case.alone.is_some());
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..arguments.workers.max(1) {
+            scope.spawn(|| Lane::new(arguments.seed, &report).run(&together, &next));
+        }
+    });
+    floods(&arguments, alone, &report)?;
+    let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.seconds = began.elapsed().as_secs_f64();
+    eprint!("{}", report.costs());
+    println!(
+        "{} cases in {:.0} s, {} failed (seed {}; memory grew by {} %)",
+        report.cases,
+        report.seconds,
+        report.failed.len(),
+        report.seed,
+        report.growth_percent
+    );
+    report.write(arguments.json.as_deref())?;
+    Ok(report.failed.is_empty())
+}
+
+/// What needs the machine for itself: those of the same limits in a row, so that they share a server.
+fn floods(arguments: &Arguments, mut alone: Vec<Case>, report: &Mutex<Report>) -> Result<()> {
+    if alone.is_empty() {
+        return Ok(());
+    }
+    floods::step_aside()?;
+    alone.sort_by_key(|case| {
+        case.alone.and_then(|limits| limits.descriptors).map_or(u64::MAX, |n| n)
+    });
+    for cases in alone.chunk_by(|one, other| descriptors(one) == descriptors(other)) {
+        Lane::new(arguments.seed, report).run(cases, &AtomicUsize::new(0));
+    }
+    Ok(())
+}
+
+fn descriptors(case: &Case) -> Option<u64> {
+    case.alone.and_then(|limits| limits.descriptors)
+}
+
+/// A ground, and the cases that are played on it one after the other.
+struct Lane<'a> {
+    seed: u64,
+    report: &'a Mutex<Report>,
+    ground: Option<Ground>,
+}
+
+/// As much a server may grow over a run, in percent.
+const GROWTH: u64 = 20;
+
+impl<'a> Lane<'a> {
+    fn new(seed: u64, report: &'a Mutex<Report>) -> Self {
+        Self { seed, report, ground: None }
+    }
+
+    fn run(mut self, cases: &[Case], next: &AtomicUsize) {
+        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let began = Instant::now();
+            let why = self.play(case).err().map(|error| format!("{error:#}"));
+            let failure = why.map(|why| self.failure(case, why));
+            let has_failed = failure.is_some();
+            self.note(|report| report.add(case.class, began.elapsed(), failure));
+            if has_failed {
+                // What it left behind is no matter of the next one.
+                self.ground = None;
+            } else if let Some(ground) = &mut self.ground {
+                ground.memory.mark(case.number);
+            }
+        }
+        if let Some(ground) = self.ground.take() {
+            self.close(&ground, cases);
+        }
+    }
+
+    fn play(&mut self, case: &Case) -> Result<()> {
+        let mut ground = match self.ground.take() {
+            Some(ground) => ground,
+            None => Ground::start(case.alone.unwrap_or_default())?,
+        };
+        let played = (case.act)(&mut ground, &mut case.dice(self.seed));
+        let alive = ground.is_alive();
+        let held = alive.and(played).and_then(|()| check::all(&mut ground));
+        self.ground = Some(ground);
+        held
+    }
+
+    /// What is looked at when no case is left.
+    fn close(&self, ground: &Ground, cases: &[Case]) {
+        let mut found: Vec<_> = ground.memory.leaks();
+        if let Err(error) = check::files(ground) {
+            found.push((cases.last().map_or(0, |case| case.number), format!("{error:#}")));
+        }
+        if let Some((warm, percent)) = ground.memory.growth() {
+            self.note(|report| report.growth_percent = report.growth_percent.max(percent));
+            if percent > GROWTH {
+                let why = format!("memory: grown by {percent} % from {} MiB over the run", warm >> 20);
+                found.push((cases.last().map_or(0, |case| case.number), why));
+            }
+        }
+        for (number, why) in found {
+            if let Some(case) = cases.iter().find(|case| case.number == number) {
+                let failure = self.failure(case, why);
+                self.note(|report| report.fail(failure));
+            }
+        }
+    }
+
+    fn failure(&self, case: &Case, why: String) -> Failure {
+        Failure {
+            seed: self.seed,
+            case: case.number,
+            class: case.class.to_owned(),
+            what: case.what.clone(),
+            why,
+        }
+    }
+
+    fn note(&self, write: impl FnOnce(&mut Report)) {
+        write(&mut self.report.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}

@@ -1,0 +1,216 @@
+//! Neighbours that lie: every call that an operation, or an act beside operations, makes of any neighbour is answered
+//! in each hostile way, once and again and again. Which calls there are the machine learns from the world's books.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use vnfm_tests::dice::Dice;
+
+use crate::cases::Case;
+use crate::catalogue::{Document, Sample};
+use crate::ground::Ground;
+use crate::story;
+
+/// How long an operation may take while a neighbour lies.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// How long it may take where nobody lies.
+const HONEST: Duration = Duration::from_secs(30);
+/// As often as anybody asks.
+const EVER: u32 = 1_000_000;
+
+/// How a neighbour lies, as `vnfm-sim` spells it; `@` is an address where nobody has any business.
+const LIES: &[&str] = &[
+    r#""endless""#,
+    r#""endless-list""#,
+    r#""dripping""#,
+    r#""huge""#,
+    r#""deep""#,
+    r#""shape""#,
+    r#""types""#,
+    r#""empty""#,
+    r#""html""#,
+    r#""not-utf8""#,
+    r#""coding""#,
+    r#""million""#,
+    r#"{"texts":"\u001b]0;owned\u0007\n---\nkind: Secret"}"#,
+    r#"{"texts":"$(touch /tmp/hostile) {{ 7 }} ../../etc"}"#,
+    r#"{"redirect":"http://@/redirected"}"#,
+    r#"{"elsewhere":"http://@"}"#,
+];
+
+/// What makes calls of neighbours.
+#[derive(Debug, Clone)]
+pub(crate) enum Scene {
+    /// An instance of a sample: instantiated, worked on by this operation, terminated.
+    Life(usize, String),
+    /// A request of the API that looks at a VIM.
+    Ask(&'static str, &'static str, &'static str),
+    /// A subscription with a token, told of an instance.
+    Subscribe,
+}
+
+/// Requests that ask a neighbour something: who, method and path.
+const ASKS: &[(&str, &str, &str)] = &[
+    ("ann", "POST", "/vnfm/v1/vims/{cloud}/check"),
+    ("root", "POST", "/vnfm/v1/vims/{cluster}/check"),
+    ("ann", "GET", "/vnfm/v1/orphans"),
+    ("root", "GET", "/vnfm/v1/orphans"),
+];
+
+/// What the machine knows of the project before it begins.
+#[derive(Debug, Default)]
+pub(crate) struct Learnt {
+    /// The samples that can be instantiated, with their `vnfdId`.
+    pub(crate) samples: Vec<(Sample, String)>,
+    /// Each call that was seen, and the first scene that makes it.
+    calls: Vec<(Scene, String)>,
+}
+
+/// Plays every scene once with honest neighbours, and notes the calls.
+///
+/// # Errors
+/// Where a sample does not come up.
+pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
+    let mut learnt = Learnt { samples: Vec::new(), calls: Vec::new() };
+    let mut known = BTreeSet::new();
+    let operations = Document::read()?.operations();
+    let mut dice = Dice::new(0);
+    for (sample, vnfd) in ground.samples.clone() {
+        let at = learnt.samples.len();
+        let mut lives = false;
+        for operation in operations.iter().filter(|name| *name != "instantiate") {
+            let before = ground.calls(0)?.len();
+            let instance = story::create(ground, "olga", &vnfd)?;
+            let steps = steps(ground, &sample, operation);
+            let states = story::life(ground, ("olga", &instance), &steps, HONEST)?;
+            lives |= states.first().is_some_and(|state| state == "COMPLETED");
+            story::away(ground, "olga", &instance, &mut dice)?;
+            let scene = Scene::Life(at, operation.clone());
+            note(ground, (&scene, before), (&mut known, &mut learnt))?;
+            if !lives {
+                break;
+            }
+        }
+        if lives {
+            learnt.samples.push((sample, vnfd));
+        } else {
+            eprintln!("sample `{}` cannot be instantiated: it is left out", sample.name);
+            learnt.calls.retain(|(scene, _)| !matches!(scene, Scene::Life(of, _) if *of == at));
+        }
+    }
+    ensure!(learnt.samples.len() >= 4, "only {} samples come up", learnt.samples.len());
+    let asks = ASKS.iter().map(|(user, method, path)| Scene::Ask(user, method, path));
+    for scene in asks.chain([Scene::Subscribe]) {
+        let before = ground.calls(0)?.len();
+        play(ground, (&scene, &learnt.samples), &mut dice)?;
+        note(ground, (&scene, before), (&mut known, &mut learnt))?;
+    }
+    Ok(learnt)
+}
+
+fn note(
+    ground: &Ground,
+    (scene, before): (&Scene, usize),
+    (known, learnt): (&mut BTreeSet<String>, &mut Learnt),
+) -> Result<()> {
+    for call in ground.calls(u64::try_from(before)?)? {
+        let name = call["call"].as_str().unwrap_or_default();
+        // What the world does by itself is nobody's answer.
+        if call["neighbour"] != "cloud" && !name.starts_with("host.") && known.insert(name.into()) {
+            learnt.calls.push((scene.clone(), name.to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// The operations of a life.
+fn steps(ground: &Ground, sample: &Sample, operation: &str) -> Vec<(String, Value)> {
+    let vim = vim_of(ground, sample);
+    let mut all = vec![("instantiate".to_owned(), sample.request("instantiate", &vim))];
+    if operation != "terminate" {
+        all.push((operation.to_owned(), sample.request(operation, &vim)));
+    }
+    all.push(("terminate".to_owned(), sample.request("terminate", &vim)));
+    all
+}
+
+/// The VIM for a sample.
+pub(crate) fn vim_of(ground: &Ground, sample: &Sample) -> String {
+    let Ground { fixture, .. } = ground;
+    if sample.is_kubernetes() { fixture.cluster.clone() } else { fixture.cloud.clone() }
+}
+
+/// Plays a scene; whatever it is answered, nothing of it is left.
+fn play(
+    ground: &mut Ground,
+    (scene, samples): (&Scene, &[(Sample, String)]),
+    dice: &mut Dice,
+) -> Result<()> {
+    match scene {
+        Scene::Life(at, operation) => {
+            let (sample, vnfd) = &samples[*at];
+            let instance = story::create(ground, "olga", vnfd)?;
+            let steps = steps(ground, sample, operation);
+            story::life(ground, ("olga", &instance), &steps, PATIENCE)?;
+            ground.disarm()?;
+            story::away(ground, "olga", &instance, dice)
+        }
+        Scene::Ask(user, method, path) => {
+            let path = path.replace("{cloud}", &ground.fixture.cloud);
+            let path = path.replace("{cluster}", &ground.fixture.cluster);
+            ground.clients.send(user, (method, &path), None)?;
+            Ok(())
+        }
+        Scene::Subscribe => subscribe(ground),
+    }
+}
+
+fn subscribe(ground: &mut Ground) -> Result<()> {
+    let nfvo = ground.endpoint("nfvo").to_owned();
+    let credentials = json!({"clientId": "vnfm", "clientPassword": "planted-nfvo-password-2c77",
+        "tokenEndpoint": format!("{nfvo}/token")});
+    let request = json!({
+        "callbackUri": format!("{nfvo}/notifications"),
+        "authentication": {"authType": ["OAUTH2_CLIENT_CREDENTIALS"],
+            "paramsOauth2ClientCredentials": credentials},
+    });
+    let made = ground.clients.json("olga", ("POST", "/vnflcm/v2/subscriptions"), &request)?;
+    let vnfd = ground.samples[0].1.clone();
+    let instance = story::create(ground, "olga", &vnfd)?;
+    let path = format!("/vnflcm/v2/vnf_instances/{instance}");
+    ground.clients.send("olga", ("DELETE", &path), None)?;
+    if let Some(id) = made.made().filter(|_| made.status == 201) {
+        let path = format!("/vnflcm/v2/subscriptions/{id}");
+        let gone = ground.clients.send("olga", ("DELETE", &path), None)?;
+        ensure!(gone.is_success(), "a subscription does not go: {}", gone.text());
+    }
+    Ok(())
+}
+
+/// Each call × each lie, once and for ever.
+pub(crate) fn cases(learnt: &Learnt) -> Vec<Case> {
+    let mut all = Vec::new();
+    for (scene, call) in &learnt.calls {
+        for lie in LIES {
+            for times in [1, EVER] {
+                let often = if times == 1 { "once" } else { "always" };
+                let what = format!("{call} answers {lie} {often} ({scene:?})");
+                let (scene, call) = (scene.clone(), call.clone());
+                let samples = learnt.samples.clone();
+                all.push(Case::new("neighbour", what, move |ground, dice| {
+                    let lie = lie.replace('@', &ground.canary.address().to_string());
+                    let lie: Value = serde_json::from_str(&lie)?;
+                    let nth = if times == 1 { 1 + dice.below(2) } else { 1 };
+                    ground.arm(&json!({"call": call, "nth": nth, "times": times,
+                        "fault": {"hostile": lie}}))?;
+                    let played = play(ground, (&scene, &samples), dice);
+                    ground.disarm()?;
+                    played
+                }));
+            }
+        }
+    }
+    all
+}

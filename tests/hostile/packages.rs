@@ -1,0 +1,299 @@
+//! Packages that lie: texts, numbers, objects and archives.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use uuid::Uuid;
+use vnfm_tests::dice::Dice;
+
+use crate::cases::Case;
+use crate::catalogue::{Sample, archive};
+use crate::grammar::{self, OWNED};
+use crate::ground::Ground;
+use crate::neighbours::{Learnt, vim_of};
+use crate::{check, story};
+
+/// How long an operation may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A number that nobody has that many of.
+const MANY: &str = "100000000";
+
+/// A scalar of a file: from where to where.
+type Scalar = (String, usize, usize);
+
+/// The values behind `name: ` in files of YAML, and the items of lists in brackets.
+fn scalars(sample: &Sample) -> Vec<Scalar> {
+    let mut all = Vec::new();
+    for (name, bytes) in &sample.files {
+        let is_yaml = [".yaml", ".yml"].iter().any(|end| name.ends_with(end));
+        let Ok(text) = std::str::from_utf8(bytes) else { continue };
+        if !is_yaml {
+            continue;
+        }
+        for (at, _) in text.match_indices(": ") {
+            let from = at + 2;
+            let rest = &text[from..];
+            let length = rest.find(['\n', ',', '}', ']', '#']).unwrap_or(rest.len());
+            let value = rest[..length].trim_end();
+            if !value.is_empty() && !value.starts_with(['{', '[', '|', '>', '&']) {
+                all.push((name.clone(), from, from + value.len()));
+            }
+        }
+    }
+    all
+}
+
+/// The sample with another `vnfdId`, so that it can be beside the true one.
+fn renamed(sample: &Sample, vnfd: &str) -> (Sample, String) {
+    let new = Uuid::new_v4().to_string();
+    let mut sample = sample.clone();
+    for bytes in sample.files.values_mut() {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            *bytes = text.replace(vnfd, &new).into_bytes();
+        }
+    }
+    (sample, new)
+}
+
+/// Onboards, instantiates, looks, and brings everything away.
+fn play(
+    ground: &mut Ground,
+    user: &str,
+    (sample, archive): (&Sample, &[u8]),
+    dice: &mut Dice,
+) -> Result<()> {
+    let Ok((package, vnfd)) = ground.onboard(user, archive)? else { return Ok(()) };
+    let vim = vim_of(ground, sample);
+    let mut request = sample.request("instantiate", &vim);
+    if user == "nina" {
+        request["additionalParams"]["namespace"] = json!("web");
+    }
+    let instance = story::create(ground, user, &vnfd);
+    let mut outside = Ok(());
+    if let Ok(instance) = &instance {
+        let steps = [("instantiate".to_owned(), request)];
+        story::life(ground, (user, instance), &steps, PATIENCE)?;
+        outside = check::own_namespace(ground, instance, if user == "nina" { "web" } else { "" });
+        story::away(ground, user, instance, dice)?;
+    }
+    let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
+    let disable = json!({"operationalState": "DISABLED"});
+    ground.clients.json(user, ("PATCH", &path), &disable)?;
+    let gone = ground.clients.send(user, ("DELETE", &path), None)?;
+    ensure!(gone.is_success(), "a package does not go: {} {}", gone.status, gone.text());
+    outside
+}
+
+/// Who has a VIM for a sample: on the shared cluster it is another tenant.
+fn user_for(sample: &Sample) -> &'static str {
+    if sample.is_kubernetes() { "bob" } else { "olga" }
+}
+
+/// One scalar of a package replaced.
+pub(crate) fn mutations(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<Case> {
+    let mut all = Vec::new();
+    let mut numbers = Vec::new();
+    for (sample, vnfd) in &learnt.samples {
+        for scalar in scalars(sample) {
+            let text = &sample.files[&scalar.0][scalar.1..scalar.2];
+            if text.iter().all(u8::is_ascii_digit) {
+                numbers.push((sample, vnfd, scalar));
+            }
+        }
+    }
+    for (sample, vnfd, scalar) in numbers {
+        all.push(mutation("bomb", (sample, vnfd), scalar, Some(MANY)));
+    }
+    for _ in 0..(most / 8).max(60) {
+        let (sample, vnfd) = dice.pick(&learnt.samples);
+        let scalars = scalars(sample);
+        all.push(mutation("package", (sample, vnfd), dice.pick(&scalars).clone(), None));
+    }
+    all
+}
+
+fn mutation(
+    class: &'static str,
+    (sample, vnfd): (&Sample, &str),
+    (file, from, to): Scalar,
+    put: Option<&'static str>,
+) -> Case {
+    let old = String::from_utf8_lossy(&sample.files[&file][from..to]).into_owned();
+    let what = format!("{} {file}:{from} `{old}` becomes {}", sample.name, put.unwrap_or("hostile"));
+    let (sample, vnfd) = (sample.clone(), vnfd.to_owned());
+    Case::new(class, what, move |ground, dice| {
+        let mut sample = sample.clone();
+        let new = match put {
+            Some(number) => number.to_owned(),
+            None => json!(grammar::text(dice)).to_string(),
+        };
+        if let Some(bytes) = sample.files.get_mut(&file) {
+            bytes.splice(from..to, new.into_bytes());
+        }
+        let (sample, _) = renamed(&sample, &vnfd);
+        play(ground, user_for(&sample), (&sample, &sample.archive()?), dice)
+    })
+}
+
+/// Objects that a tenant has no business to make on a cluster that others share.
+pub(crate) fn objects(learnt: &Learnt) -> Vec<Case> {
+    let mut all = Vec::new();
+    let charts = learnt.samples.iter().filter(|(sample, _)| manifest(sample).is_some());
+    for (sample, vnfd) in charts {
+        for (name, object) in forbidden() {
+            for user in ["bob", "olga", "nina"] {
+                let what = format!("{name} in `{}` as {user}", sample.name);
+                let (sample, vnfd, object) = (sample.clone(), vnfd.clone(), object.clone());
+                all.push(Case::new("object", what, move |ground, dice| {
+                    object_case(ground, user, (&sample, &vnfd, &object), dice)
+                }));
+            }
+        }
+    }
+    all
+}
+
+fn object_case(
+    ground: &mut Ground,
+    user: &str,
+    (sample, vnfd, object): (&Sample, &str, &Value),
+    dice: &mut Dice,
+) -> Result<()> {
+    let (mut sample, _) = renamed(sample, vnfd);
+    let Some(name) = manifest(&sample) else { return Ok(()) };
+    if let Some(bytes) = sample.files.get_mut(&name) {
+        bytes.extend_from_slice(format!("\n---\n{object}\n").as_bytes());
+    }
+    let archive = sample.archive()?;
+    // Who is narrowed onboards nothing: another one of the tenant does.
+    let onboards = if user == "nina" { "olga" } else { user };
+    let Ok((package, vnfd)) = ground.onboard(onboards, &archive)? else { return Ok(()) };
+    let mut request = sample.request("instantiate", &vim_of(ground, &sample));
+    if user == "nina" {
+        request["additionalParams"]["namespace"] = json!("web");
+    }
+    let instance = story::create(ground, user, &vnfd)?;
+    let steps = [("instantiate".to_owned(), request)];
+    let states = story::life(ground, (user, &instance), &steps, PATIENCE)?;
+    let outside = check::own_namespace(ground, &instance, if user == "nina" { "web" } else { "" });
+    story::away(ground, user, &instance, dice)?;
+    let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
+    ground.clients.json(onboards, ("PATCH", &path), &json!({"operationalState": "DISABLED"}))?;
+    ground.clients.send(onboards, ("DELETE", &path), None)?;
+    outside?;
+    let done = states.first().is_some_and(|state| state == "COMPLETED");
+    ensure!(!done, "a forbidden object is made for `{user}`: {object}");
+    Ok(())
+}
+
+/// The last manifest of a sample.
+fn manifest(sample: &Sample) -> Option<String> {
+    let order = sample.files.get("Files/kubernetes/order.yaml")?;
+    let order: Value = serde_yaml::from_slice(order).ok()?;
+    order["manifests"].as_array()?.last()?["path"].as_str().map(str::to_owned)
+}
+
+/// Each with a name.
+fn forbidden() -> Vec<(String, Value)> {
+    let meta = |namespace: &str| match namespace {
+        "" => json!({"name": OWNED}),
+        namespace => json!({"name": OWNED, "namespace": namespace}),
+    };
+    let mut all = Vec::new();
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"});
+    let subjects = json!([{"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}]);
+    let mut add = |name: String, object: Value| all.push((name, object));
+    add("ClusterRoleBinding".into(), json!({"apiVersion": rbac, "kind": "ClusterRoleBinding",
+        "metadata": meta(""), "roleRef": role, "subjects": subjects}));
+    add("ClusterRole".into(), json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": meta(""),
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}));
+    add("Namespace".into(), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta("")}));
+    for namespace in ["kube-system", "default", "kube-public", "web-of-others"] {
+        add(format!("ConfigMap in {namespace}"), json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": meta(namespace), "data": {"a": "b"}}));
+        add(format!("Secret in {namespace}"), json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": meta(namespace), "stringData": {"a": "b"}}));
+    }
+    let pod = |spec: Value| {
+        let mut template = json!({"metadata": {"labels": {"app": OWNED}}, "spec": {
+            "containers": [{"name": "a", "image": "localhost/busybox:1"}]}});
+        for (name, value) in spec.as_object().into_iter().flatten() {
+            if name == "container" {
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    template["spec"]["containers"][0][name] = value.clone();
+                }
+            } else {
+                template["spec"][name] = value.clone();
+            }
+        }
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta(""), "spec": {
+            "replicas": 1, "selector": {"matchLabels": {"app": OWNED}}, "template": template}})
+    };
+    let specs = [
+        ("hostNetwork", json!({"hostNetwork": true})),
+        ("hostPID", json!({"hostPID": true})),
+        ("hostIPC", json!({"hostIPC": true})),
+        ("hostPath", json!({"volumes": [{"name": "a", "hostPath": {"path": "/"}}]})),
+        ("privileged", json!({"container": {"securityContext": {"privileged": true}}})),
+        ("capabilities", json!({"container": {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}})),
+        ("hostPort", json!({"container": {"ports": [{"containerPort": 80, "hostPort": 80}]}})),
+    ];
+    for (name, spec) in specs {
+        add(name.to_owned(), pod(spec));
+    }
+    all
+}
+
+/// Archives that are more than archives.
+pub(crate) fn archives(learnt: &Learnt) -> Vec<Case> {
+    let mut all = Vec::new();
+    let Some((sample, vnfd)) = learnt.samples.first().cloned() else { return all };
+    let mut odd = |what: &str, refused: bool, make: fn(&Sample) -> Result<Vec<u8>>| {
+        let (sample, vnfd) = (sample.clone(), vnfd.clone());
+        all.push(Case::new("archive", what.to_owned(), move |ground, dice| {
+            let (sample, _) = renamed(&sample, &vnfd);
+            let bytes = make(&sample)?;
+            if refused {
+                let taken = ground.onboard("olga", &bytes)?;
+                ensure!(taken.is_err(), "the archive is taken");
+                return Ok(());
+            }
+            play(ground, "olga", (&sample, &bytes), dice)
+        }));
+    };
+    odd("bytes before the archive", true, |sample| {
+        Ok([b"#!/bin/sh\nexit\n".to_vec(), sample.archive()?].concat())
+    });
+    odd("bytes behind the archive", true, |sample| {
+        Ok([sample.archive()?, b"more".to_vec()].concat())
+    });
+    odd("cut", true, |sample| {
+        let bytes = sample.archive()?;
+        Ok(bytes[..bytes.len() / 2].to_vec())
+    });
+    odd("no archive", true, |_| Ok(vec![0; 4096]));
+    odd("a path that leads outside", true, |sample| with(sample, &[("../../outside", b"x")]));
+    odd("an absolute path", true, |sample| with(sample, &[("/tmp/hostile", b"x")]));
+    odd("one name in two spellings", true, |sample| {
+        with(sample, &[("Files/\u{e9}", b"x"), ("Files/e\u{301}", b"y")])
+    });
+    odd("a gigabyte of zeros", true, |sample| {
+        let zeros = vec![0; 1 << 30];
+        with(sample, &[("Files/zeros", &zeros)])
+    });
+    odd("many small files", true, |sample| {
+        let names: Vec<_> = (0..100_000).map(|n| format!("Files/{n}")).collect();
+        let more: Vec<_> = names.iter().map(|name| (name.as_str(), b"x".as_slice())).collect();
+        with(sample, &more)
+    });
+    all
+}
+
+fn with(sample: &Sample, more: &[(&str, &[u8])]) -> Result<Vec<u8>> {
+    let files: BTreeMap<&str, &[u8]> =
+        sample.files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())).collect();
+    archive(files.into_iter().chain(more.iter().copied()))
+}

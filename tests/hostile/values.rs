@@ -1,0 +1,212 @@
+//! Values that are more than values: every member of every request that the server's document describes, every
+//! parameter of the samples, and names as a terminal shows them.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use vnfm_tests::dice::Dice;
+
+use crate::cases::Case;
+use crate::catalogue::{Described, Document, leaves};
+use crate::grammar;
+use crate::ground::Ground;
+use crate::http::{Answer, JSON, PATCH};
+use crate::neighbours::{Learnt, vim_of};
+use crate::{check, story};
+
+/// How long an operation may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Hostile values for each member of a request.
+const VALUES: usize = 3;
+/// Commands of `vnfmctl` that print what tenants have named.
+const PRINTS: &[&[&str]] = &[
+    &["vnf", "list"],
+    &["package", "list"],
+    &["events"],
+    &["vnf", "show", "@"],
+    &["vim", "list"],
+    &["orphans"],
+];
+
+/// Every member of every body, replaced.
+pub(crate) fn bodies(learnt: &Learnt) -> Result<Vec<Case>> {
+    let mut all = Vec::new();
+    for mut request in Document::read()?.requests() {
+        if request.body.is_null() || request.path.starts_with("/vnfm/v1/nfvo") {
+            continue;
+        }
+        if request.path.ends_with("/instantiate")
+            && let Some((sample, _)) = learnt.samples.first()
+        {
+            let own = sample.request("instantiate", "@VIM@");
+            merge(&mut request.body, own);
+        }
+        for pointer in leaves(&request.body, true) {
+            for _ in 0..VALUES {
+                let what = format!("{} {} `{pointer}`", request.method, request.path);
+                let (request, pointer) = (request.clone(), pointer.clone());
+                let act = move |ground: &mut Ground, dice: &mut Dice| {
+                    body(ground, (&request, &pointer), dice)
+                };
+                all.push(Case::new("value", what, act));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The members of a sample's request over those that the document invents.
+fn merge(example: &mut Value, own: Value) {
+    let (Some(example), Value::Object(own)) = (example.as_object_mut(), own) else { return };
+    example.retain(|name, _| name == "additionalParams");
+    example.extend(own);
+}
+
+/// Whether a member is one whose value nobody may see again.
+fn is_secret(pointer: &str) -> bool {
+    ["accessInfo", "authentication", "assword", "params"].iter().any(|part| pointer.contains(part))
+        && !pointer.contains("additionalParams")
+}
+
+fn body(
+    ground: &mut Ground,
+    (request, pointer): (&Described, &str),
+    dice: &mut Dice,
+) -> Result<()> {
+    let value = if is_secret(pointer) && dice.below(2) == 0 {
+        json!(grammar::SECRET)
+    } else {
+        grammar::value(dice)
+    };
+    let mut body: Value =
+        serde_json::from_str(&request.body.to_string().replace("@VIM@", &ground.fixture.cloud))?;
+    if let Some(place) = body.pointer_mut(pointer) {
+        *place = value;
+    }
+    let vnfd = ground.samples[0].1.clone();
+    let instance = story::create(ground, "ann", &vnfd)?;
+    let package = ground.make("ann", "/vnfpkgm/v2/vnf_packages", &json!({}))?;
+    let mut path = request.path.replace("{vnfInstanceId}", &instance);
+    path = path.replace("{vnfPkgId}", &package);
+    for (name, id) in &ground.fixture.ids {
+        path = path.replace(name.as_str(), id);
+    }
+    let kind = if request.method == "PATCH" { PATCH } else { JSON };
+    let text = body.to_string();
+    let answer =
+        ground.clients.send("ann", (&request.method, &path), Some((kind, text.as_bytes())))?;
+    tidy(ground, &path, &answer, dice)?;
+    story::away(ground, "ann", &instance, dice)?;
+    let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
+    let gone = ground.clients.send("ann", ("DELETE", &path), None)?;
+    ensure!(gone.is_success(), "a package without content does not go: {}", gone.text());
+    Ok(())
+}
+
+/// Brings away what a request has made.
+fn tidy(ground: &mut Ground, path: &str, answer: &Answer, dice: &mut Dice) -> Result<()> {
+    let Some(id) = answer.made() else { return Ok(()) };
+    if answer.status == 202 {
+        story::settle(ground, "ann", &id, PATIENCE)?;
+    } else if answer.status == 201 && path.ends_with("/vnf_instances") {
+        story::away(ground, "ann", &id, dice)?;
+    } else if answer.status == 201 {
+        let gone = ground.clients.send("ann", ("DELETE", &format!("{path}/{id}")), None)?;
+        ensure!(gone.is_success(), "what was made does not go: {} {}", gone.status, gone.text());
+    }
+    Ok(())
+}
+
+/// Every variable and text of the samples' requests, in operations that are driven to their end.
+pub(crate) fn parameters(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<Case> {
+    let mut all = Vec::new();
+    for _ in 0..(most / 8).max(60) {
+        let (sample, vnfd) = dice.pick(&learnt.samples).clone();
+        let mut places: Vec<String> = if sample.is_kubernetes() {
+            sample.variables().iter().map(|name| format!("/additionalParams/{name}")).collect()
+        } else {
+            Vec::new()
+        };
+        // The variables are where values meet text: they come as often as everything else together.
+        let weight = (10 / places.len().max(1)).max(1);
+        places = places.iter().flat_map(|one| vec![one.clone(); weight]).collect();
+        places.extend(leaves(&sample.request("instantiate", "@VIM@"), false));
+        let pointer = dice.pick(&places).clone();
+        let user = if pointer.contains("additionalParams") { *dice.pick(&["olga", "nina"]) } else { "olga" };
+        let what = format!("{} `{pointer}` as {user}", sample.name);
+        all.push(Case::new("parameter", what, move |ground, dice| {
+            let text = grammar::text(dice);
+            let vim = vim_of(ground, &sample);
+            let mut request = sample.request("instantiate", &vim);
+            if user == "nina" {
+                request["additionalParams"]["namespace"] = json!("web");
+            }
+            put(&mut request, &pointer, json!(text));
+            let asked = request["additionalParams"]["namespace"].as_str().unwrap_or_default();
+            let asked = if is_label(asked) { asked.to_owned() } else { String::new() };
+            let instance = story::create(ground, user, &vnfd)?;
+            let steps = [("instantiate".to_owned(), request)];
+            let states = story::life(ground, (user, &instance), &steps, PATIENCE)?;
+            let outside = check::own_namespace(ground, &instance, &asked);
+            let gone = story::away(ground, user, &instance, dice);
+            outside.map_err(|error| error.context(format!("{states:?}")))?;
+            gone
+        }));
+    }
+    all
+}
+
+/// A namespace that a request may name.
+fn is_label(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with("kube-")
+        && text.chars().all(|one| one.is_ascii_alphanumeric() || one == '-')
+}
+
+/// Puts a value where a pointer shows, making what is missing on the way.
+fn put(value: &mut Value, pointer: &str, new: Value) {
+    let mut place = value;
+    for part in pointer.split('/').skip(1) {
+        let name = part.replace("~1", "/").replace("~0", "~");
+        place = match name.parse::<usize>() {
+            Ok(number) if place.is_array() => &mut place[number],
+            _ => &mut place[name],
+        };
+    }
+    *place = new;
+}
+
+/// Names as `vnfmctl` prints them.
+pub(crate) fn terminals() -> Vec<Case> {
+    let mut all = Vec::new();
+    for words in PRINTS {
+        for name in ["\u{1b}]0;owned\u{7}\u{1b}[2J", "\u{9b}31m\u{85}", "\u{202e}exe\u{2066}\r"] {
+            let what = format!("vnfmctl {} with {name:?}", words.join(" "));
+            all.push(Case::new("terminal", what, move |ground, dice| {
+                let body = json!({"vnfdId": ground.samples[0].1, "vnfInstanceName": name,
+                    "vnfInstanceDescription": name});
+                let instance = ground.make("olga", "/vnflcm/v2/vnf_instances", &body)?;
+                let after = ground.fixture.events.to_string();
+                let mut words: Vec<_> =
+                    words.iter().map(|word| word.replace('@', &instance)).collect();
+                if words[0] == "events" {
+                    words.extend(["--after".into(), after]);
+                }
+                let words: Vec<_> = words.iter().map(String::as_str).collect();
+                let said = ground.vnfmctl("olga", &words).unwrap_or_else(|why| why.to_string());
+                story::away(ground, "olga", &instance, dice)?;
+                let raw = said.chars().find(|one| is_raw(*one));
+                ensure!(raw.is_none(), "vnfmctl prints {raw:?} as it is: {said:?}");
+                Ok(())
+            }));
+        }
+    }
+    all
+}
+
+/// What a terminal obeys, or shows in another place than it stands.
+fn is_raw(one: char) -> bool {
+    let is_control = one.is_control() && !matches!(one, '\n' | '\t');
+    is_control || matches!(one, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
