@@ -6,9 +6,9 @@ use std::time::Duration;
 use vnfm_core::ports::{
     Change, Claim, Code, CommandOutput, Declaration, Effects, ErrorKind, Fence, HookHost,
     HookRequest, HostServices, HttpRequest, HttpResponse, InstanceRecord, JournalRow, MgmtDriver,
-    MgmtDrivers, News, OpRecord, OpenStep, OutboxRow, PackageRecord, PortError, RemoteFile, SecretJson,
-    SshCommand, SshTarget, StepStatus, Store, StoreError, SubscriptionRecord, Usage, Use,
-    VimRecord,
+    MgmtDrivers, News, OpRecord, OpenStep, OutboxRow, PackageRecord, PortError, RemoteFile,
+    SecretJson, SshCommand, SshTarget, StepStatus, Store, StoreError, SubscriptionRecord, Usage,
+    Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_store::SqliteStore;

@@ -120,8 +120,8 @@ fn has_scripts(files: &BTreeMap<String, Vec<u8>>) -> bool {
 }
 
 fn sorted(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder)
-        .with_context(|| format!("cannot list `{}`", folder.display()))?;
+    let entries =
+        std::fs::read_dir(folder).with_context(|| format!("cannot list `{}`", folder.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     paths.sort();
     Ok(paths)

@@ -156,7 +156,8 @@ pub(crate) fn own_namespace(ground: &Ground, instance: &str, asked: &str) -> Res
         let Some((kind, name)) = name.split_once(' ') else { continue };
         let Some(kind) = kind.strip_prefix("object:") else { continue };
         let namespace = name.split_once('/').map_or("", |(namespace, _)| namespace);
-        let is_own = |namespace: &str| namespace == own || (!asked.is_empty() && namespace == asked);
+        let is_own =
+            |namespace: &str| namespace == own || (!asked.is_empty() && namespace == asked);
         let fine = is_own(namespace) || (kind == "namespaces" && is_own(name));
         ensure!(fine, "an object outside of the instance's own namespace: {kind} `{name}`");
     }

@@ -63,8 +63,7 @@ pub(crate) fn cases() -> Vec<Case> {
                     let mut request = sample.request("instantiate", "");
                     request["vimConnectionInfo"] = json!({"vim1": connection});
                     let instance = story::create(ground, "olga", &vnfd)?;
-                    let begun =
-                        story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
+                    let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
                     if let Begun::Op(op) = begun {
                         story::settle(ground, "olga", &op, PATIENCE)?;
                     }
@@ -129,7 +128,9 @@ fn ask(ground: &mut Ground, member: &str, url: &str) -> Result<()> {
             let change = match member {
                 "endpoint of a VIM that is there" => json!({"interfaceInfo": {"endpoint": url}}),
                 "proxy of a VIM that is there" => json!({"extra": {"proxy": url}}),
-                _ => json!({"interfaceInfo": {"endpoint": url, "skipCertificateVerification": true}}),
+                _ => {
+                    json!({"interfaceInfo": {"endpoint": url, "skipCertificateVerification": true}})
+                }
             };
             let path = format!("/vnfm/v1/vims/{}", ground.fixture.cloud);
             ("ann", "PATCH", path, json!({ "connection": change }))

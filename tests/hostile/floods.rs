@@ -126,7 +126,10 @@ fn play(ground: &mut Ground, user: &str, flood: Flood) -> Result<()> {
     let seen = seen.context("I9")?;
     let most = idle * 2 + MORE;
     let is_slow = seen > most && !SHARED.load(Ordering::Relaxed);
-    ensure!(!is_slow, "I9: a request of `{user}` takes {seen:?} (p95), {idle:?} beside the same flood elsewhere");
+    ensure!(
+        !is_slow,
+        "I9: a request of `{user}` takes {seen:?} (p95), {idle:?} beside the same flood elsewhere"
+    );
     let grown = (size(&ground.data()) + size(&ground.log())).saturating_sub(disk);
     ensure!(grown < ON_DISK, "a flood of {LASTS:?} adds {} MiB to database and log", grown >> 20);
     let (most, began) = (before + before / 5 + (16 << 20), Instant::now());
@@ -195,7 +198,9 @@ fn request(address: &str, user: &str, method: &str, path: &str) -> Result<u16> {
     let said = format!("{head}connection: close\r\n\r\n");
     stream.write_all(said.as_bytes()).context("the request is not taken")?;
     let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).with_context(|| format!("`{user}` gets no answer"))?;
+    BufReader::new(stream)
+        .read_line(&mut line)
+        .with_context(|| format!("`{user}` gets no answer"))?;
     let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
     status.with_context(|| format!("`{user}` is answered `{}`", line.trim()))
 }
@@ -227,7 +232,8 @@ pub(crate) fn serve_dummy() -> Result<()> {
         for mut stream in listener.incoming().flatten() {
             std::thread::spawn(move || {
                 let mut piece = [0; 4096];
-                let (mut seen, answer) = (Vec::new(), b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]");
+                let (mut seen, answer) =
+                    (Vec::new(), b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]");
                 while let Ok(more @ 1..) = stream.read(&mut piece) {
                     seen.extend_from_slice(&piece[..more]);
                     if seen.ends_with(b"\r\n\r\n") {

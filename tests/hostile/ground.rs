@@ -246,7 +246,13 @@ impl Ground {
     /// Where the world does not answer.
     pub(crate) fn world(&self, page: &str) -> Result<Value> {
         let url = format!("{}/{page}", self.endpoint("control"));
-        ureq::get(url).call()?.body_mut().with_config().limit(256 << 20).read_json().context("books")
+        ureq::get(url)
+            .call()?
+            .body_mut()
+            .with_config()
+            .limit(256 << 20)
+            .read_json()
+            .context("books")
     }
 
     /// Lets the world do something.

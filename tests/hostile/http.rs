@@ -212,7 +212,9 @@ impl Clients {
         let sent = body.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned());
         let sent = format!("{path} {}", sent.unwrap_or_default());
         let foreign = notes.made.iter().find(|(id, owner)| {
-            owner.as_str() != of && owner.as_str() != "default" && text.contains(id.as_str())
+            owner.as_str() != of
+                && owner.as_str() != "default"
+                && text.contains(id.as_str())
                 && !sent.contains(id.as_str())
         });
         if let Some((id, owner)) = foreign {

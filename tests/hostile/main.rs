@@ -218,7 +218,8 @@ impl<'a> Lane<'a> {
         if let Some((warm, percent)) = ground.memory.growth() {
             self.note(|report| report.growth_percent = report.growth_percent.max(percent));
             if percent > GROWTH {
-                let why = format!("memory: grown by {percent} % from {} MiB over the run", warm >> 20);
+                let why =
+                    format!("memory: grown by {percent} % from {} MiB over the run", warm >> 20);
                 found.push((cases.last().map_or(0, |case| case.number), why));
             }
         }

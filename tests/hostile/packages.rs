@@ -121,7 +121,8 @@ fn mutation(
     put: Option<&'static str>,
 ) -> Case {
     let old = String::from_utf8_lossy(&sample.files[&file][from..to]).into_owned();
-    let what = format!("{} {file}:{from} `{old}` becomes {}", sample.name, put.unwrap_or("hostile"));
+    let what =
+        format!("{} {file}:{from} `{old}` becomes {}", sample.name, put.unwrap_or("hostile"));
     let (sample, vnfd) = (sample.clone(), vnfd.to_owned());
     Case::new(class, what, move |ground, dice| {
         let mut sample = sample.clone();
@@ -206,16 +207,28 @@ fn forbidden() -> Vec<(String, Value)> {
     let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"});
     let subjects = json!([{"kind": "Group", "name": "system:authenticated", "apiGroup": "rbac.authorization.k8s.io"}]);
     let mut add = |name: String, object: Value| all.push((name, object));
-    add("ClusterRoleBinding".into(), json!({"apiVersion": rbac, "kind": "ClusterRoleBinding",
-        "metadata": meta(""), "roleRef": role, "subjects": subjects}));
-    add("ClusterRole".into(), json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": meta(""),
-        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}));
+    add(
+        "ClusterRoleBinding".into(),
+        json!({"apiVersion": rbac, "kind": "ClusterRoleBinding",
+        "metadata": meta(""), "roleRef": role, "subjects": subjects}),
+    );
+    add(
+        "ClusterRole".into(),
+        json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": meta(""),
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}),
+    );
     add("Namespace".into(), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta("")}));
     for namespace in ["kube-system", "default", "kube-public", "web-of-others"] {
-        add(format!("ConfigMap in {namespace}"), json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": meta(namespace), "data": {"a": "b"}}));
-        add(format!("Secret in {namespace}"), json!({"apiVersion": "v1", "kind": "Secret",
-            "metadata": meta(namespace), "stringData": {"a": "b"}}));
+        add(
+            format!("ConfigMap in {namespace}"),
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": meta(namespace), "data": {"a": "b"}}),
+        );
+        add(
+            format!("Secret in {namespace}"),
+            json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": meta(namespace), "stringData": {"a": "b"}}),
+        );
     }
     let pod = |spec: Value| {
         let mut template = json!({"metadata": {"labels": {"app": OWNED}}, "spec": {
@@ -238,7 +251,10 @@ fn forbidden() -> Vec<(String, Value)> {
         ("hostIPC", json!({"hostIPC": true})),
         ("hostPath", json!({"volumes": [{"name": "a", "hostPath": {"path": "/"}}]})),
         ("privileged", json!({"container": {"securityContext": {"privileged": true}}})),
-        ("capabilities", json!({"container": {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}})),
+        (
+            "capabilities",
+            json!({"container": {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}}),
+        ),
         ("hostPort", json!({"container": {"ports": [{"containerPort": 80, "hostPort": 80}]}})),
     ];
     for (name, spec) in specs {

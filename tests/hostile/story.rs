@@ -133,12 +133,7 @@ pub(crate) fn operations(ground: &Ground, user: &str, instance: &str) -> Result<
 ///
 /// # Errors
 /// I7: where no way on works.
-pub(crate) fn away(
-    ground: &mut Ground,
-    user: &str,
-    instance: &str,
-    dice: &mut Dice,
-) -> Result<()> {
+pub(crate) fn away(ground: &mut Ground, user: &str, instance: &str, dice: &mut Dice) -> Result<()> {
     let path = format!("/vnflcm/v2/vnf_instances/{instance}");
     let mut last = String::new();
     for attempt in 0..ATTEMPTS {

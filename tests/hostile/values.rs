@@ -133,7 +133,11 @@ pub(crate) fn parameters(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<C
         places = places.iter().flat_map(|one| vec![one.clone(); weight]).collect();
         places.extend(leaves(&sample.request("instantiate", "@VIM@"), false));
         let pointer = dice.pick(&places).clone();
-        let user = if pointer.contains("additionalParams") { *dice.pick(&["olga", "nina"]) } else { "olga" };
+        let user = if pointer.contains("additionalParams") {
+            *dice.pick(&["olga", "nina"])
+        } else {
+            "olga"
+        };
         let what = format!("{} `{pointer}` as {user}", sample.name);
         all.push(Case::new("parameter", what, move |ground, dice| {
             let text = grammar::text(dice);

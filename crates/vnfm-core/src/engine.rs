@@ -5,8 +5,8 @@ use crate::lcm;
 use crate::linked::{Linked, NoHosts};
 use crate::live::Live;
 use crate::ports::{
-    Budget, Change, Clock, HostServices, MgmtDrivers, Nfvo, NoSchemas, Nobody, Observer, Packages, Schemas, Store,
-    StoreError,
+    Budget, Change, Clock, HostServices, MgmtDrivers, Nfvo, NoSchemas, Nobody, Observer, Packages,
+    Schemas, Store, StoreError,
 };
 use crate::solitude::Solitude;
 use crate::turns::Turns;

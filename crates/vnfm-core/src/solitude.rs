@@ -165,9 +165,8 @@ impl State {
             return;
         }
         let ready = self.line.iter().enumerate().filter(|(_, place)| place.asks <= now);
-        let order = |place: &Place| {
-            (self.turns.get(&place.tenant).copied(), place.outlived, place.number)
-        };
+        let order =
+            |place: &Place| (self.turns.get(&place.tenant).copied(), place.outlived, place.number);
         if let Some((at, _)) = ready.min_by_key(|(_, place)| order(place)) {
             let place = self.line.remove(at);
             self.alone = Some(place.number);
@@ -213,8 +212,7 @@ impl Pass<'_> {
         state.alone = None;
         state.running += 1;
         (self.is_alone, self.is_running) = (false, true);
-        let is_over =
-            state.resting_since.is_none_or(|since| passed(since, now) >= LONGEST_REST);
+        let is_over = state.resting_since.is_none_or(|since| passed(since, now) >= LONGEST_REST);
         let others_wait = state.line.iter().any(|place| place.asks <= now);
         if is_over || !others_wait {
             state.go_on(now);

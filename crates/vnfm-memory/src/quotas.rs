@@ -15,14 +15,14 @@ pub(crate) fn usage(state: &State, tenant: &str) -> Usage {
     let aside = state.reservations.iter().filter_map(|(_, (whose, what, amount))| {
         (whose == tenant && *what == Counted::PackageBytes).then_some(amount)
     });
-    let vims = state.vims.iter().filter(|((whose, _), record)| {
-        whose == tenant && record.vim.registered_by.is_none()
-    });
+    let vims = state
+        .vims
+        .iter()
+        .filter(|((whose, _), record)| whose == tenant && record.vim.registered_by.is_none());
     let subscriptions = state.subscriptions.iter().filter(|((whose, _), _)| whose == tenant);
     let audit = state.audit.iter().filter(|(_, (whose, _))| whose == tenant);
-    let audit = audit.map(|(_, (_, entry))| {
-        serde_json::to_string(entry).map_or(0, |text| text.len() as u64)
-    });
+    let audit = audit
+        .map(|(_, (_, entry))| serde_json::to_string(entry).map_or(0, |text| text.len() as u64));
     Usage {
         instances: own.count() as u64,
         operations: open.count() as u64,

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    Change, Counted, Fence, Home, InstanceRecord, JournalRow, News, OpRecord, OutboxRow, PackageRecord,
-    SecretJson, StoreError, SubscriptionRecord, VimRecord,
+    Change, Counted, Fence, Home, InstanceRecord, JournalRow, News, OpRecord, OutboxRow,
+    PackageRecord, SecretJson, StoreError, SubscriptionRecord, VimRecord,
 };
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 

@@ -53,7 +53,8 @@ impl MemoryStore {
         checkpoints.remove_if(|(op_id, ..), _| ops.get(op_id).is_none());
         logs.retain(|op_id, _| ops.get(op_id).is_some());
         let gone = (before.0 - ops.len(), before.1 - outbox.len());
-        let no_more = (ops.keep(), journal.keep(), checkpoints.keep(), outbox.keep(), events.keep());
+        let no_more =
+            (ops.keep(), journal.keep(), checkpoints.keep(), outbox.keep(), events.keep());
         drop(state);
         drop(no_more);
         gone

@@ -74,7 +74,8 @@ impl Hostility {
         let body = std::mem::take(&mut reply.body);
         // A watch has no end: what is sent in its place needs none of it.
         let has_end = hyper::body::Body::size_hint(&body).exact().is_some();
-        let whole = if has_end { axum::body::to_bytes(body, usize::MAX).await } else { Ok(Bytes::new()) };
+        let whole =
+            if has_end { axum::body::to_bytes(body, usize::MAX).await } else { Ok(Bytes::new()) };
         let whole = whole.unwrap_or_default();
         let value: Value = serde_json::from_slice(&whole).unwrap_or(Value::Null);
         reply.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-length"));
@@ -166,9 +167,9 @@ fn replaced(value: Value, put: &dyn Fn(Value) -> Value) -> Value {
 fn shape(value: Value) -> Value {
     match value {
         Value::Array(all) => json!({ "list": all }),
-        Value::Object(all) => json!([Value::Object(
-            all.into_iter().map(|(name, one)| (name, shape(one))).collect()
-        )]),
+        Value::Object(all) => {
+            json!([Value::Object(all.into_iter().map(|(name, one)| (name, shape(one))).collect())])
+        }
         leaf => json!([leaf]),
     }
 }

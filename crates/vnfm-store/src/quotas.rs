@@ -18,7 +18,8 @@ impl Quotas {
 
     /// The same changes, with what has to hold after them.
     pub(crate) fn on(&self, mut changes: Vec<Change>) -> Vec<Change> {
-        let conditions: Vec<_> = changes.iter().filter_map(|change| self.condition(change)).collect();
+        let conditions: Vec<_> =
+            changes.iter().filter_map(|change| self.condition(change)).collect();
         changes.extend(conditions);
         changes
     }

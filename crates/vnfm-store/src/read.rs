@@ -13,8 +13,8 @@ use sqlx::{
     query_with,
 };
 use vnfm_core::ports::{
-    InstanceRecord, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus,
-    StoreError, Use, VimRecord,
+    InstanceRecord, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus, StoreError, Use,
+    VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, LogLine, PackageUsageState, Tombstone, Vim, VnfLcmOpOcc, VnfPkgInfo};

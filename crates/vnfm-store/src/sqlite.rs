@@ -28,8 +28,8 @@ use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, watch};
 use uuid::Uuid;
 use vnfm_core::ports::{
-    Change, Claim, Fence, InstanceRecord, JournalRow, News, OpRecord, OpenStep, OutboxRow, PackageRecord,
-    SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
+    Change, Claim, Fence, InstanceRecord, JournalRow, News, OpRecord, OpenStep, OutboxRow,
+    PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};

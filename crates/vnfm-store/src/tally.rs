@@ -35,15 +35,7 @@ pub(crate) async fn usage(connection: &mut SqliteConnection, tenant: &str) -> Do
     }
     let [instances, operations, packages, package_bytes, subscriptions, vims, audit_bytes] =
         counted;
-    Ok(Usage {
-        instances,
-        operations,
-        packages,
-        package_bytes,
-        subscriptions,
-        vims,
-        audit_bytes,
-    })
+    Ok(Usage { instances, operations, packages, package_bytes, subscriptions, vims, audit_bytes })
 }
 
 const KINDS: [Counted; 7] = [

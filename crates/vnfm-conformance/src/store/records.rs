@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{
-    About, Change, InstanceRecord, JournalRow, Lives, OpRecord, OutboxRow, PackageRecord, SecretJson,
-    StepStatus, Store, Use, VimRecord,
+    About, Change, InstanceRecord, JournalRow, Lives, OpRecord, OutboxRow, PackageRecord,
+    SecretJson, StepStatus, Store, Use, VimRecord,
 };
 use vnfm_types::{
     InstantiationState, LcmOperationState, LcmOperationType, PackageOnboardingState,

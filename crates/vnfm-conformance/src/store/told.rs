@@ -99,7 +99,8 @@ pub(super) async fn a_quota_holds_for_what_there_is_and_what_is_set_aside(store:
     store.write(None, settled).await.unwrap();
     assert_eq!(store.usage(TENANT).await.unwrap().package_bytes, 100);
     assert!(store.write(None, reserve("r3", 1)).await.is_err());
-    let within = |most| Change::Within { tenant: TENANT.into(), what: Counted::Instances, most, adds: 1 };
+    let within =
+        |most| Change::Within { tenant: TENANT.into(), what: Counted::Instances, most, adds: 1 };
     let two = |most| vec![Change::AddInstance(instance("i2")), within(most)];
     assert!(store.write(None, two(1)).await.is_err());
     assert_eq!(store.usage(TENANT).await.unwrap().instances, 1, "nothing of it was kept");

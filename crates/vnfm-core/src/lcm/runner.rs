@@ -21,8 +21,8 @@ use super::suspicion::{self, Beginning};
 use crate::engine::Engine;
 use crate::live::Stored;
 use crate::ports::{
-    Change, Claim, Code, ErrorKind, Fence, JournalRow, Lives, OpRecord, PortError, SecretJson, StepStatus,
-    StoreError,
+    Change, Claim, Code, ErrorKind, Fence, JournalRow, Lives, OpRecord, PortError, SecretJson,
+    StepStatus, StoreError,
 };
 use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! What is written: one [`Change`] is one statement with the condition under which it holds.
 
 use super::{
-    Counted, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson, SubscriptionRecord,
-    Use, VimRecord,
+    Counted, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson,
+    SubscriptionRecord, Use, VimRecord,
 };
 use std::sync::Arc;
 use vnfm_types::{AuditEntry, LcmOperationState, Tombstone};

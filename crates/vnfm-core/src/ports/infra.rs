@@ -162,7 +162,8 @@ impl Budget {
     pub fn allows(&self, doing: &str, resources: u64, bytes: u64) -> Result<(), PortError> {
         let over = |count: u64, most: u64, what: &str, setting: &str| {
             (count > most).then(|| {
-                let text = format!("the plan comes to {count} {what}; `limits.{setting}` is {most}");
+                let text =
+                    format!("the plan comes to {count} {what}; `limits.{setting}` is {most}");
                 PortError::new(&PLAN_TOO_LARGE, doing, text)
             })
         };

@@ -129,7 +129,9 @@ pub enum StoreError {
         by: Vec<String>,
     },
     /// The tenant has as much as it may have.
-    #[error("the quota `{what}` of the tenant `{tenant}` is {most}, {used} are used, and this would be more")]
+    #[error(
+        "the quota `{what}` of the tenant `{tenant}` is {most}, {used} are used, and this would be more"
+    )]
     UsedUp {
         /// Whose.
         tenant: String,

@@ -333,7 +333,8 @@ impl Flavour {
     /// # Errors
     /// The level does not exist, or a scaling aspect does not say what a step adds.
     pub fn resources_of(&self, level: Option<&str>) -> Result<u64, LevelError> {
-        let counted = self.vdus.keys().map(|vdu| Ok((vdu.as_str(), self.instances_of(vdu, level)?)));
+        let counted =
+            self.vdus.keys().map(|vdu| Ok((vdu.as_str(), self.instances_of(vdu, level)?)));
         Ok(self.resources(counted.collect::<Result<Vec<_>, LevelError>>()?))
     }
 
@@ -350,7 +351,8 @@ impl Flavour {
 
     /// The largest number of VNFCs that a VDU has at any level.
     pub(crate) fn largest_count(&self, vdu: &str) -> u32 {
-        let named = self.instantiation_levels.keys().map(|level| self.instances_of(vdu, Some(level)));
+        let named =
+            self.instantiation_levels.keys().map(|level| self.instances_of(vdu, Some(level)));
         let highest = self.scaling_aspects.iter();
         let highest = highest.map(|(name, aspect)| (name.clone(), aspect.max_scale_level));
         let most = self.instances_at(vdu, &highest.collect());
