@@ -1,6 +1,7 @@
 //! Whether what a request would make fits a policy that is not the VIM's: that of the caller's role.
 
 use crate::engine::Engine;
+use crate::lcm::within_budget;
 use crate::ports::{Allocation, Granted};
 use crate::refusal::Refusal;
 use crate::vims;
@@ -27,7 +28,9 @@ impl Engine {
         let (_, driver) = vims::of_request(self, tenant, &request).await?;
         let granted = Granted::default().with_links_of(&request);
         let (request, instance_name) = (Arc::new(request), instance.vnf.vnf_instance_name);
-        let allocation = Allocation { package, request, instance_name, granted };
+        let budget = self.limits().plan;
+        let allocation = Allocation { package, request, instance_name, granted, budget };
+        within_budget(&allocation).map_err(Refusal::unprocessable)?;
         driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
         driver.permit(&allocation, policy).map_err(Refusal::unprocessable)
     }

@@ -35,6 +35,7 @@ mod ways_on;
 
 pub(crate) use notification::{Status, notification};
 pub use op::Op;
+pub(crate) use op::within_budget;
 pub(crate) use runner::without_access_info;
 pub use step::{AcceptFn, Operation, Output, Settled, Step, StepFn, StepOutput};
 
