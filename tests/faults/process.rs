@@ -18,6 +18,7 @@ use vnfm_core::{Drivers, Engine, EngineParts, Limits};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Grants, Login, NfvoAddress, Tls};
 use vnfm_openstack::OpenStack;
+use vnfm_outbound::Destinations;
 use vnfm_plugin_host::{Config, PluginHost};
 use vnfm_store::{PackageDir, SecretKeys, SqliteStore};
 
@@ -248,13 +249,13 @@ async fn compose(
     let time: Arc<JumpingClock> = Arc::new(clock.clone());
     let hooks = PluginHost::new(Config::default(), time.clone());
     hooks.register(vnfm_plugin_sdk::static_driver::<kubernetes_cluster::KubernetesCluster>())?;
-    let hosts = vnfm::Hosts::new(store.clone());
+    let hosts = vnfm::Hosts::new(store.clone(), Destinations::anywhere());
     Ok(Engine::new(EngineParts {
         store,
         packages: Arc::new(packages),
         drivers: Drivers::default()
-            .with(OpenStack::new(time.clone()))
-            .with(KubernetesDriver::new()),
+            .with(OpenStack::new(time.clone(), Destinations::anywhere()))
+            .with(KubernetesDriver::new(Destinations::anywhere())),
         mgmt: Arc::new(WatchedHooks { inner: hooks, probe: probe.clone() }),
         host: Arc::new(WatchedHosts { inner: hosts, probe: probe.clone() }),
         nfvo: Some(Arc::new(Grants::new(address(nfvo), time.clone())?)),

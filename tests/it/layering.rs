@@ -1,7 +1,7 @@
 //! The crate graph points inward, and what is dangerous stays where it belongs.
 //!
 //! ```text
-//! types <- descriptor <- core <- { store openstack kubernetes nfvo plugin-host ssh } <- { server cli vnfm }
+//! outbound <- { openstack kubernetes nfvo ssh }; types <- descriptor <- core <- { store openstack kubernetes nfvo plugin-host ssh } <- { server cli vnfm }
 //! plugin-abi <- plugin-sdk <- plugins/*
 //! ```
 
@@ -21,10 +21,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("vnfm-conformance", &["vnfm-types", "vnfm-schema", "vnfm-descriptor", "vnfm-core"]),
     ("vnfm-memory", INNER),
     ("vnfm-store", INNER),
-    ("vnfm-openstack", INNER),
-    ("vnfm-kubernetes", INNER),
-    ("vnfm-nfvo", INNER),
-    ("vnfm-ssh", INNER),
+    ("vnfm-outbound", &[]),
+    ("vnfm-openstack", CALLING),
+    ("vnfm-kubernetes", CALLING),
+    ("vnfm-nfvo", CALLING),
+    ("vnfm-ssh", CALLING),
     ("vnfm-plugin-abi", &[]),
     ("vnfm-plugin-sdk", &["vnfm-plugin-abi"]),
     (
@@ -43,6 +44,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &["vnfm-spans"]),
 ];
 const INNER: &[&str] = &["vnfm-types", "vnfm-descriptor", "vnfm-core"];
+/// What exchanges bytes with neighbours does so through `vnfm-outbound`.
+const CALLING: &[&str] = &["vnfm-types", "vnfm-descriptor", "vnfm-core", "vnfm-outbound"];
 const COMPOSED: &[&str] = &[
     "vnfm-types",
     "vnfm-conformance",
@@ -55,6 +58,7 @@ const COMPOSED: &[&str] = &[
     "vnfm-openstack",
     "vnfm-kubernetes",
     "vnfm-nfvo",
+    "vnfm-outbound",
     "vnfm-ssh",
     "vnfm-plugin-host",
     "vnfm-sim",
@@ -65,6 +69,7 @@ const COMPOSED: &[&str] = &[
 const FREE: &[&str] = &["vnfm-tests", "vnfm-benches"];
 /// Tests may use these beside what the crate itself may: neighbours, and what a plugin is tried with.
 const FOR_TESTS: &[&str] = &[
+    "vnfm-outbound",
     "vnfm-conformance",
     "vnfm-memory",
     "vnfm-schema",
@@ -92,6 +97,9 @@ const WRAPPED: &[(&str, &[&str])] = &[
     ("sqlx", &["vnfm-store"]),
     ("rusqlite", &["vnfm-store"]),
     ("axum", &["vnfm-server", "vnfm-sim"]),
+    // Whoever calls a neighbour does so through vnfm-outbound. The command line calls our own server, the simulated world is
+    // the neighbour, and the server's exporter of spans calls a collector that the operator named.
+    ("reqwest", &["vnfm-outbound", "vnfm-cli", "vnfm-server", "vnfm-sim"]),
 ];
 
 fn packages() -> Vec<Value> {
@@ -180,6 +188,27 @@ fn the_core_owns_no_runtime() {
     assert!(sources.len() > 10, "the sources were not found");
     let found = code_with(&sources, &["tokio::spawn", "thread::spawn", "block_on("], &[]);
     assert!(found.is_empty(), "the embedder owns the runtime:\n{}", found.join("\n"));
+}
+
+/// `disallowed-methods` of clippy cannot tell a client's method from ours with the same name; a source can.
+#[test]
+fn answers_of_neighbours_are_read_in_one_place() {
+    let sources = files(&["crates", "plugins"], ".rs").unwrap();
+    let calling = [
+        "crates/vnfm-outbound/",
+        "crates/vnfm-cli/",
+        "crates/vnfm-sim/",
+        "crates/vnfm-server/src/logs.rs",
+    ];
+    let marks = [
+        "reqwest::",
+        "lookup_host",
+        "to_socket_addrs",
+        "HttpConnector::new()",
+        "TcpStream::connect",
+    ];
+    let found = code_with(&sources, &marks, &calling);
+    assert!(found.is_empty(), "call neighbours through vnfm-outbound:\n{}", found.join("\n"));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use vnfm_conformance::infra_driver::{RULES, Stand};
 use vnfm_conformance::{Broken, Rule};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_openstack::OpenStack;
+use vnfm_outbound::Destinations;
 use vnfm_tests::cloud::Cloud;
 use vnfm_tests::contracts::{On, by_kubeconfig, first_with_image, sample, with_image};
 use vnfm_tests::live::neighbour;
@@ -67,7 +68,7 @@ fn openstack(clouds: &Path) -> Arc<dyn Stand> {
     let fill = |request: &str| request.replace("@NETWORK_ID@", &network).replace("@VIM_ID@", "vim");
     let what = sample("vnf-script-hooks", fill);
     Arc::new(On {
-        driver: OpenStack::new(Arc::new(SystemClock)),
+        driver: OpenStack::new(Arc::new(SystemClock), Destinations::anywhere()),
         login: login(&cloud["auth"]["password"]),
         wrong: login(&json!("a wrong password")),
         impossible: with_image(&what, &first_with_image(&what)),
@@ -138,7 +139,7 @@ fn kubernetes(cluster: &Cluster) -> Arc<dyn Stand> {
     let vdu = what.package.vnfd().flavours["simple"].vdus.keys().next().unwrap().clone();
     let past = cluster.clone();
     Arc::new(On {
-        driver: KubernetesDriver::new(),
+        driver: KubernetesDriver::new(Destinations::anywhere()),
         login,
         wrong,
         impossible: with_image(&what, &vdu),

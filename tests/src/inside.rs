@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use vnfm_core::ports::{CommandOutput, SshCommand, SshTarget};
 
+use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
 use vnfm_types::Secret;
 
@@ -88,7 +89,7 @@ impl Inside {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         Self {
-            ssh: Ssh::new(Arc::<RememberedHostKeys>::default()),
+            ssh: Ssh::new(Arc::<RememberedHostKeys>::default(), Destinations::anywhere()),
             port: stage.ssh_port(),
             master,
             runtime: runtime.unwrap(),

@@ -207,7 +207,8 @@ impl Engine {
             drivers.of(&connection.vim_type).map_err(Refusal::unprocessable)?;
         spelling.clone_into(&mut connection.vim_type);
         driver.validate(&connection).map_err(Refusal::unprocessable)?;
-        let vim = AnyVim::inline(self, &name, connection.clone());
+        let before = old.map(|old| old.vim.id.as_str());
+        let vim = AnyVim::inline(self, (tenant, before), &name, connection.clone());
         let report = driver.check(&vim).await.map_err(Refusal::unprocessable)?;
         let now = self.parts.clock.now();
         Ok(VimRecord {
@@ -280,7 +281,7 @@ pub(crate) async fn of_request(
         let mut connection = VimConnectionInfo::clone(given);
         spelling.clone_into(&mut connection.vim_type);
         driver.validate(&connection).map_err(Refusal::unprocessable)?;
-        return Ok((AnyVim::inline(engine, key, connection), driver.clone()));
+        return Ok((AnyVim::inline(engine, (tenant, None), key, connection), driver.clone()));
     };
     let record = match engine.store().vim(tenant, id).await {
         Err(StoreError::NotFound { .. }) => {

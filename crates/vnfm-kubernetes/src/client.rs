@@ -9,18 +9,20 @@
 //! A [`Session`] asks the VIM for its connection at each call, so that an update reaches an operation in flight.
 //! Within an operation it bears an API server that is away or overloaded for [`PATIENCE`]: it says so, and asks again.
 
-use crate::errors::{self, CONNECTION, UNREACHABLE};
-use crate::{expiry, pem};
+use crate::errors::{self, ADDRESS, CONNECTION, UNREACHABLE};
+use crate::{expiry, http as wire, pem};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::{Either, select};
 use jiff::{SignedDuration, Timestamp};
 use kube::{Client, Config};
 use serde_json::Value;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{Clock, PortError, Vim, VimCall, Watcher};
+use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, Secret, VimConnectionInfo};
 
 const CONNECT: Duration = Duration::from_secs(10);
@@ -108,8 +110,15 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// `Refused` where certificate and key do not fit together.
-    pub(crate) fn client(&self, user: Option<&str>) -> Result<Client, PortError> {
+    /// `Refused` where certificate and key do not fit together, or the address must not be called.
+    pub(crate) fn client(&self, to: Destinations, user: Option<&str>) -> Result<Client, PortError> {
+        let proxy = self.proxy.iter().map(|proxy| ("extra.proxy", proxy));
+        for (member, uri) in proxy.chain([("interfaceInfo.endpoint", &self.endpoint)]) {
+            to.check(&uri.to_string()).map_err(|why| {
+                let doing = format!("use `{member}` of the VIM connection");
+                PortError::new(&ADDRESS, doing, format!("`{uri}`: {why}")).on(member)
+            })?;
+        }
         let mut config = Config::new(self.endpoint.clone());
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(SILENCE);
@@ -134,7 +143,7 @@ impl Connection {
                 config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
             }
         }
-        Client::try_from(config).map_err(|error| {
+        wire::client(&config, to).map_err(|error| {
             PortError::new(&CONNECTION, "make a client from the connection data", error.to_string())
         })
     }
@@ -188,8 +197,9 @@ fn endpoint(interface: &KeyValuePairs) -> Result<http::Uri, PortError> {
     })?;
     let uri: http::Uri =
         text.parse().map_err(|_| wrong("interfaceInfo.endpoint", format!("`{text}` is no URL")))?;
-    let host = uri.host().unwrap_or_default();
-    let loopback = host == "localhost" || host.starts_with("127.") || host == "[::1]";
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let loopback = host == "localhost"
+        || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback());
     match uri.scheme_str() {
         Some("https") => Ok(uri),
         Some("http") if loopback => Ok(uri),
@@ -296,6 +306,7 @@ fn wrong(member: &str, reason: impl Into<String>) -> PortError {
 /// Calls on one VIM, each with the connection that is valid at that moment.
 pub(crate) struct Session<'a> {
     vim: &'a dyn Vim,
+    to: &'a Destinations,
     limit: Option<Limit<'a>>,
     /// As whom, where that is not whom the login is of.
     user: Option<String>,
@@ -326,8 +337,8 @@ struct Held {
 
 impl<'a> Session<'a> {
     /// Calls without a deadline but the client's own time limits.
-    pub(crate) fn new(vim: &'a dyn Vim) -> Self {
-        Self { vim, limit: None, user: None, held: Mutex::default() }
+    pub(crate) fn new(vim: &'a dyn Vim, to: &'a Destinations) -> Self {
+        Self { vim, to, limit: None, user: None, held: Mutex::default() }
     }
 
     /// Calls that end at the deadline of `cx`, and are repeated while the API server is away for a moment.
@@ -335,10 +346,10 @@ impl<'a> Session<'a> {
     /// # Errors
     ///
     /// Where the VIM's policy names no user that there can be.
-    pub(crate) fn within(cx: &VimCall<'a>) -> Result<Self, PortError> {
+    pub(crate) fn within(cx: &VimCall<'a>, to: &'a Destinations) -> Result<Self, PortError> {
         let limit = Limit { clock: cx.clock, deadline: cx.deadline, watcher: cx.watcher };
         let user = crate::policy::user_of(cx.vim.policy(), &cx.ownership.tenant)?;
-        Ok(Self { limit: Some(limit), user, ..Self::new(cx.vim) })
+        Ok(Self { limit: Some(limit), user, ..Self::new(cx.vim, to) })
     }
 
     /// The VIM's name, for messages.
@@ -362,6 +373,12 @@ impl<'a> Session<'a> {
     /// Where the connection cannot be read.
     pub(crate) async fn namespace(&self) -> Result<Option<String>, PortError> {
         Ok(self.held().await?.namespace)
+    }
+
+    /// An error of the client in the driver's words; without the API server's own, where those are not shown.
+    pub(crate) fn told(&self, doing: &str, error: &kube::Error) -> PortError {
+        let told = errors::told(doing, error);
+        if self.vim.shows_answers() { told } else { errors::hidden(told, error) }
     }
 
     /// Whether the API server's certificate is verified.
@@ -389,7 +406,7 @@ impl<'a> Session<'a> {
         F: Fn(Client) -> Fut,
         Fut: Future<Output = kube::Result<T>>,
     {
-        self.attempt(doing, run).await?.map_err(|error| errors::told(doing, &error))
+        self.attempt(doing, run).await?.map_err(|error| self.told(doing, &error))
     }
 
     /// One call whose "there is no such thing" is `None`.
@@ -405,7 +422,7 @@ impl<'a> Session<'a> {
         match self.attempt(doing, run).await? {
             Ok(found) => Ok(Some(found)),
             Err(error) if errors::status(&error) == 404 => Ok(None),
-            Err(error) => Err(errors::told(doing, &error)),
+            Err(error) => Err(self.told(doing, &error)),
         }
     }
 
@@ -426,7 +443,7 @@ impl<'a> Session<'a> {
             if !errors::may_pass(error) || too_late {
                 return Ok(answer);
             }
-            let told = errors::told(doing, error);
+            let told = self.told(doing, error);
             let reason = format!("VIM `{}` to answer: {}", self.vim(), told.detail());
             limit.watcher.waiting(&reason);
             limit.clock.sleep(next).await;
@@ -481,9 +498,16 @@ impl<'a> Session<'a> {
         }
         let connection =
             Connection::read(&login.info).map_err(|error| error.on(self.vim.name()))?;
+        let mut to = self.to.clone();
+        if self.vim.keeps_address(&login.info) {
+            let proxy = connection.proxy.iter().map(ToString::to_string);
+            to = proxy.fold(to.and_host_of(&connection.endpoint.to_string()), |to, proxy| {
+                to.and_host_of(&proxy)
+            });
+        }
         let held = Held {
             version: login.version,
-            client: connection.client(self.user.as_deref())?,
+            client: connection.client(to, self.user.as_deref())?,
             verified: connection.trust != Trust::Unverified,
             namespace: connection.namespace,
         };
@@ -519,6 +543,8 @@ mod tests {
             (json!({}), &token, "interfaceInfo.endpoint"),
             (json!({"endpoint": "192.0.2.1:6443"}), &token, "interfaceInfo.endpoint"),
             (json!({"endpoint": "http://192.0.2.1:6443"}), &token, "interfaceInfo.endpoint"),
+            (json!({"endpoint": "http://127.evil.example"}), &token, "interfaceInfo.endpoint"),
+            (json!({"endpoint": "http://127.0.0.1.nip.example"}), &token, "interfaceInfo.endpoint"),
             (
                 json!({"endpoint": "https://h", "ssl_ca_crt": ""}),
                 &token,

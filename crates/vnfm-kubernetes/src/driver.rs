@@ -18,17 +18,19 @@ use vnfm_core::ports::{
     Allocated, Allocation, Granted, InfraDriver, Inventory, OwnedResource, PortError, Release,
     Repair, Vim, VimCall, VimReport,
 };
+use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, VimConnectionInfo, VimPolicy};
 
 /// The driver of Kubernetes clusters. It holds nothing: every call logs in with what the VIM says then.
-#[derive(Debug, Clone, Copy, Default)]
-#[non_exhaustive]
-pub struct KubernetesDriver;
+#[derive(Debug, Clone)]
+pub struct KubernetesDriver {
+    to: Destinations,
+}
 
 impl KubernetesDriver {
-    /// A driver.
-    pub fn new() -> Self {
-        Self
+    /// A driver for clusters that are where `to` allows, as are their proxies.
+    pub fn new(to: Destinations) -> Self {
+        Self { to }
     }
 }
 
@@ -60,7 +62,7 @@ impl InfraDriver for KubernetesDriver {
     }
 
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
-        let session = Session::new(vim);
+        let session = Session::new(vim, &self.to);
         let version = session
             .call("ask the API server for its version", |client| async move {
                 client.apiserver_version().await
@@ -91,7 +93,7 @@ impl InfraDriver for KubernetesDriver {
 
     async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
         honoured(&what.granted)?;
-        let session = Session::within(cx)?;
+        let session = Session::within(cx, &self.to)?;
         let plan = planned(cx, what, session.namespace().await?).await?;
         within_budget(what, &plan)?;
         let stages = placed(&session, &plan).await?;
@@ -115,7 +117,7 @@ impl InfraDriver for KubernetesDriver {
         what: &Allocation,
         prepared: &Value,
     ) -> Result<Allocated, PortError> {
-        let session = Session::within(cx)?;
+        let session = Session::within(cx, &self.to)?;
         let wanted = prepared.get("namespace").and_then(Value::as_str).map(str::to_owned);
         let wanted = if wanted.is_some() { wanted } else { session.namespace().await? };
         let plan = planned(cx, what, wanted).await?;
@@ -139,7 +141,7 @@ impl InfraDriver for KubernetesDriver {
         what: &Allocation,
         how: &Release,
     ) -> Result<(), PortError> {
-        let session = Session::within(cx)?;
+        let session = Session::within(cx, &self.to)?;
         let (namespace, stages) = match serde_json::from_value::<Handle>(how.handle.clone()) {
             Ok(handle) => (handle.namespace.clone(), handle.reversed()),
             Err(_) => recomputed(cx, &session, what).await?,
@@ -153,7 +155,7 @@ impl InfraDriver for KubernetesDriver {
         what: &Allocation,
         repair: &Repair,
     ) -> Result<Allocated, PortError> {
-        let session = Session::within(cx)?;
+        let session = Session::within(cx, &self.to)?;
         let handle = serde_json::from_value::<Handle>(repair.handle.clone()).ok();
         let wanted = match &handle {
             Some(handle) => Some(handle.namespace.clone()),
@@ -180,7 +182,7 @@ impl InfraDriver for KubernetesDriver {
         what: &Allocation,
         handle: &Value,
     ) -> Result<Allocated, PortError> {
-        let session = Session::within(cx)?;
+        let session = Session::within(cx, &self.to)?;
         let (namespace, stages) = match serde_json::from_value::<Handle>(handle.clone()) {
             Ok(handle) => (handle.namespace.clone(), handle.reversed()),
             Err(_) => recomputed(cx, &session, what).await?,
@@ -203,7 +205,7 @@ impl InfraDriver for KubernetesDriver {
         vim: &dyn Vim,
         installation_id: &str,
     ) -> Result<Vec<OwnedResource>, PortError> {
-        owned(&Session::new(vim), installation_id).await
+        owned(&Session::new(vim, &self.to), installation_id).await
     }
 }
 

@@ -13,6 +13,7 @@
 
 use std::time::Duration;
 use vnfm_core::ports::{Code, ErrorKind, PortError};
+use vnfm_outbound::{ReadError, is_forbidden};
 
 /// The connection data cannot be used.
 pub const CONNECTION: Code = Code {
@@ -20,6 +21,20 @@ pub const CONNECTION: Code = Code {
     kind: ErrorKind::Refused,
     means: "the connection data of the VIM cannot be used",
     next: "correct the member that is named with `vnfmctl vim update`",
+};
+/// The address must not be called.
+pub const ADDRESS: Code = Code {
+    name: "kubernetes.address",
+    kind: ErrorKind::Refused,
+    means: "the cluster is at an address that this server must not call",
+    next: "have whoever runs the server name the address in `vims.networks` of its configuration, then retry",
+};
+/// The answer is too large.
+pub const ANSWER: Code = Code {
+    name: "kubernetes.answer-too-large",
+    kind: ErrorKind::Refused,
+    means: "the API server's answer is larger than any that is read; nothing of it was used",
+    next: "see whether the endpoint is the cluster's, then retry",
 };
 /// Nobody answers.
 pub const UNREACHABLE: Code = Code {
@@ -200,6 +215,8 @@ pub const UNEXPECTED: Code = Code {
 /// Every way in which this driver fails, for `docs/errors.md`.
 pub const CODES: &[&Code] = &[
     &CONNECTION,
+    &ADDRESS,
+    &ANSWER,
     &UNREACHABLE,
     &CERTIFICATE,
     &LOGIN_REFUSED,
@@ -258,6 +275,11 @@ pub(crate) fn told(doing: &str, error: &kube::Error) -> PortError {
         kube::Error::SerdeError(_) | kube::Error::BuildRequest(_) | kube::Error::HttpError(_) => {
             PortError::new(&UNEXPECTED, doing, chain(error))
         }
+        _ if is_forbidden(error) => {
+            let what = "the name of its endpoint leads to no address that is allowed";
+            PortError::new(&ADDRESS, doing, what)
+        }
+        _ if is_too_large(error) => PortError::new(&ANSWER, doing, chain(error)),
         _ => {
             let text = chain(error);
             let tls = ["certificate", "UnknownIssuer", "NotValidForName", "BadSignature"];
@@ -269,6 +291,29 @@ pub(crate) fn told(doing: &str, error: &kube::Error) -> PortError {
             PortError::new(code, doing, text)
         }
     }
+}
+
+/// The same for somebody who brought the connection with a request: what answers there, and how, is not told.
+pub(crate) fn hidden(told: PortError, error: &kube::Error) -> PortError {
+    let what = match error {
+        kube::Error::Api(status) => format!("it answers {}", status.code),
+        _ if told.code() == &UNREACHABLE => "no answer".to_owned(),
+        _ if told.code() == &UNEXPECTED => "it answers otherwise than an API server".to_owned(),
+        _ => return told,
+    };
+    PortError::new(told.code(), told.doing(), what)
+}
+
+/// Whether the answer ended at the limit of its size.
+fn is_too_large(error: &kube::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if error.is::<ReadError>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 fn code_of(status: u16, text: &str) -> &'static Code {

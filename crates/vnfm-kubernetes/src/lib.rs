@@ -1,7 +1,7 @@
 //! `InfraDriver` for Kubernetes: manifests by server-side apply, waits by watch.
 //!
 //! ```text
-//! VimConnectionInfo ── client      in memory only, asked anew at each call
+//! VimConnectionInfo ── client      in memory only, asked anew at each call; below it http: checked addresses, bounded answers
 //! package + request ── manifests   order file, variables, namespace ──> objects in stages
 //!                      catalog     any kind, by discovery
 //!                      policy      what VIM and role allow, or refused before anything is made
@@ -22,6 +22,7 @@ mod driver;
 pub mod errors;
 mod expiry;
 mod heal;
+mod http;
 mod inventory;
 mod labels;
 mod manifests;

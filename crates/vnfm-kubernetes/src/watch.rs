@@ -245,11 +245,11 @@ impl Wait<'_, '_> {
                     self.gone[feed] = true;
                     return Ok(Turn::Anew);
                 }
-                _ => errors::told("watch the objects", error),
+                _ => self.session.told("watch the objects", error),
             },
             watcher::Error::WatchError(status) if status.code == 410 => return Ok(Turn::Anew),
             watcher::Error::WatchError(status) => {
-                errors::told("watch the objects", &kube::Error::Api(status.clone()))
+                self.session.told("watch the objects", &kube::Error::Api(status.clone()))
             }
             watcher::Error::NoResourceVersion => PortError::new(
                 &errors::UNEXPECTED,

@@ -1,16 +1,18 @@
 //! Requests to callbacks. No redirect is followed and no proxy taken from the environment; every address, also one that
 //! a name leads to, is one that a callback may have, at each request anew.
 
+use crate::code;
 use crate::login::{ClientCredentials, Login, Logins};
-use crate::networks::Networks;
-use crate::outside::{NOT_ALLOWED, Outside, Tls, code, shown, words};
 use async_trait::async_trait;
-use reqwest::{Client, Method, Response};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
 use vnfm_core::ports::{Callback, Clock, Code, PortError, Subscribers};
+use vnfm_outbound::{
+    Client, Destinations, Error, Method, Networks, Policy, Response, Tls, is_forbidden, shown,
+    words,
+};
 use vnfm_types::{AuthType, SubscriptionAuthentication};
 
 /// A callback that is never called.
@@ -51,7 +53,6 @@ pub struct Callbacks {
     /// With our certificate.
     certified: Option<Client>,
     logins: Logins,
-    networks: Networks,
 }
 
 impl Callbacks {
@@ -67,16 +68,14 @@ impl Callbacks {
         tls: &Tls,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, PortError> {
-        let outside = Outside(Some(&networks));
+        let to = Destinations::within(networks);
         let client = |tls: &Tls| {
-            outside
-                .client(time, tls, None)
+            Client::new(to.clone(), Policy::CALLBACK.taking(time), tls, None)
                 .map_err(|why| PortError::new(&UNREACHABLE, "make a client for callbacks", why))
         };
         let plain = client(&Tls { certificate: None, ..tls.clone() })?;
         let certified = tls.certificate.as_ref().map(|_| client(tls)).transpose()?;
-        let logins = Logins::new(clock, Some(networks.clone()));
-        Ok(Self { plain, certified, logins, networks })
+        Ok(Self { plain, certified, logins: Logins::new(clock) })
     }
 
     async fn call(
@@ -86,14 +85,14 @@ impl Callbacks {
         body: Option<&Value>,
     ) -> Result<(), PortError> {
         let Callback { uri, login, edition } = *callback;
-        let url = Outside(Some(&self.networks)).allowed(uri);
-        let url = url.map_err(|why| PortError::new(&FORBIDDEN, doing(uri), why))?;
         let wants_certificate =
             login.is_some_and(|login| login.auth_type.contains(&AuthType::TlsCert));
         let certified = self.certified.as_ref().filter(|_| wants_certificate);
         let client = certified.unwrap_or(&self.plain);
+        let url = client.allowed(uri);
+        let url = url.map_err(|why| PortError::new(&FORBIDDEN, doing(uri), why.to_string()))?;
         let request = || {
-            let request = client.request(method.clone(), url.clone());
+            let request = client.begin(method.clone(), &url);
             let request = request.header("version", edition.newest());
             match body {
                 Some(body) => request.json(body),
@@ -140,10 +139,10 @@ impl Subscribers for Callbacks {
 }
 
 /// Whether an answer is the one that is wanted.
-fn answered(callback: &str, answer: Result<Response, reqwest::Error>) -> Result<(), PortError> {
+fn answered(callback: &str, answer: Result<Response, Error>) -> Result<(), PortError> {
     let response = answer.map_err(|error| {
         let why = words(&error);
-        let code = if why.contains(NOT_ALLOWED) { &FORBIDDEN } else { &UNREACHABLE };
+        let code = if is_forbidden(&error) { &FORBIDDEN } else { &UNREACHABLE };
         PortError::new(code, doing(callback), why)
     })?;
     let status = response.status();
@@ -193,7 +192,7 @@ mod tests {
             ("http://[::ffff:127.0.0.1]:9/x", "is not allowed"),
             ("http://0x7f000001:9/x", "127.0.0.1 is not allowed"),
             ("http://169.254.169.254/latest", "169.254.169.254 is not allowed"),
-            ("http://localhost:9/x", "no address that it leads to"),
+            ("http://localhost:9/x", "127.0.0.1 is not allowed"),
             ("http://user:hunter2@192.0.2.1/x", "does not belong into"),
         ] {
             let asked = Callback { uri: callback, login: None, edition: Edition::V2 };

@@ -17,11 +17,9 @@
 
 mod said;
 
+use crate::code;
 use crate::login::{Login, Logins};
-use crate::outside::{Outside, Tls, code, words};
 use crate::packages::hexadecimal;
-use reqwest::header::{ACCEPT, HeaderValue, IF_RANGE, RANGE};
-use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use said::Said;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -33,6 +31,11 @@ use tokio::fs::File;
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
 use vnfm_core::ports::{Clock, Code, PortError};
+use vnfm_outbound::header::{ACCEPT, HeaderValue, IF_RANGE, RANGE};
+use vnfm_outbound::{
+    Allowed, Client, Destinations, Method, Pieces, Policy, ReadError, RequestBuilder, StatusCode,
+    Tls, Url, words,
+};
 
 /// The address is none.
 const ADDRESS: Code = code(
@@ -118,11 +121,13 @@ impl Origin {
     ///
     /// `Refused` where that is no http or https URL, or has a login in it.
     pub fn new(url: &str, login: Login) -> Result<Self, PortError> {
-        let url = Outside(None).allowed(url);
-        let url = url.map_err(|why| PortError::new(&ADDRESS, "fetch a file", why))?;
+        let check = |url: &str, doing: &str| {
+            let url = Destinations::anywhere().check(url);
+            url.map_err(|why| PortError::new(&ADDRESS, doing, why.to_string()))
+        };
+        let url = check(url, "fetch a file")?;
         if let Login::Oauth2(credentials) = &login {
-            let endpoint = Outside(None).allowed(&credentials.token_endpoint);
-            endpoint.map_err(|why| PortError::new(&ADDRESS, "use the token endpoint", why))?;
+            check(&credentials.token_endpoint, "use the token endpoint")?;
         }
         Ok(Self { url, login, version: None })
     }
@@ -132,8 +137,8 @@ impl Origin {
         Self { url, login, version: Some(version) }
     }
 
-    fn request(&self, client: &Client) -> RequestBuilder {
-        let request = client.get(self.url.clone());
+    fn request(&self, client: &Client, to: &Allowed) -> RequestBuilder {
+        let request = client.begin(Method::GET, to);
         match self.version {
             Some(version) => {
                 let kinds = "application/zip, application/octet-stream;q=0.9";
@@ -170,10 +175,11 @@ impl Fetcher {
     ///
     /// `Refused` where TLS cannot be set up.
     pub fn new(silent: Duration, tls: &Tls, clock: Arc<dyn Clock>) -> Result<Self, PortError> {
-        let client = Outside(None).downloader(silent, tls, None);
+        let policy = Policy::DOWNLOAD.stalled(silent);
+        let client = Client::new(Destinations::anywhere(), policy, tls, None);
         let client =
             client.map_err(|why| PortError::new(&ADDRESS, "make a client for downloads", why))?;
-        Ok(Self::with(client, Arc::new(Logins::new(clock.clone(), None)), clock))
+        Ok(Self::with(client, Arc::new(Logins::new(clock.clone())), clock))
     }
 
     pub(crate) fn with(client: Client, logins: Arc<Logins>, clock: Arc<dyn Clock>) -> Self {
@@ -239,8 +245,10 @@ impl Fetcher {
     /// One request for what is missing.
     async fn more(&self, from: &Origin, part: &mut Part) -> Result<(), Trouble> {
         let (range, tag) = (part.range(), part.tag.clone());
+        let to = self.client.allowed(from.url.as_str());
+        let to = to.map_err(|why| PortError::new(&ADDRESS, from.doing(), why.to_string()))?;
         let request = || {
-            let request = from.request(&self.client);
+            let request = from.request(&self.client, &to);
             let request = match &range {
                 Some(range) => request.header(RANGE, range),
                 None => return request,
@@ -250,15 +258,19 @@ impl Fetcher {
                 None => request,
             }
         };
-        let again = |code, error: reqwest::Error| {
-            let why = words(&error.without_url());
-            Trouble::Again(PortError::new(code, from.doing(), why))
-        };
+        let again = |code, why: String| Trouble::Again(PortError::new(code, from.doing(), why));
         let sent = self.logins.send(&self.client, &from.login, request).await?;
-        let mut response = sent.map_err(|error| again(&UNREACHABLE, error))?;
+        let unreached = |error: vnfm_outbound::Error| words(&error.without_url());
+        let response = sent.map_err(|error| again(&UNREACHABLE, unreached(error)))?;
         part.begin(Said::of(&response), from).await?;
-        while let Some(piece) = response.chunk().await.map_err(|error| again(&CUT, error))? {
-            part.take(&piece, from).await?;
+        let mut pieces = Pieces::new(response, part.most);
+        loop {
+            match pieces.next().await {
+                Ok(Some(piece)) => part.take(&piece, from).await?,
+                Ok(None) => break,
+                Err(ReadError::Lost(error)) => return Err(again(&CUT, unreached(error))),
+                Err(_) => return Err(Trouble::Never(part.too_large(from))),
+            }
         }
         part.is_whole(from)
     }

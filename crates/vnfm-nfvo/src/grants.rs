@@ -14,17 +14,20 @@
 //! The NFVO's address comes from the configuration, so it may lie anywhere; but no redirect is followed, and no
 //! `Location` leads to another server.
 
+use crate::code;
 use crate::login::{Login, Logins};
-use crate::outside::{LARGEST, Outside, Tls, code, shown, whole, words};
 use async_trait::async_trait;
-use reqwest::header::{LOCATION, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
 use vnfm_core::ports::{Clock, Code, GrantAnswer, Nfvo, PortError};
+use vnfm_outbound::header::{HeaderMap, LOCATION, RETRY_AFTER};
+use vnfm_outbound::{
+    Client, Destinations, Method, Policy, ReadError, StatusCode, Tls, Url, read as read_whole,
+    shown, words,
+};
 use vnfm_types::{Grant, GrantRequest, GrantRequestLinks, Link, ProblemDetails};
 
 /// The version of the API (SOL003 V3.7.1).
@@ -118,14 +121,17 @@ impl Grants {
             PortError::new(&CONFIGURATION, doing, why)
         };
         let grants = format!("{}/grant/v1/grants", address.endpoint.trim_end_matches('/'));
-        let grants = Outside(None).allowed(&grants).map_err(wrong)?;
+        let anywhere = Destinations::anywhere();
+        let check = |url: &str| anywhere.check(url).map_err(|why| wrong(why.to_string()));
+        let grants = check(&grants)?;
         if let Login::Oauth2(credentials) = &address.login {
-            Outside(None).allowed(&credentials.token_endpoint).map_err(wrong)?;
+            check(&credentials.token_endpoint)?;
         }
+        let policy = Policy::NFVO.taking(address.time);
         let proxy = address.proxy.as_deref();
         Ok(Self {
-            client: Outside(None).client(address.time, &address.tls, proxy).map_err(wrong)?,
-            logins: Logins::new(clock.clone(), None),
+            client: Client::new(anywhere, policy, &address.tls, proxy).map_err(wrong)?,
+            logins: Logins::new(clock.clone()),
             login: address.login,
             resource: grants,
             root: address.root.trim_end_matches('/').to_owned(),
@@ -134,26 +140,28 @@ impl Grants {
     }
 
     async fn call(&self, url: &Url, body: Option<&GrantRequest>) -> Result<Answer, PortError> {
+        let to = self.client.allowed(url.as_str());
+        let to =
+            to.map_err(|why| PortError::new(&CONFIGURATION, "call the NFVO", why.to_string()))?;
         let request = || match body {
-            Some(body) => self.client.post(url.clone()).json(body),
-            None => self.client.get(url.clone()),
+            Some(body) => self.client.begin(Method::POST, &to).json(body),
+            None => self.client.begin(Method::GET, &to),
         };
         let request = || request().header("version", VERSION).header("accept", "application/json");
         let sent = self.logins.send(&self.client, &self.login, request).await?;
         let doing = if body.is_some() { "ask the NFVO for a grant" } else { "look for a grant" };
-        let lost = |error: &reqwest::Error| PortError::new(&UNREACHABLE, doing, words(error));
-        let mut response = sent.map_err(|error| lost(&error))?;
-        let Some(bytes) = whole(&mut response).await.map_err(|error| lost(&error))? else {
-            let what = format!("the answer is larger than {LARGEST} bytes");
-            return Err(PortError::new(&MALFORMED, doing, what));
-        };
-        let after = self.retry_after(&response);
-        Ok(Answer { doing, status: response.status(), place: place(&response), after, bytes })
+        let response = sent.map_err(|error| PortError::new(&UNREACHABLE, doing, words(&error)))?;
+        let status = response.status();
+        let (place, after) = (place(response.headers()), self.retry_after(response.headers()));
+        let bytes = read_whole(response, self.client.policy()).await;
+        let bytes =
+            bytes.map_err(|error| PortError::new(unread(&error), doing, error.to_string()))?;
+        Ok(Answer { doing, status, place, after, bytes: bytes.into() })
     }
 
     /// `Retry-After` (RFC 9110 10.2.3): seconds, or a date.
-    fn retry_after(&self, response: &Response) -> Option<Duration> {
-        let said = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
+    fn retry_after(&self, headers: &HeaderMap) -> Option<Duration> {
+        let said = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
         if let Ok(seconds) = said.parse() {
             return Some(Duration::from_secs(seconds));
         }
@@ -210,8 +218,13 @@ impl Nfvo for Grants {
     }
 }
 
-fn place(response: &Response) -> Option<String> {
-    let place = response.headers().get(LOCATION)?;
+/// What an answer means that cannot be read to its end.
+pub(crate) fn unread(error: &ReadError) -> &'static Code {
+    if matches!(error, ReadError::Lost(_)) { &UNREACHABLE } else { &MALFORMED }
+}
+
+fn place(headers: &HeaderMap) -> Option<String> {
+    let place = headers.get(LOCATION)?;
     place.to_str().ok().map(ToOwned::to_owned)
 }
 

@@ -8,15 +8,15 @@
 //! A token is kept in memory alone. Nothing here is ever printed: clients, passwords and tokens are [`Secret`]s, and an
 //! answer of a token endpoint is told by its status.
 
-use crate::networks::Networks;
-use crate::outside::{Outside, words};
 use jiff::{SignedDuration, Timestamp};
-use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
 use vnfm_core::ports::{Clock, Code, PortError};
+use vnfm_outbound::{
+    Client, Error, Method, Policy, RequestBuilder, Response, StatusCode, read, words,
+};
 use vnfm_types::Secret;
 
 /// A way to log in.
@@ -93,13 +93,12 @@ pub(crate) struct Logins {
     clock: Arc<dyn Clock>,
     /// By token endpoint and client.
     tokens: Mutex<HashMap<(String, String), Token>>,
-    networks: Option<Networks>,
 }
 
 impl Logins {
-    /// Logins without any token yet. Token endpoints lie where `networks` allows; `None`: anywhere.
-    pub(crate) fn new(clock: Arc<dyn Clock>, networks: Option<Networks>) -> Self {
-        Self { clock, tokens: Mutex::default(), networks }
+    /// Logins without any token yet. Token endpoints lie where the client of a request may call.
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, tokens: Mutex::default() }
     }
 
     /// Sends what `request` builds, logged in; after a 401 once more with a new token.
@@ -112,7 +111,7 @@ impl Logins {
         client: &Client,
         login: &Login,
         request: impl Fn() -> RequestBuilder,
-    ) -> Result<Result<Response, reqwest::Error>, PortError> {
+    ) -> Result<Result<Response, Error>, PortError> {
         let credentials = match login {
             Login::None => return Ok(request().send().await),
             Login::Basic { user, password } => {
@@ -136,10 +135,9 @@ impl Logins {
         }
         let endpoint = &of.token_endpoint;
         let doing = format!("get a token for client `{}`", of.client_id);
-        let url = Outside(self.networks.as_ref()).allowed(endpoint);
-        let url = url.map_err(|why| PortError::new(&NO_TOKEN, doing.clone(), why))?;
-        let request = client
-            .post(url)
+        let request = client.request(Method::POST, endpoint);
+        let request = request
+            .map_err(|why| PortError::new(&NO_TOKEN, doing.clone(), why.to_string()))?
             .basic_auth(&of.client_id, Some(of.client_password.reveal()))
             .form(&[("grant_type", "client_credentials")]);
         let answer = request
@@ -154,7 +152,8 @@ impl Logins {
             return Err(PortError::new(code, doing, what));
         }
         // What is wrong with the answer is not told: it may be a token that stands there.
-        let given = answer.json::<Given>().await.ok();
+        let bytes = read(answer, &Policy::IDENTITY).await.unwrap_or_default();
+        let given = serde_json::from_slice::<Given>(&bytes).ok();
         let bearer = |given: &Given| {
             given.token_type.is_empty() || given.token_type.eq_ignore_ascii_case("bearer")
         };

@@ -10,12 +10,10 @@
 //!
 //! Where a package goes here, and when it is fetched, is the server's.
 
+use crate::code;
 use crate::download::{Fetcher, Origin};
 use crate::grants::{CONFIGURATION, FAILING, NfvoAddress, UNREACHABLE, read};
 use crate::login::{Login, Logins};
-use crate::outside::{LARGEST, Outside, code, shown, whole, words};
-use reqwest::header::{ACCEPT, LOCATION};
-use reqwest::{Client, Method, StatusCode, Url};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -28,6 +26,11 @@ use std::path::Path;
 use std::sync::Arc;
 use vnfm_core::ports::ErrorKind::{Refused, Unavailable};
 use vnfm_core::ports::{Clock, Code, PortError};
+use vnfm_outbound::header::{ACCEPT, LOCATION};
+use vnfm_outbound::{
+    Client, Destinations, Method, Policy, ReadError, StatusCode, Url, read as read_whole, shown,
+    words,
+};
 use vnfm_types::{PackageOnboardingState, PackageOperationalState, Secret};
 
 /// The version of the API (SOL003 V3.7.1).
@@ -180,12 +183,15 @@ impl PackageSource {
             PortError::new(&CONFIGURATION, doing, why)
         };
         let root = format!("{}/vnfpkgm/v2", address.endpoint.trim_end_matches('/'));
-        Outside(None).allowed(&root).map_err(wrong)?;
-        let (outside, proxy) = (Outside(None), address.proxy.as_deref());
-        let downloads = outside.downloader(address.time, &address.tls, proxy).map_err(wrong)?;
-        let logins = Arc::new(Logins::new(clock.clone(), None));
+        Destinations::anywhere().check(&root).map_err(|why| wrong(why.to_string()))?;
+        let client = |policy: Policy| {
+            let (tls, proxy) = (&address.tls, address.proxy.as_deref());
+            Client::new(Destinations::anywhere(), policy, tls, proxy).map_err(wrong)
+        };
+        let downloads = client(Policy::DOWNLOAD.stalled(address.time))?;
+        let logins = Arc::new(Logins::new(clock.clone()));
         Ok(Self {
-            client: outside.client(address.time, &address.tls, proxy).map_err(wrong)?,
+            client: client(Policy::NFVO.taking(address.time))?,
             fetcher: Fetcher::with(downloads, logins.clone(), clock),
             logins,
             login: address.login,
@@ -322,8 +328,8 @@ impl PackageSource {
     }
 
     fn url(&self, resource: &str, doing: &str) -> Result<Url, PortError> {
-        let url = Outside(None).allowed(&format!("{}/{resource}", self.root));
-        url.map_err(|why| PortError::new(&CONFIGURATION, doing, why))
+        let url = self.client.destinations().check(&format!("{}/{resource}", self.root));
+        url.map_err(|why| PortError::new(&CONFIGURATION, doing, why.to_string()))
     }
 
     fn of_package(&self, id: &str, more: &[&str], doing: &str) -> Result<Url, PortError> {
@@ -340,8 +346,10 @@ impl PackageSource {
         body: Option<&Value>,
         doing: String,
     ) -> Result<Answer, PortError> {
+        let to = self.client.allowed(url.as_str());
+        let to = to.map_err(|why| PortError::new(&CONFIGURATION, &*doing, why.to_string()))?;
         let request = || {
-            let request = self.client.request(method.clone(), url.clone());
+            let request = self.client.begin(method.clone(), &to);
             let request = request.header("version", VERSION).header(ACCEPT, "application/json");
             match body {
                 Some(body) => request.json(body),
@@ -349,15 +357,17 @@ impl PackageSource {
             }
         };
         let sent = self.logins.send(&self.client, &self.login, request).await?;
-        let lost = |error: &reqwest::Error| PortError::new(&UNREACHABLE, &*doing, words(error));
-        let mut response = sent.map_err(|error| lost(&error))?;
-        let Some(bytes) = whole(&mut response).await.map_err(|error| lost(&error))? else {
-            let what = format!("the answer is larger than {LARGEST} bytes");
-            return Err(PortError::new(&MALFORMED, doing, what));
-        };
+        let response =
+            sent.map_err(|error| PortError::new(&UNREACHABLE, &*doing, words(&error)))?;
+        let status = response.status();
         let place = response.headers().get(LOCATION).and_then(|place| place.to_str().ok());
         let place = place.map(ToOwned::to_owned);
-        Ok(Answer { doing, status: response.status(), place, bytes })
+        let bytes = read_whole(response, self.client.policy()).await.map_err(|error| {
+            let cut = matches!(error, ReadError::Lost(_));
+            let code = if cut { &UNREACHABLE } else { &MALFORMED };
+            PortError::new(code, &*doing, error.to_string())
+        })?;
+        Ok(Answer { doing, status, place, bytes: bytes.into() })
     }
 }
 

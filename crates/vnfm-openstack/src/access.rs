@@ -11,10 +11,9 @@
 use crate::errors::CONNECTION;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::{Certificate, Client, ClientBuilder, Proxy};
 use serde_json::{Value, json};
-use std::time::Duration;
 use vnfm_core::ports::PortError;
+use vnfm_outbound::{Certificate, Client, Destinations, Policy, Trust, Url};
 use vnfm_types::{KeyValuePairs, Secret, VimConnectionInfo};
 
 const INTERFACE_MEMBERS: &[&str] = &[
@@ -46,10 +45,8 @@ pub(crate) struct Access {
     /// Which endpoints of the catalog are used.
     pub(crate) interface: String,
     who: Who,
-    trusted: Vec<Certificate>,
-    skip_verification: bool,
-    skip_hostname: bool,
-    proxy: Option<Proxy>,
+    trust: Trust,
+    pub(crate) proxy: Option<String>,
 }
 
 enum Who {
@@ -75,9 +72,11 @@ impl TryFrom<&VimConnectionInfo> for Access {
             region: optional(&info.access_info, "region")?.map(str::to_owned),
             interface: interface.to_owned(),
             who: who(&info.access_info)?,
-            trusted: trusted(info.interface_info.get("trustedCertificates"))?,
-            skip_verification: flag(&info.interface_info, "skipCertificateVerification")?,
-            skip_hostname: flag(&info.interface_info, "skipCertificateHostnameCheck")?,
+            trust: Trust {
+                authorities: trusted(info.interface_info.get("trustedCertificates"))?,
+                skip_verification: flag(&info.interface_info, "skipCertificateVerification")?,
+                skip_hostname: flag(&info.interface_info, "skipCertificateHostnameCheck")?,
+            },
             proxy: proxy(&info.extra)?,
         })
     }
@@ -107,45 +106,16 @@ impl Access {
         matches!(self.who, Who::ApplicationCredential { .. })
     }
 
-    /// A client that trusts whom the connection trusts.
-    ///
-    /// It follows no redirect (a token is not to go elsewhere) and takes no proxy from the environment.
-    pub(crate) fn client(&self) -> Result<Client, PortError> {
-        let start = || {
-            Client::builder()
-                .redirect(reqwest::redirect::Policy::none())
-                .no_proxy()
-                .connect_timeout(Duration::from_secs(10))
-                .pool_idle_timeout(Duration::from_secs(20))
-        };
-        let built = self.trusting(start()).build();
-        // A machine without any CA can still speak plain HTTP.
-        let built = built.or_else(|_| start().tls_certs_only([]).build());
-        built.map_err(|error| wrong(format!("no TLS client can be made: {error}")))
-    }
-
-    fn trusting(&self, builder: ClientBuilder) -> ClientBuilder {
-        let builder = match &self.proxy {
-            Some(proxy) => builder.proxy(proxy.clone()),
-            None => builder,
-        };
-        let builder = if self.trusted.is_empty() {
-            builder
-        } else {
-            builder.tls_certs_only(self.trusted.clone())
-        };
-        let builder = if self.skip_hostname {
-            builder.tls_danger_accept_invalid_hostnames(true)
-        } else {
-            builder
-        };
-        if self.skip_verification { builder.tls_danger_accept_invalid_certs(true) } else { builder }
+    /// A client that trusts whom the connection trusts, and calls what `to` allows.
+    pub(crate) fn client(&self, to: Destinations) -> Result<Client, PortError> {
+        let client = Client::trusting(to, Policy::VIM, &self.trust, self.proxy.as_deref());
+        client.map_err(|why| wrong(format!("no client can be made: {why}")))
     }
 }
 
 fn endpoint(info: &KeyValuePairs) -> Result<String, PortError> {
     let given = required(info, "interfaceInfo", "endpoint")?.trim_end_matches('/');
-    let url = reqwest::Url::parse(given)
+    let url = Url::parse(given)
         .map_err(|error| wrong(format!("`interfaceInfo.endpoint` is no URL: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() {
         return Err(wrong("`interfaceInfo.endpoint` is no plain http or https URL".into()));
@@ -154,15 +124,14 @@ fn endpoint(info: &KeyValuePairs) -> Result<String, PortError> {
 }
 
 /// `extra.proxy`: how the VIM is reached, where not directly. What the environment says of proxies counts for no VIM.
-fn proxy(extra: &KeyValuePairs) -> Result<Option<Proxy>, PortError> {
+fn proxy(extra: &KeyValuePairs) -> Result<Option<String>, PortError> {
     let Some(given) = optional(extra, "proxy")? else { return Ok(None) };
-    let plain = reqwest::Url::parse(given)
+    let plain = Url::parse(given)
         .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.username().is_empty());
     if !plain {
         return Err(wrong("`extra.proxy` is no http or https URL without a login".into()));
     }
-    let proxy = Proxy::all(given);
-    proxy.map(Some).map_err(|error| wrong(format!("`extra.proxy` is no URL: {error}")))
+    Ok(Some(given.to_owned()))
 }
 
 fn who(info: &KeyValuePairs) -> Result<Who, PortError> {
@@ -278,9 +247,7 @@ impl Access {
             region: region.map(str::to_owned),
             interface: interface.to_owned(),
             who: Who::ApplicationCredential { id: "id".into(), secret: Secret::new("secret") },
-            trusted: Vec::new(),
-            skip_verification: false,
-            skip_hostname: false,
+            trust: Trust::default(),
             proxy: None,
         }
     }

@@ -17,6 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::ports::{Clock, Code, PortError, SecretConnection, SecretSealer, Vim, VimLogin};
+use vnfm_outbound::{Destinations, Networks};
 use vnfm_types::{Secret, VimConnectionInfo};
 
 /// How long a call may take, its repetitions with it.
@@ -75,8 +76,10 @@ impl Barbican {
     /// `Refused` where the login is incomplete, or misspells a member.
     pub fn new(login: BarbicanLogin, clock: Arc<dyn Clock>) -> Result<Self, PortError> {
         let cloud = Login(login);
-        Access::try_from(&cloud.info()?)?;
-        Ok(Self { sessions: Sessions::default(), cloud, clock })
+        // The operator wrote the endpoint; what the catalog names is checked.
+        let endpoint = Access::try_from(&cloud.info()?)?.endpoint;
+        let to = Destinations::within(Networks::default()).and_host_of(&endpoint);
+        Ok(Self { sessions: Sessions::new(to), cloud, clock })
     }
 
     async fn send(&self, call: Call) -> Result<crate::call::Reply, PortError> {

@@ -4,17 +4,17 @@
 //! an answer that got lost, a 502, 503 or 504 is tried again, with growing pauses. A connection that was
 //! never made is tried again for every call. Tokens and their renewal are not here but in `session.rs`.
 
-use crate::errors::{CERTIFICATE, UNREACHABLE};
+use crate::errors::{ADDRESS, ANSWER, CERTIFICATE, UNREACHABLE};
 use crate::image_body::Image;
 use crate::session::Cloud;
 use futures::future::{Either, select};
 use jiff::SignedDuration;
-use reqwest::{Client, Method};
 use serde_json::Value;
-use std::error::Error;
+use std::error::Error as _;
 use std::pin::pin;
 use std::time::Duration;
 use vnfm_core::ports::{PortError, Turn};
+use vnfm_outbound::{Client, Method, Policy, ReadError, header, is_forbidden, read};
 use vnfm_types::Secret;
 
 /// The longest that one try may take: Heat answers after 60 s when its engine is dead.
@@ -25,6 +25,9 @@ const UPLOAD: SignedDuration = SignedDuration::from_mins(60);
 const TRIES: u32 = 5;
 /// The first pause between tries; each is twice the one before.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// The type of an answer that is no JSON.
+const TEXT: &str = "text/plain";
 
 /// What is sent with a call.
 #[derive(Clone)]
@@ -64,6 +67,8 @@ pub(crate) struct Reply {
     pub(crate) text: String,
     /// `X-Subject-Token`, which only Keystone sends.
     pub(crate) subject_token: Option<Secret>,
+    /// Whether whoever caused the call may read what was answered.
+    pub(crate) is_shown: bool,
 }
 
 impl Call {
@@ -117,7 +122,7 @@ impl Call {
 
     /// The answer is text and no JSON.
     pub(crate) fn wanting_text(mut self) -> Self {
-        self.wants = "text/plain";
+        self.wants = TEXT;
         self
     }
 
@@ -145,12 +150,13 @@ pub(crate) async fn send(
         turn.ended(outcome.as_ref().is_ok_and(|reply| call.accepts(reply.status)));
         let again = match &outcome {
             Ok(reply) => call.repeatable && matches!(reply.status, 502..=504),
-            Err(lost) => lost.is_connect() || call.repeatable,
+            Err(lost) => lost.may_pass(call.repeatable),
         };
         let time_left = left > SignedDuration::try_from(pause).unwrap_or(SignedDuration::MAX);
-        let trusted = outcome.as_ref().err().is_none_or(|lost| !is_about_trust(lost));
-        if !(again && trusted && time_left && attempt < TRIES) {
-            return outcome.map_err(|lost| unreachable(call, &url, &lost));
+        if !(again && time_left && attempt < TRIES) {
+            let is_shown = cloud.vim.shows_answers();
+            let outcome = outcome.map(|reply| Reply { is_shown, ..reply });
+            return outcome.map_err(|lost| lost.told(call, &url, is_shown));
         }
         tracing::debug!(%url, attempt, "no usable answer, trying again");
         clock.sleep(pause).await;
@@ -178,10 +184,11 @@ async fn once(
     token: Option<&Secret>,
     call: &Call,
     left: SignedDuration,
-) -> Result<Reply, reqwest::Error> {
+) -> Result<Reply, Lost> {
     let longest = if matches!(call.body, Body::Image(_)) { UPLOAD } else { LONGEST };
     let limit = left.clamp(SignedDuration::from_secs(1), longest).unsigned_abs();
-    let mut request = client.request(call.method.clone(), url).timeout(limit);
+    let request = client.request(call.method.clone(), url);
+    let mut request = request.map_err(|why| Lost::Forbidden(why.to_string()))?.timeout(limit);
     if let Some(token) = token {
         request = request.header("X-Auth-Token", token.reveal());
     }
@@ -196,31 +203,73 @@ async fn once(
             .header("Content-Length", image.size)
             .body(image.body()),
     };
-    let response = request.header("Accept", call.wants).send().await?;
+    let response = request.header(header::ACCEPT, call.wants).send().await.map_err(Lost::Call)?;
     let status = response.status().as_u16();
     let header = |name: &str| Some(response.headers().get(name)?.to_str().ok()?.to_owned());
     let request_id = header("x-openstack-request-id").or_else(|| header("x-compute-request-id"));
     let subject_token = header("x-subject-token").map(Secret::new);
-    let text = response.text().await?;
+    let bytes = read(response, &policy(call)).await.map_err(|error| match error {
+        ReadError::Lost(error) => Lost::Call(error),
+        error => Lost::Answer(error.to_string()),
+    })?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
     let body = serde_json::from_str(&text).unwrap_or_default();
-    Ok(Reply { status, request_id, body, text, subject_token })
+    Ok(Reply { status, request_id, body, text, subject_token, is_shown: false })
 }
 
-/// Why no answer came, from the outermost to the innermost cause.
-fn unreachable(call: &Call, url: &str, lost: &reqwest::Error) -> PortError {
-    let code = if is_about_trust(lost) { &CERTIFICATE } else { &UNREACHABLE };
-    let place = url.split('?').next().unwrap_or(url);
-    let why = if lost.is_timeout() { "no answer in time".to_owned() } else { causes(lost) };
-    PortError::new(code, &call.doing, format!("`{place}`: {why}"))
+/// Text, such as a server's console, has no values to be counted.
+fn policy(call: &Call) -> Policy {
+    let values = if call.wants == TEXT { u64::MAX } else { Policy::VIM.values };
+    Policy { values, ..Policy::VIM }
 }
 
-fn is_about_trust(lost: &reqwest::Error) -> bool {
+/// Why a call has no answer.
+enum Lost {
+    /// It must not go there.
+    Forbidden(String),
+    /// Nobody answered, or not to the end.
+    Call(vnfm_outbound::Error),
+    /// The answer is larger than is read.
+    Answer(String),
+}
+
+impl Lost {
+    /// Whether another try may bring an answer.
+    fn may_pass(&self, repeatable: bool) -> bool {
+        match self {
+            Self::Call(lost) => {
+                let lasts = is_about_trust(lost) || is_forbidden(lost);
+                !lasts && (lost.is_connect() || repeatable)
+            }
+            Self::Forbidden(_) | Self::Answer(_) => false,
+        }
+    }
+
+    /// The same for whoever caused the call; what answers at an address, and how, is told only where that is shown.
+    fn told(&self, call: &Call, url: &str, is_shown: bool) -> PortError {
+        let place = url.split('?').next().unwrap_or(url);
+        let (code, why) = match self {
+            Self::Forbidden(why) => (&ADDRESS, why.clone()),
+            Self::Answer(why) => (&ANSWER, why.clone()),
+            Self::Call(lost) if is_forbidden(lost) => {
+                (&ADDRESS, "its name leads to no address that is allowed".to_owned())
+            }
+            Self::Call(lost) if is_about_trust(lost) => (&CERTIFICATE, causes(lost)),
+            Self::Call(_) if !is_shown => (&UNREACHABLE, "no answer".to_owned()),
+            Self::Call(lost) if lost.is_timeout() => (&UNREACHABLE, "no answer in time".to_owned()),
+            Self::Call(lost) => (&UNREACHABLE, causes(lost)),
+        };
+        PortError::new(code, &call.doing, format!("`{place}`: {why}"))
+    }
+}
+
+fn is_about_trust(lost: &vnfm_outbound::Error) -> bool {
     let causes = causes(lost);
     causes.contains("certificate") || causes.contains("UnknownIssuer")
 }
 
 /// The causes behind an error, without its first line, which would repeat the address.
-fn causes(lost: &reqwest::Error) -> String {
+fn causes(lost: &vnfm_outbound::Error) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut source = lost.source();
     while let Some(cause) = source {

@@ -26,6 +26,7 @@ use vnfm_core::ports::{
     Allocated, Allocation, Clock, InfraDriver, OwnedResource, PortError, Release, Repair, Vim,
     VimCall, VimReport, Waited,
 };
+use vnfm_outbound::Destinations;
 use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo};
 
 /// How long calls without a deadline of their own may take.
@@ -39,9 +40,10 @@ pub struct OpenStack {
 }
 
 impl OpenStack {
-    /// A driver without any login yet. `clock` serves the calls that bring none.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { sessions: Sessions::default(), images: glance::Turns::default(), clock }
+    /// A driver without any login yet, for clouds that are where `to` allows: their endpoints, those of their catalogs, and
+    /// proxies. `clock` serves the calls that bring none.
+    pub fn new(clock: Arc<dyn Clock>, to: Destinations) -> Self {
+        Self { sessions: Sessions::new(to), images: glance::Turns::default(), clock }
     }
 
     fn cloud<'a>(&'a self, cx: &VimCall<'a>) -> Cloud<'a> {

@@ -18,6 +18,20 @@ const fn code(
     Code { name, kind, means, next }
 }
 
+/// The address must not be called.
+pub(crate) const ADDRESS: Code = code(
+    "openstack.address",
+    Refused,
+    "the cloud is at an address that this server must not call",
+    "have whoever runs the server name the address in `vims.networks` of its configuration, then retry",
+);
+/// The answer is too large.
+pub(crate) const ANSWER: Code = code(
+    "openstack.answer-too-large",
+    Refused,
+    "the cloud's answer is larger than any that is read; nothing of it was used",
+    "see whether the endpoint in the message is the cloud's, then retry",
+);
 /// Nobody answers.
 pub(crate) const UNREACHABLE: Code = code(
     "openstack.unreachable",
@@ -197,6 +211,8 @@ pub(crate) const NO_KEY: Code = code(
 
 /// Every code of this crate, for `docs/errors.md`.
 pub const CODES: &[&Code] = &[
+    &ADDRESS,
+    &ANSWER,
     &UNREACHABLE,
     &FAILING,
     &CERTIFICATE,
@@ -227,7 +243,11 @@ pub const CODES: &[&Code] = &[
 /// What an answer that is no success means.
 pub(crate) fn refusal(doing: &str, reply: &Reply) -> PortError {
     let words = words(reply);
-    let text = format!("{} ({})", words, reply.status);
+    let text = if reply.is_shown {
+        format!("{} ({})", words, reply.status)
+    } else {
+        format!("it answers {}", reply.status)
+    };
     let code = match reply.status {
         401 => &LOGIN_REFUSED,
         403 | 409 | 413 if speaks_of_quota(&words) => &QUOTA,
@@ -362,6 +382,7 @@ mod tests {
             text: body.to_string(),
             body,
             subject_token: None,
+            is_shown: true,
         }
     }
 

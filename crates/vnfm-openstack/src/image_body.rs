@@ -28,7 +28,7 @@ pub(crate) struct Image {
 
 impl Image {
     /// The body of a request.
-    pub(crate) fn body(&self) -> reqwest::Body {
+    pub(crate) fn body(&self) -> vnfm_outbound::Body {
         let (pieces, body) = channel(WAITING);
         let Image { package, path, .. } = self.clone();
         // It ends with the last piece, or when nobody takes them any more.
@@ -40,7 +40,7 @@ impl Image {
                 let _ = block_on(out.get_mut().0.send(Err(error)));
             }
         });
-        reqwest::Body::wrap_stream(body)
+        vnfm_outbound::Body::wrap_stream(body)
     }
 }
 

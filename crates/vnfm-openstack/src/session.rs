@@ -13,11 +13,11 @@ use crate::errors::{
     APPLICATION_CREDENTIAL, LOGIN_REFUSED, NO_ENDPOINT, UNEXPECTED, heat_type, refusal,
 };
 use jiff::{SignedDuration, Timestamp};
-use reqwest::Client;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use vnfm_core::ports::{Clock, PortError, SecretConnection, Vim, VimLogin, Watcher};
+use vnfm_outbound::{Client, Destinations};
 use vnfm_types::Secret;
 
 /// Logins that are kept at most.
@@ -68,9 +68,10 @@ struct Kept {
 }
 
 /// The logins of all VIMs.
-#[derive(Default)]
 pub(crate) struct Sessions {
     kept: Mutex<Vec<Kept>>,
+    /// Where the VIMs may be.
+    to: Destinations,
 }
 
 /// A VIM with what is needed to call it.
@@ -159,10 +160,23 @@ impl Cloud<'_> {
         PortError::new(&LOGIN_REFUSED, &call.doing, detail).request(reply.request_id.clone())
     }
 
+    /// Where this VIM may be: one that was in use before there was a rule stays where it is.
+    fn destinations(&self, info: &SecretConnection, access: &Access) -> Destinations {
+        let to = self.sessions.to.clone();
+        if !self.vim.keeps_address(info) {
+            return to;
+        }
+        let to = to.and_host_of(&access.endpoint);
+        match &access.proxy {
+            Some(proxy) => to.and_host_of(proxy),
+            None => to,
+        }
+    }
+
     /// Logs in at Keystone.
     async fn log_in(&self, info: &SecretConnection) -> Result<Session, PortError> {
         let access = Access::try_from(&**info)?;
-        let client = access.client()?;
+        let client = access.client(self.destinations(info, &access))?;
         let doing = format!("log in to VIM `{}`", self.vim.name());
         let call = Call::post("/auth/tokens", access.login(), doing.as_str()).repeatable();
         let asked = self.clock.now();
@@ -250,6 +264,11 @@ impl Session {
 }
 
 impl Sessions {
+    /// None yet, for VIMs that are where `to` allows.
+    pub(crate) fn new(to: Destinations) -> Self {
+        Self { kept: Mutex::default(), to }
+    }
+
     fn find(&self, vim: &str, login: &VimLogin, now: Timestamp) -> Option<Arc<Session>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|one| one.session.renew_at > now);
@@ -343,7 +362,8 @@ mod tests {
         .unwrap();
         let access = Access::for_test(region, interface);
         let asked: Timestamp = "2026-01-01T10:00:00Z".parse().unwrap();
-        Session::new(Client::new(), Secret::new("t"), body.token, (&access, asked))
+        let client = access.client(Destinations::anywhere()).unwrap();
+        Session::new(client, Secret::new("t"), body.token, (&access, asked))
     }
 
     #[test]
@@ -374,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_login_is_kept_for_its_version_and_connection_until_it_is_old() {
-        let sessions = Sessions::default();
+        let sessions = Sessions::new(Destinations::anywhere());
         let login = |version: u64, password: &str| {
             let mut login = VimLogin { info: SecretConnection::default(), version };
             login.info.0.access_info.insert("password".into(), json!(password));

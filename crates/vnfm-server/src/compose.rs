@@ -12,10 +12,11 @@
 
 use crate::access::Access;
 use crate::access::certificates::Noting;
-use crate::config::{self, Config, Differences};
+use crate::config::{self, Config, Differences, Purpose};
 use crate::drive::{self, Wake};
 use crate::externals::Externals;
 use crate::forwarded::Proxies;
+use crate::kept;
 use crate::nfvo::{self, Nfvo};
 use crate::onboarding::Onboarding;
 use crate::routes;
@@ -92,6 +93,7 @@ impl Server {
             .with_context(|| format!("cannot listen at {}", config.listen))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Arc::new(secrets::open(data, &config.secrets, &clock).await?);
+        tokio::spawn(kept::tell(store.kept_addresses(), config.destinations(Purpose::Vims)?));
         let mut descriptor_limits = vnfm_descriptor::Limits::default();
         // A package that was taken stays readable where the setting becomes smaller.
         let resources = config.limits.resources.unwrap_or_default();
@@ -101,7 +103,7 @@ impl Server {
         let access = access(&config, &clock)?;
         let (nfvo, supply) = nfvo(&config, listener.local_addr()?, &clock)?;
         let operating = operating(&config)?;
-        let engine = engine(&config, (&store, &packages), (&plugins, nfvo), &clock)
+        let engine = engine(&config, (&store, &packages), (&plugins, nfvo), &clock)?
             .observed_by(operating.metrics.clone());
         let kept = (upkeep::retention(&config.retention), config.limits.free_bytes);
         let upkeep =
@@ -314,20 +316,21 @@ fn engine(
     (store, packages): (&Arc<SqliteStore>, &Arc<PackageDir>),
     (plugins, nfvo): (&Arc<PluginHost>, Option<Arc<dyn ports::Nfvo>>),
     clock: &Arc<dyn Clock>,
-) -> Engine {
-    Engine::new(EngineParts {
+) -> anyhow::Result<Engine> {
+    let (vims, hooks) = (config.destinations(Purpose::Vims)?, config.destinations(Purpose::Hooks)?);
+    Ok(Engine::new(EngineParts {
         store: store.clone(),
         packages: packages.clone(),
         drivers: Drivers::default()
-            .with(OpenStack::new(clock.clone()))
-            .with(KubernetesDriver::new()),
+            .with(OpenStack::new(clock.clone(), vims.clone()))
+            .with(KubernetesDriver::new(vims)),
         mgmt: plugins.clone(),
-        host: Arc::new(Hosts::new(store.clone())),
+        host: Arc::new(Hosts::new(store.clone(), hooks)),
         nfvo,
         schemas: Arc::new(vnfm::misfits),
         clock: clock.clone(),
         limits: limits(config),
-    })
+    }))
 }
 
 /// Limits as they are configured.

@@ -31,6 +31,7 @@ use serde_json::Value;
 use source::Source;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use vnfm_outbound::{Destinations, Networks};
 use vnfm_types::Secret;
 
 /// SOL003 VNF Manager: one binary, one folder of data.
@@ -127,6 +128,10 @@ struct Written {
     retention: Retention,
     /// How subscribers are told of lifecycle changes.
     notifications: Notifications,
+    /// Where VIMs may be.
+    vims: Vims,
+    /// What hooks may reach.
+    hooks: Hooks,
     /// What is asked of packages when they are onboarded.
     packages: Packages,
     /// The NFVO that grants operations, and may be a source of packages; where absent, a local policy grants.
@@ -230,8 +235,9 @@ pub struct Retention {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Notifications {
-    /// Networks that callbacks may lie in, such as `10.0.0.0/8`; where absent, all but this machine's own addresses.
-    #[schemars(with = "Vec<schema::Network>")]
+    /// Networks that callbacks and token endpoints of subscribers may lie in, such as `10.0.0.0/8`; `default` among them adds
+    /// what counts where none is named: every address but this machine's own, link-local ones and those of metadata services.
+    #[schemars(with = "Vec<schema::Destination>")]
     pub networks: Vec<String>,
     /// Seconds that a subscriber may take to answer; 10 where absent.
     pub answer_seconds: Option<u64>,
@@ -244,6 +250,26 @@ pub struct Notifications {
     /// PEM file of the authorities that a subscriber's certificate may be of; those of the machine where absent.
     #[schemars(extend("format" = "file"))]
     pub authorities_file: Option<PathBuf>,
+}
+
+/// Where VIMs may be.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Vims {
+    /// Networks that VIMs, the services of their catalogs and their proxies may lie in, such as `10.0.0.0/8`; `default` among
+    /// them adds what counts where none is named: every address but this machine's own, link-local ones and those of metadata
+    /// services. A server at loopback without a login, and without networks here, reaches every address.
+    #[schemars(with = "Vec<schema::Destination>")]
+    pub networks: Vec<String>,
+}
+
+/// What hooks may reach.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Hooks {
+    /// Networks that hooks reach over SSH and HTTP, jump hosts included; written, and meant where absent, as `vims.networks`.
+    #[schemars(with = "Vec<schema::Destination>")]
+    pub networks: Vec<String>,
 }
 
 /// The whole configuration.
@@ -267,6 +293,10 @@ pub struct Config {
     pub retention: Retention,
     /// Notifications.
     pub notifications: Notifications,
+    /// Where VIMs may be.
+    pub vims: Vims,
+    /// What hooks may reach.
+    pub hooks: Hooks,
     /// Whose packages are taken.
     pub packages: Packages,
     /// The NFVO that grants operations; a local policy grants where absent.
@@ -283,6 +313,15 @@ pub struct Config {
     pub trusted_proxies: Vec<String>,
     /// What file and environment say, member by member; to see what has changed.
     said: Value,
+}
+
+/// What calls are for that tenants and packages cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// VIMs, the services of their catalogs, and their proxies.
+    Vims,
+    /// Hosts and URLs that hooks name.
+    Hooks,
 }
 
 /// How many entries a page of a list has.
@@ -339,6 +378,8 @@ impl Config {
             limits: file.limits,
             retention: file.retention,
             notifications: file.notifications,
+            vims: file.vims,
+            hooks: file.hooks,
             packages: file.packages,
             nfvo: file.nfvo,
             access: file.access,
@@ -389,6 +430,26 @@ impl Config {
             ),
             _ => Ok(()),
         }
+    }
+
+    /// Where a purpose may call: what its networks allow; without any, a server that trusts its one user calls anywhere.
+    ///
+    /// # Errors
+    ///
+    /// Names the text that is no network.
+    pub fn destinations(&self, purpose: Purpose) -> anyhow::Result<Destinations> {
+        let (member, networks) = match purpose {
+            Purpose::Vims => ("vims", &self.vims.networks),
+            Purpose::Hooks => ("hooks", &self.hooks.networks),
+        };
+        if networks.is_empty() && self.listen.ip().is_loopback() && !self.has_login() {
+            return Ok(Destinations::anywhere());
+        }
+        let networks = Networks::parse(networks);
+        let networks = networks.map_err(|why| {
+            anyhow::anyhow!("the configuration is wrong: {member}.networks: {why}")
+        })?;
+        Ok(Destinations::within(networks))
     }
 
     fn is_guarded(&self) -> bool {

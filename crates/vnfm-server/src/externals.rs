@@ -12,8 +12,6 @@
 use crate::problem::{Answer, Problem};
 use anyhow::{Context as _, bail};
 use axum::http::StatusCode;
-use reqwest::redirect::Policy;
-use reqwest::{Client, Url};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +20,12 @@ use vnfm_core::Refusal;
 use vnfm_core::ports::PortError;
 use vnfm_descriptor::External;
 use vnfm_nfvo::{ClientCredentials, Fetcher, Login, Origin, Tls};
+use vnfm_outbound::{
+    Client, Destinations, Error, Method, Pieces, Policy, ReadError, Url, words as told,
+};
 use vnfm_types::{UploadAuthType, UploadVnfPackageFromUriRequest};
 
-/// The longest that an artifact's server may take to be reached, and to send the next bytes.
-const REACHED: Duration = Duration::from_secs(10);
+/// The longest that an artifact's server may take to send the next bytes.
 const SILENT: Duration = Duration::from_mins(1);
 
 /// Fetches external artifacts and archives.
@@ -51,11 +51,12 @@ impl Externals {
             }
             Ok(url)
         };
-        let client = Client::builder().no_proxy().redirect(Policy::none());
-        let client = client.connect_timeout(REACHED).read_timeout(SILENT).build();
+        // Whatever is called is below an address that the operator wrote.
+        let policy = Policy::DOWNLOAD.stalled(SILENT);
+        let client = Client::new(Destinations::anywhere(), policy, &Tls::default(), None);
         Ok(Self {
             allowed: allowed.iter().map(read).collect::<anyhow::Result<_>>()?,
-            client: client.context("cannot make a client")?,
+            client: client.map_err(|why| anyhow::anyhow!("cannot make a client: {why}"))?,
             archives: Fetcher::new(SILENT, &Tls::default(), Arc::new(vnfm::SystemClock))?,
         })
     }
@@ -120,7 +121,9 @@ impl Externals {
 
     async fn receive(&self, external: &External, most: u64, part: &Path) -> Result<u64, String> {
         let url = self.allowed(&external.uri)?;
-        let mut answer = self.client.get(url).send().await.map_err(|error| unreached(&error))?;
+        let request = self.client.request(Method::GET, url.as_str());
+        let request = request.map_err(|why| why.to_string())?;
+        let answer = request.send().await.map_err(|error| unreached(&error))?;
         let status = answer.status();
         if status.is_redirection() {
             return Err(format!("its server answers {status}; redirects are not followed"));
@@ -135,12 +138,13 @@ impl Externals {
         let mut file =
             tokio::fs::File::create(part).await.map_err(|error| unwritten(part, &error))?;
         let (mut arriving, mut size) = (external.arriving(), 0_u64);
-        let cut = |error: reqwest::Error| format!("it did not arrive whole: {}", told(&error));
-        while let Some(piece) = answer.chunk().await.map_err(cut)? {
+        let cut = |error: ReadError| match error {
+            ReadError::Lost(error) => format!("it did not arrive whole: {}", told(&error)),
+            _ => too_large(),
+        };
+        let mut pieces = Pieces::new(answer, most);
+        while let Some(piece) = pieces.next().await.map_err(cut)? {
             size += piece.len() as u64;
-            if size > most {
-                return Err(too_large());
-            }
             arriving.take(&piece);
             file.write_all(&piece).await.map_err(|error| unwritten(part, &error))?;
         }
@@ -213,19 +217,8 @@ fn has_no_user(url: &Url) -> bool {
     url.username().is_empty() && url.password().is_none()
 }
 
-fn unreached(error: &reqwest::Error) -> String {
+fn unreached(error: &Error) -> String {
     format!("its server cannot be reached: {}", told(error))
-}
-
-/// An error with its causes.
-fn told(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 fn unwritten(file: &Path, error: &std::io::Error) -> String {

@@ -20,12 +20,12 @@ impl Proxies {
     ///
     /// The one that is none.
     pub fn parse(networks: &[String]) -> Result<Self, String> {
-        let some = (!networks.is_empty()).then(|| Networks::parse(networks));
+        let some = (!networks.is_empty()).then(|| Networks::listed(networks));
         some.transpose().map(Self)
     }
 
     fn has(&self, address: IpAddr) -> bool {
-        self.0.as_ref().is_some_and(|networks| networks.allow(address))
+        self.0.as_ref().is_some_and(|networks| networks.allow(address, &[]))
     }
 
     /// What stands before every path for the client, as they say; `None` where the request came from none of them, or

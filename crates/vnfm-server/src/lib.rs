@@ -16,6 +16,7 @@
 //! | [`artifacts`], [`content`] | which files of a package are what; bytes that are served whole or in part |
 //! | [`supply`] | packages of an NFVO: fetched when they are wanted or on-boarded there, and followed |
 //! | [`upkeep`] | backup, pruning, room on the disk, recovery after a restore |
+//! | [`kept`] | VIMs at addresses that are allowed to no new one |
 //! | [`nfvo`] | the NFVO as it is configured |
 //! | [`tls`] | the certificate as it lies in its files, looked at again and again |
 //! | [`forwarded`], [`follow`] | where clients find us behind proxies; how a request is followed through logs |
@@ -36,6 +37,7 @@ pub mod externals;
 pub mod follow;
 pub mod forwarded;
 pub mod gate;
+pub mod kept;
 pub mod logs;
 pub mod metrics;
 pub mod nfvo;

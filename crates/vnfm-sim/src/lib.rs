@@ -22,6 +22,7 @@ pub mod hostile;
 pub mod hosts;
 mod http;
 pub mod kubernetes;
+pub mod liar;
 pub mod nfvo;
 pub mod openstack;
 mod time;

@@ -1,6 +1,6 @@
 //! One connection: TCP or through a jump host, the host key checked, logged in.
 
-use crate::errors::{self, BAD_KEY, HOST_KEY_CHANGED, LOGIN_REFUSED, UNREACHABLE, login};
+use crate::errors::{self, ADDRESS, BAD_KEY, HOST_KEY_CHANGED, LOGIN_REFUSED, UNREACHABLE, login};
 use crate::host_keys::{HostKeys, fingerprint, parse, remembered};
 use russh::client::{self, AuthResult, Handle, KeyboardInteractiveAuthResponse};
 use russh::keys::{
@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use vnfm_core::ports::{PortError, SshTarget};
+use vnfm_outbound::{Destinations, is_forbidden};
 
 /// How long connecting and logging in may take.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -73,9 +74,9 @@ impl Drop for Busy {
 pub(crate) async fn connect(
     target: &SshTarget,
     jump: Option<Arc<Connection>>,
-    host_keys: &dyn HostKeys,
+    trust: (&dyn HostKeys, &Destinations),
 ) -> Result<Connection, PortError> {
-    match timeout(CONNECT, connect_unbounded(target, jump, host_keys)).await {
+    match timeout(CONNECT, connect_unbounded(target, jump, trust)).await {
         Ok(result) => result,
         Err(_) => Err(errors::too_slow(&format!("log in to `{}`", target.address), CONNECT)),
     }
@@ -84,15 +85,16 @@ pub(crate) async fn connect(
 async fn connect_unbounded(
     target: &SshTarget,
     jump: Option<Arc<Connection>>,
-    host_keys: &dyn HostKeys,
+    trust: (&dyn HostKeys, &Destinations),
 ) -> Result<Connection, PortError> {
+    let (host_keys, to) = trust;
     let pinned = host_keys.known(&target.server_id).await?;
     let trusted = pinned.as_deref().map(parse).unwrap_or_default();
     let shown = Arc::new(Mutex::new(None));
     let checker = Checker { trusted: trusted.clone(), shown: shown.clone() };
     let config = Arc::new(config(&trusted));
     let connected = match &jump {
-        None => client::connect_stream(config, tcp(target).await?, checker).await,
+        None => client::connect_stream(config, tcp(target, to).await?, checker).await,
         Some(jump) => {
             let port = u32::from(target.port);
             let channel = jump
@@ -122,10 +124,12 @@ async fn connect_unbounded(
     })
 }
 
-async fn tcp(target: &SshTarget) -> Result<TcpStream, PortError> {
-    let unreachable = |e: std::io::Error| login(&UNREACHABLE, target, e.to_string());
-    let stream =
-        TcpStream::connect((target.address.as_str(), target.port)).await.map_err(unreachable)?;
+async fn tcp(target: &SshTarget, to: &Destinations) -> Result<TcpStream, PortError> {
+    let unreachable = |error: std::io::Error| {
+        let code = if is_forbidden(&error) { &ADDRESS } else { &UNREACHABLE };
+        login(code, target, error.to_string())
+    };
+    let stream = to.connect(&target.address, target.port).await.map_err(unreachable)?;
     stream.set_nodelay(true).map_err(unreachable)?;
     Ok(stream)
 }

@@ -3,6 +3,13 @@
 use std::time::Duration;
 use vnfm_core::ports::{Code, ErrorKind, PortError, SshTarget};
 
+/// The address must not be called.
+pub(crate) const ADDRESS: Code = Code {
+    name: "ssh.address",
+    kind: ErrorKind::Refused,
+    means: "the host is at an address that this server must not log in to",
+    next: "name the address in `hooks.networks` of the server's configuration if hooks are to reach it, then retry",
+};
 /// No SSH server answers.
 pub(crate) const UNREACHABLE: Code = Code {
     name: "ssh.unreachable",
@@ -62,6 +69,7 @@ pub(crate) const NO_COMMANDS: Code = Code {
 
 /// Every code of this crate, for `docs/errors.md`.
 pub const CODES: &[&Code] = &[
+    &ADDRESS,
     &UNREACHABLE,
     &LOGIN_REFUSED,
     &BAD_KEY,

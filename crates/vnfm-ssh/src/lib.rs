@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use vnfm_core::ports::{CommandOutput, PortError, RemoteFile, SshCommand, SshTarget};
+use vnfm_outbound::Destinations;
 
 /// An SSH client for many hosts; clones share their connections. Needs a tokio runtime.
 #[derive(Clone)]
@@ -56,9 +57,10 @@ const SETTING_UP: Duration = Duration::from_secs(30);
 const PUT: Duration = Duration::from_mins(10);
 
 impl Ssh {
-    /// A client that asks `host_keys` whom to trust.
-    pub fn new(host_keys: Arc<dyn HostKeys>) -> Self {
-        Self { pool: Arc::new(Pool::new(host_keys)) }
+    /// A client that asks `host_keys` whom to trust, and connects to what `to` allows. What lies behind a jump host is the
+    /// jump host's to reach.
+    pub fn new(host_keys: Arc<dyn HostKeys>, to: Destinations) -> Self {
+        Self { pool: Arc::new(Pool::new(host_keys, to)) }
     }
 
     /// Runs `command` on `target`. An exit code other than 0 is no error. Dropping the future ends the command.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, interval_at};
 use vnfm_core::ports::{PortError, SshTarget};
+use vnfm_outbound::Destinations;
 
 /// How long a connection stays without use.
 const IDLE: Duration = Duration::from_mins(1);
@@ -18,12 +19,13 @@ type Slot = Arc<tokio::sync::Mutex<Option<Arc<Connection>>>>;
 /// All connections.
 pub(crate) struct Pool {
     host_keys: Arc<dyn HostKeys>,
+    to: Destinations,
     slots: Mutex<Vec<(SshTarget, Slot)>>,
 }
 
 impl Pool {
-    pub(crate) fn new(host_keys: Arc<dyn HostKeys>) -> Self {
-        Self { host_keys, slots: Mutex::default() }
+    pub(crate) fn new(host_keys: Arc<dyn HostKeys>, to: Destinations) -> Self {
+        Self { host_keys, to, slots: Mutex::default() }
     }
 
     /// How many hosts it knows.
@@ -46,7 +48,7 @@ impl Pool {
                 Some(jump) => Some(self.connection(jump).await?.shared()),
                 None => None,
             };
-            let made = Arc::new(connect(target, jump, self.host_keys.as_ref()).await?);
+            let made = Arc::new(connect(target, jump, (self.host_keys.as_ref(), &self.to)).await?);
             *place = Some(made.clone());
             self.close_when_idle();
             Ok(made.begin())

@@ -24,6 +24,7 @@
 //! | `sight` | what somebody sees of a list, as SQL |
 //! | `lease` | who drives an operation |
 //! | `known` | VIMs as they were last read |
+//! | `kept` | addresses that VIMs keep which were in use before addresses were checked |
 //! | `keys`, `keeper`, `rotate` | what seals secrets, and where it lies; sealing happens here and nowhere else |
 //! | `backup` | a backup, and its way back |
 //! | `figures` | what there is, and whether it can be written, for those who watch |
@@ -43,6 +44,7 @@ mod filter;
 mod group;
 mod integrity;
 mod keeper;
+mod kept;
 mod keys;
 mod known;
 mod lease;
@@ -64,6 +66,7 @@ pub use backup::{Recovery, Restored, restore, restore_with};
 pub use figures::{Figures, VimEnd};
 pub use files::{accept_loss, check_files};
 pub use keeper::SealedBy;
+pub use kept::{KeptAddress, kept_addresses_in};
 pub use keys::{KeyPlace, SecretKeys};
 pub use leftovers::{Folder, sweep};
 pub use packages::{CODES as PACKAGE_CODES, PackageDir, PackageFailure};

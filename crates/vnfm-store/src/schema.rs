@@ -26,6 +26,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 10, sql: include_str!("../migrations/0010_lived.sql") },
     Migration { number: 11, sql: include_str!("../migrations/0011_lives.sql") },
     Migration { number: 13, sql: include_str!("../migrations/0013_quotas.sql") },
+    Migration { number: 15, sql: include_str!("../migrations/0015_kept_addresses.sql") },
 ];
 
 /// The newest schema that this binary knows.

@@ -10,6 +10,7 @@ use crate::fault::{Done, Fault};
 use crate::files::{Places, refuse_lost};
 use crate::group::{Answer, Group, Turn, Work, Writer};
 use crate::integrity::Integrity;
+use crate::kept::{self, KeptAddress, KeptAddresses};
 use crate::keys::SecretKeys;
 use crate::known::KnownVims;
 use crate::leftovers::{Folder, sweep};
@@ -32,7 +33,7 @@ use vnfm_core::ports::{
     PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
 };
 use vnfm_core::query::Query;
-use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
+use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
 
 const READERS: usize = 4;
 
@@ -44,6 +45,7 @@ pub struct SqliteStore {
     readers: Vec<Mutex<SqliteConnection>>,
     next_reader: AtomicUsize,
     installation_id: String,
+    kept: KeptAddresses,
     /// Held while keys are changed: one change at a time.
     turning: Mutex<()>,
     /// What tenants may have.
@@ -134,6 +136,7 @@ impl SqliteStore {
     ) -> Done<Self> {
         let keys = keeper::complete(&mut writer, keys).await?;
         let installation_id = write::prepare(&mut writer, &keys).await?;
+        let kept = kept::read(&mut writer, &keys).await?;
         let (acknowledged, index) = notes.unzip();
         let writer = Arc::new(Writer {
             acknowledged: acknowledged.map(Into::into),
@@ -150,6 +153,7 @@ impl SqliteStore {
             readers,
             next_reader: AtomicUsize::new(0),
             installation_id,
+            kept,
             turning: Mutex::new(()),
             quotas: OnceLock::new(),
             index,
@@ -257,6 +261,11 @@ impl SqliteStore {
         self.readers[turn].lock().await
     }
 
+    /// The addresses that VIMs keep which were in use before addresses were checked.
+    pub fn kept_addresses(&self) -> Vec<KeptAddress> {
+        self.kept.all()
+    }
+
     /// Where the file is; none in memory.
     pub(crate) fn path(&self) -> Option<&Path> {
         match &self.writer.place {
@@ -328,12 +337,15 @@ impl Store for SqliteStore {
     }
 
     async fn write(&self, fence: Option<&Fence>, changes: Vec<Change>) -> Result<(), StoreError> {
+        let ended = self.kept.ended_by(&changes);
         let changes = match self.quotas.get() {
             Some(quotas) => quotas.on(changes),
             None => changes,
         };
         let work = Work::Write { fence: fence.cloned(), changes };
-        self.group.has(work).await.map(drop)
+        self.group.has(work).await?;
+        self.kept.forget(&ended);
+        Ok(())
     }
 
     async fn claim(
@@ -362,6 +374,10 @@ impl Store for SqliteStore {
 
     async fn release(&self, fence: &Fence) -> Result<(), StoreError> {
         self.group.has(Work::Release { fence: fence.clone() }).await.map(drop)
+    }
+
+    fn keeps_address(&self, tenant: &str, vim: Option<&str>, info: &VimConnectionInfo) -> bool {
+        self.kept.has(tenant, vim, info)
     }
 
     async fn instance(&self, tenant: &str, id: &str) -> Result<InstanceRecord, StoreError> {

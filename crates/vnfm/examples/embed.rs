@@ -21,12 +21,14 @@ async fn main() -> anyhow::Result<()> {
     let clock = Arc::new(SystemClock);
     let hooks = vnfm::plugins::PluginHost::new(vnfm::plugins::Config::default(), clock.clone());
     hooks.register(vnfm_plugin_sdk::static_driver::<kubernetes_cluster::KubernetesCluster>())?;
+    // The simulated world is on this machine. Where others name VIMs: `Destinations::within(Networks::default())`.
+    let anywhere = vnfm::outbound::Destinations::anywhere;
     let engine = Engine::new(EngineParts {
         drivers: Drivers::default()
-            .with(vnfm::openstack::OpenStack::new(clock.clone()))
-            .with(vnfm::kubernetes::KubernetesDriver::new()),
+            .with(vnfm::openstack::OpenStack::new(clock.clone(), anywhere()))
+            .with(vnfm::kubernetes::KubernetesDriver::new(anywhere())),
         mgmt: Arc::new(hooks),
-        host: Arc::new(Hosts::new(store.clone())),
+        host: Arc::new(Hosts::new(store.clone(), anywhere())),
         schemas: Arc::new(vnfm::misfits),
         ..EngineParts::new(store.clone(), packages.clone(), clock) // a local policy grants
     });

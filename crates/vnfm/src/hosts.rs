@@ -1,30 +1,35 @@
 //! What hooks may ask for, filled: SSH with host keys pinned in the database, and HTTP.
 
 use async_trait::async_trait;
-use reqwest::{Certificate, Client, Method};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{
     Change, Code, CommandOutput, ErrorKind, HostServices, HttpRequest, HttpResponse, PortError,
     RemoteFile, SshCommand, SshTarget, Store,
+};
+use vnfm_outbound::{
+    Client, Destinations, Error, Method, Policy, ReadError, Tls, is_forbidden, read, shown, words,
 };
 use vnfm_ssh::{HostKeys, Ssh};
 
 /// SSH and HTTP for hooks.
 pub struct Hosts {
     ssh: Ssh,
+    to: Destinations,
+    /// By the authority that a request brings, PEM.
+    clients: Mutex<Vec<(String, Client)>>,
 }
 
 impl Hosts {
-    /// Host keys are pinned in `store`.
-    pub fn new(store: Arc<dyn Store>) -> Self {
-        Self::trusting(Arc::new(Pinned(store)))
+    /// Host keys are pinned in `store`; hooks reach what `to` allows.
+    pub fn new(store: Arc<dyn Store>, to: Destinations) -> Self {
+        Self::trusting(Arc::new(Pinned(store)), to)
     }
 
     /// Host keys are pinned in `host_keys`, where there is no store.
-    pub fn trusting(host_keys: Arc<dyn HostKeys>) -> Self {
-        Self { ssh: Ssh::new(host_keys) }
+    pub fn trusting(host_keys: Arc<dyn HostKeys>, to: Destinations) -> Self {
+        Self { ssh: Ssh::new(host_keys, to.clone()), to, clients: Mutex::default() }
     }
 }
 
@@ -66,13 +71,19 @@ impl HostServices for Hosts {
     }
 
     async fn http(&self, request: &HttpRequest) -> Result<HttpResponse, PortError> {
-        let doing = || format!("{} {}", request.method, request.url);
-        let failed = |error: reqwest::Error| {
-            PortError::new(&NO_ANSWER, doing(), error.without_url().to_string())
+        let doing = || format!("{} {}", request.method, shown(&request.url));
+        let failed = |error: Error| {
+            let code = if is_forbidden(&error) { &FORBIDDEN } else { &NO_ANSWER };
+            PortError::new(code, doing(), words(&error))
         };
         let method = Method::from_bytes(request.method.as_bytes())
             .map_err(|error| PortError::new(&BAD_REQUEST, doing(), error.to_string()))?;
-        let mut sending = client(request)?.request(method, &request.url);
+        let seconds = request.deadline_seconds.unwrap_or(WITHOUT_DEADLINE);
+        let client = self.client(request)?;
+        let sending = client.request(method, &request.url);
+        let sending =
+            sending.map_err(|why| PortError::new(&FORBIDDEN, doing(), why.to_string()))?;
+        let mut sending = sending.timeout(Duration::from_secs(seconds.into()));
         for (name, value) in &request.headers {
             sending = sending.header(name, value.reveal());
         }
@@ -86,28 +97,37 @@ impl HostServices for Hosts {
             .iter()
             .filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.to_owned())))
             .collect();
-        let body = response.text().await.map_err(failed)?;
-        Ok(HttpResponse { status, headers, body })
+        let body = read(response, client.policy()).await.map_err(|error| match error {
+            ReadError::Lost(error) => failed(error),
+            error => PortError::new(&TOO_LARGE, doing(), error.to_string()),
+        })?;
+        Ok(HttpResponse { status, headers, body: String::from_utf8_lossy(&body).into_owned() })
     }
 }
 
+/// How long a request may take that says nothing of it, in seconds.
 const WITHOUT_DEADLINE: u32 = 60;
+/// Clients that are kept: one for each authority that requests bring.
+const KEPT: usize = 16;
 
-fn client(request: &HttpRequest) -> Result<Client, PortError> {
-    let wrong = |error: reqwest::Error| {
-        PortError::new(
-            &BAD_REQUEST,
-            format!("call {}", request.url),
-            error.without_url().to_string(),
-        )
-    };
-    let seconds = request.deadline_seconds.unwrap_or(WITHOUT_DEADLINE);
-    let mut builder = Client::builder().no_proxy().timeout(Duration::from_secs(seconds.into()));
-    if let Some(pem) = &request.ca_pem {
-        let authority = Certificate::from_pem(pem.as_bytes()).map_err(wrong)?;
-        builder = builder.tls_certs_only([authority]);
+impl Hosts {
+    /// A client that trusts whom the request says; the same one for the same authority.
+    fn client(&self, request: &HttpRequest) -> Result<Client, PortError> {
+        let authority = request.ca_pem.clone().unwrap_or_default();
+        let mut kept = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, client)) = kept.iter().find(|(known, _)| *known == authority) {
+            return Ok(client.clone());
+        }
+        let tls = Tls { authorities: authority.clone().into_bytes(), certificate: None };
+        let client = Client::new(self.to.clone(), Policy::HOOK, &tls, None).map_err(|why| {
+            PortError::new(&BAD_REQUEST, format!("call {}", shown(&request.url)), why)
+        })?;
+        if kept.len() >= KEPT {
+            kept.remove(0);
+        }
+        kept.push((authority, client.clone()));
+        Ok(client)
     }
-    builder.build().map_err(wrong)
 }
 
 /// Nobody answers a hook's HTTP request.
@@ -116,6 +136,20 @@ const NO_ANSWER: Code = Code {
     kind: ErrorKind::Unavailable,
     means: "an HTTP request of a hook was not answered",
     next: "look whether the address in the message can be reached from the server, then retry",
+};
+/// A hook's HTTP request goes where it must not.
+const FORBIDDEN: Code = Code {
+    name: "hook.http-address",
+    kind: ErrorKind::Refused,
+    means: "a hook asked for an HTTP request to an address that this server must not call",
+    next: "name the address in `hooks.networks` of the server's configuration if hooks are to reach it, then retry",
+};
+/// What answers a hook sends too much.
+const TOO_LARGE: Code = Code {
+    name: "hook.http-too-large",
+    kind: ErrorKind::Refused,
+    means: "the answer to an HTTP request of a hook is larger than any that is read",
+    next: "have the hook ask for less at a time",
 };
 /// A hook's HTTP request is none.
 const BAD_REQUEST: Code = Code {
@@ -126,4 +160,4 @@ const BAD_REQUEST: Code = Code {
 };
 
 /// All error codes of this crate, for `docs/errors.md`.
-pub const CODES: &[&Code] = &[&NO_ANSWER, &BAD_REQUEST];
+pub const CODES: &[&Code] = &[&NO_ANSWER, &FORBIDDEN, &TOO_LARGE, &BAD_REQUEST];

@@ -70,6 +70,9 @@
 //! * **So is the process.** No global state, subscriber, panic hook, signal handler or TLS default is set; environment and
 //!   working directory are not read. Two engines in one process do not meet. With `openstack`, `kubernetes` or `hosts`
 //!   install a rustls provider (`aws_lc_rs`) first.
+//! * **Addresses are checked.** Drivers and [`Hosts`] are handed the `outbound::Destinations` that they may call: by
+//!   default neither this machine nor link-local and metadata addresses; `Destinations::anywhere()` where whoever names
+//!   VIMs and packages is trusted. No answer of a neighbour is read beyond a limit.
 //! * **Types cross threads**: what is public is `Send + Sync + 'static`. Errors say what a caller can do
 //!   ([`ErrorKind`](ports::ErrorKind)) and carry no foreign type.
 //! * **Look before you leap**: [`Engine::plan`] tells which steps an operation would take, and refuses what the operation
@@ -97,6 +100,9 @@ pub use vnfm_kubernetes as kubernetes;
 pub use vnfm_memory as memory;
 #[cfg(feature = "openstack")]
 pub use vnfm_openstack as openstack;
+/// Where drivers and hooks may call: handed to each of them.
+#[cfg(any(feature = "openstack", feature = "kubernetes", feature = "hosts"))]
+pub use vnfm_outbound as outbound;
 #[cfg(feature = "plugins")]
 pub use vnfm_plugin_host as plugins;
 #[cfg(feature = "schema")]

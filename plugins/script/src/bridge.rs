@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The services are those of the hook itself; `host` names a host, and the login is added here. Two are ours: `hosts`, and `request`, the
-//! hook's own.
+//! hook's own. `http` is there where the operator allows it: a script without a network would else have the server's.
 
 use crate::hosts::Hosts;
 use futures::executor::block_on;
@@ -24,6 +24,10 @@ const LONGEST: u64 = 256 << 20;
 /// How long a command may take for which the script says nothing: the hook's own deadline comes first.
 const NO_LIMIT: u32 = 7 * 24 * 3600;
 
+/// What a script is told that asks for HTTP where the operator does not allow it.
+const NO_HTTP: &str = "scripts have no `http` here: they reach the hosts of their VNF over SSH; whoever runs the server allows \
+                       it with `http: true` in the configuration of this plugin (`plugins.config`)";
+
 /// The socket, until it is dropped.
 pub(crate) struct Bridge {
     path: PathBuf,
@@ -36,6 +40,8 @@ pub(crate) struct Side {
     cx: HookContext,
     hosts: Arc<Hosts>,
     request: Arc<Value>,
+    /// Whether it may send HTTP requests through the VNFM.
+    http: bool,
 }
 
 impl Bridge {
@@ -75,8 +81,8 @@ struct Asked {
 }
 
 impl Side {
-    pub(crate) fn new(cx: HookContext, hosts: Arc<Hosts>, request: Value) -> Self {
-        Self { cx, hosts, request: Arc::new(request) }
+    pub(crate) fn new(cx: HookContext, hosts: Arc<Hosts>, request: Value, http: bool) -> Self {
+        Self { cx, hosts, request: Arc::new(request), http }
     }
 
     fn serve(&self, stream: UnixStream) {
@@ -110,6 +116,9 @@ impl Side {
         }
         if service == "request" {
             return Ok((*self.request).clone());
+        }
+        if service == "http" && !self.http {
+            return Err(ServiceError::new("http", ErrorKind::Refused, NO_HTTP));
         }
         if service.starts_with("ssh.") {
             self.log_in(&service, &mut request)?;

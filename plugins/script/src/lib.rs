@@ -52,6 +52,8 @@ pub struct Config {
     pub python: PathBuf,
     /// Runs `tosca.artifacts.Implementation.Ansible`.
     pub ansible_playbook: PathBuf,
+    /// Whether scripts may send HTTP requests through the server, to what `hooks.networks` of its configuration allows.
+    pub http: bool,
 }
 
 impl Default for Config {
@@ -60,6 +62,7 @@ impl Default for Config {
             bash: "/bin/bash".into(),
             python: "/usr/bin/python3".into(),
             ansible_playbook: "/usr/bin/ansible-playbook".into(),
+            http: false,
         }
     }
 }
@@ -118,7 +121,7 @@ impl Script {
         let folder = Folder::new().map_err(|error| no_folder(&error))?;
         folder.unpack(&cx, &artifact.path).await?;
         let told = serde_json::to_value(&request).map_err(|error| no_folder(&error.into()))?;
-        let side = Side::new(cx.clone(), hosts.clone(), told.clone());
+        let side = Side::new(cx.clone(), hosts.clone(), told.clone(), self.config.http);
         let bridge = Bridge::open(side, &folder.socket()).map_err(|error| no_folder(&error))?;
         let mut command = self.command(kind, &artifact.path, &folder)?;
         if kind == Kind::Ansible {

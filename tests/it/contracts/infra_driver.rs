@@ -11,6 +11,7 @@ use vnfm_core::ports::*;
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_memory::{MEMORY_VIM, MemoryVim};
 use vnfm_openstack::OpenStack;
+use vnfm_outbound::Destinations;
 use vnfm_tests::contracts::{Look, On, by_kubeconfig, first_with_image, sample, with_image};
 use vnfm_types::{OPENSTACK, VimConnectionInfo};
 
@@ -37,7 +38,7 @@ async fn openstack() -> Arc<dyn Stand> {
     };
     let what = sample("vnf-ha-pair", |request| world.fill(request, "vim", ""));
     Arc::new(On {
-        driver: OpenStack::new(Arc::new(SystemClock)),
+        driver: OpenStack::new(Arc::new(SystemClock), Destinations::anywhere()),
         login: login(&to.password),
         wrong: login("a wrong password"),
         impossible: with_image(&what, &first_with_image(&what)),
@@ -71,7 +72,7 @@ async fn kubernetes() -> Arc<dyn Stand> {
         books.left_behind().iter().map(what).collect()
     };
     Arc::new(On {
-        driver: KubernetesDriver::new(),
+        driver: KubernetesDriver::new(Destinations::anywhere()),
         login,
         wrong,
         impossible: with_image(&what, &vdu),

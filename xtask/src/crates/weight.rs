@@ -140,14 +140,23 @@ const USES: &[(&str, &str)] = &[
         "sqlite",
         "later(async { keep(vnfm::store::SqliteStore::in_memory().await.map(|s| Arc::new(s) as Arc<dyn Store>)) });",
     ),
-    ("openstack", "keep(Drivers::default().with(vnfm::openstack::OpenStack::new(clock)));"),
-    ("kubernetes", "keep(Drivers::default().with(vnfm::kubernetes::KubernetesDriver::new()));"),
+    (
+        "openstack",
+        "keep(Drivers::default().with(vnfm::openstack::OpenStack::new(clock, vnfm::outbound::Destinations::anywhere())));",
+    ),
+    (
+        "kubernetes",
+        "keep(Drivers::default().with(vnfm::kubernetes::KubernetesDriver::new(vnfm::outbound::Destinations::anywhere())));",
+    ),
     (
         "plugins",
         "keep(Arc::new(vnfm::plugins::PluginHost::new(Default::default(), clock)) as Arc<dyn MgmtDrivers>);",
     ),
     ("clock", "keep(Arc::new(vnfm::SystemClock) as Arc<dyn Clock>);"),
-    ("hosts", "keep(Arc::new(vnfm::Hosts::new(parts.store.clone())) as Arc<dyn HostServices>);"),
+    (
+        "hosts",
+        "keep(Arc::new(vnfm::Hosts::new(parts.store.clone(), vnfm::outbound::Destinations::anywhere())) as Arc<dyn HostServices>);",
+    ),
     (
         "conformance",
         "let store = parts.store.clone();

@@ -51,6 +51,19 @@ pub trait Vim: Send + Sync {
         &OPEN
     }
 
+    /// Whether whoever causes a call may read what the VIM answers: true where it is in the registry, false where the
+    /// connection came with a request. An error then says no more than the status.
+    fn shows_answers(&self) -> bool {
+        true
+    }
+
+    /// Whether the VIM was in use at the address of this connection before addresses were checked; then it keeps that
+    /// address, and no other.
+    fn keeps_address(&self, connection: &VimConnectionInfo) -> bool {
+        let _ = connection;
+        false
+    }
+
     /// Waits until the VIM may be called: it gets so many calls at a time. What is returned is held during one call
     /// and told how that ended. `doing` says what the call is for; `watcher` hears of a wait.
     async fn turn(&self, doing: &str, watcher: Option<&dyn Watcher>) -> Turn {

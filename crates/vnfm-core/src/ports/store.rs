@@ -9,7 +9,7 @@ use super::{
 use crate::query::Query;
 use async_trait::async_trait;
 use std::time::Duration;
-use vnfm_types::{AuditEntry, LogLine, Tombstone};
+use vnfm_types::{AuditEntry, LogLine, Tombstone, VimConnectionInfo};
 
 /// That this process drives an operation: writes under it fail once somebody else does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -428,6 +428,18 @@ pub trait Store: Send + Sync {
     ///
     /// Where the database does not answer.
     async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError>;
+
+    /// Whether a VIM of the registry, or a connection that came with a request where `vim` is `None`, was in use with this
+    /// endpoint and proxy before addresses were checked.
+    fn keeps_address(
+        &self,
+        tenant: &str,
+        vim: Option<&str>,
+        connection: &VimConnectionInfo,
+    ) -> bool {
+        let _ = (tenant, vim, connection);
+        false
+    }
 }
 
 /// The database does not answer.

@@ -21,8 +21,16 @@ pub struct AnyVim {
 }
 
 enum From {
-    Registry { tenant: String, id: String },
-    Request(Box<SecretConnection>),
+    Registry {
+        tenant: String,
+        id: String,
+    },
+    /// As a request brought it; `vim`: of which VIM of the registry it is to be the connection.
+    Request {
+        tenant: String,
+        vim: Option<String>,
+        info: Box<SecretConnection>,
+    },
 }
 
 impl AnyVim {
@@ -44,7 +52,12 @@ impl AnyVim {
         }
     }
 
-    pub(super) fn inline(engine: &Engine, key: &str, connection: VimConnectionInfo) -> Self {
+    pub(super) fn inline(
+        engine: &Engine,
+        (tenant, vim): (&str, Option<&str>),
+        key: &str,
+        connection: VimConnectionInfo,
+    ) -> Self {
         Self {
             engine: engine.clone(),
             name: key.to_owned(),
@@ -53,7 +66,11 @@ impl AnyVim {
             identity: None,
             policy: VimPolicy::OPEN,
             address: address(&connection.interface_info, key),
-            from: From::Request(Box::new(SecretConnection(connection))),
+            from: From::Request {
+                tenant: tenant.to_owned(),
+                vim: vim.map(str::to_owned),
+                info: Box::new(SecretConnection(connection)),
+            },
         }
     }
 
@@ -61,7 +78,7 @@ impl AnyVim {
     pub fn registered_id(&self) -> Option<&str> {
         match &self.from {
             From::Registry { id, .. } => Some(id),
-            From::Request(_) => None,
+            From::Request { .. } => None,
         }
     }
 
@@ -107,13 +124,25 @@ impl Vim for AnyVim {
 
     async fn connection(&self) -> Result<VimLogin, PortError> {
         match &self.from {
-            From::Request(info) => Ok(VimLogin { info: (**info).clone(), version: 0 }),
+            From::Request { info, .. } => Ok(VimLogin { info: (**info).clone(), version: 0 }),
             From::Registry { tenant, id } => {
                 let record = self.engine.store().vim(tenant, id).await?;
                 let info = SecretConnection(connection_of(&record));
                 Ok(VimLogin { info, version: record.version })
             }
         }
+    }
+
+    fn shows_answers(&self) -> bool {
+        self.registered_id().is_some()
+    }
+
+    fn keeps_address(&self, connection: &VimConnectionInfo) -> bool {
+        let (tenant, vim) = match &self.from {
+            From::Registry { tenant, id } => (tenant, Some(id.as_str())),
+            From::Request { tenant, vim, .. } => (tenant, vim.as_deref()),
+        };
+        self.engine.store().keeps_address(tenant, vim, connection)
     }
 
     async fn turn(&self, doing: &str, watcher: Option<&dyn Watcher>) -> Turn {

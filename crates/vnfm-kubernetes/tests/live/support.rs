@@ -21,6 +21,7 @@ use vnfm_core::ports::{
 };
 use vnfm_descriptor::{Limits, Package};
 use vnfm_kubernetes::KubernetesDriver;
+use vnfm_outbound::Destinations;
 use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, VimConnectionInfo};
 
 /// One instance on the cluster, as the engine would hold it.
@@ -54,7 +55,7 @@ impl World {
             owner: owner(),
             seen: Heard::default(),
             client: Client::try_from(config).expect("it makes a client"),
-            driver: KubernetesDriver::new(),
+            driver: KubernetesDriver::new(Destinations::anywhere()),
             keep,
         }
     }
@@ -68,7 +69,7 @@ impl World {
             owner: Ownership { instance_id, ..self.owner.clone() },
             seen: Heard::default(),
             client: self.client.clone(),
-            driver: KubernetesDriver::new(),
+            driver: KubernetesDriver::new(Destinations::anywhere()),
             keep: Arc::clone(&self.keep),
         }
     }

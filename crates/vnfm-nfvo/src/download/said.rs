@@ -1,7 +1,7 @@
 //! What an answer with a file, or with a part of one, says before it comes (RFC 9110 8.8, 14.4).
 
-use reqwest::header::{CONTENT_RANGE, ETAG, HeaderValue};
-use reqwest::{Response, StatusCode};
+use vnfm_outbound::header::{CONTENT_RANGE, ETAG, HeaderValue};
+use vnfm_outbound::{Response, StatusCode};
 
 /// What the head of an answer says.
 pub(super) struct Said {

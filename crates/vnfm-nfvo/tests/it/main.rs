@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod answers;
+mod hostile;
 mod logins;
 mod packages;
 

@@ -11,6 +11,7 @@ mod hands;
 mod healing;
 #[cfg(test)]
 mod heals;
+mod hostile;
 #[cfg(test)]
 mod images;
 #[cfg(test)]

@@ -16,6 +16,7 @@ use vnfm_core::ports::{
 };
 use vnfm_descriptor::{Limits, Package};
 use vnfm_openstack::OpenStack;
+use vnfm_outbound::Destinations;
 use vnfm_types::VimConnectionInfo;
 
 /// Real time, or so much later; or always the same.
@@ -127,7 +128,10 @@ impl Place {
     pub(crate) fn new(info: VimConnectionInfo, network: &str) -> Self {
         let id = || uuid::Uuid::new_v4().to_string();
         Self {
-            driver: Arc::new(OpenStack::new(Arc::new(TokioClock::default()))),
+            driver: Arc::new(OpenStack::new(
+                Arc::new(TokioClock::default()),
+                Destinations::anywhere(),
+            )),
             vim: TestVim::new(info),
             ear: Ear::new(),
             ownership: Ownership {

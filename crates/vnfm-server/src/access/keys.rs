@@ -4,17 +4,14 @@
 //! the configuration says, however many tokens name unknown keys. Where reading fails, the keys that are known stay good.
 
 use super::Refused;
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use jiff::{SignedDuration, Timestamp};
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
-use reqwest::{Client, Url};
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use vnfm_core::ports::Clock;
-
-/// The largest set of keys that is read, in bytes.
-const LARGEST: usize = 1024 * 1024;
+use vnfm_outbound::{Client, Method, Url, read};
 
 /// Where keys come from.
 pub enum Source {
@@ -120,15 +117,8 @@ impl Keys {
 }
 
 async fn fetch(http: &Client, url: &Url) -> anyhow::Result<Vec<u8>> {
-    let mut response = http.get(url.clone()).send().await?.error_for_status()?;
-    let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        bytes.extend_from_slice(&chunk);
-        if bytes.len() > LARGEST {
-            bail!("the answer is larger than {LARGEST} bytes");
-        }
-    }
-    Ok(bytes)
+    let response = http.request(Method::GET, url.as_str())?.send().await?.error_for_status()?;
+    Ok(read(response, http.policy()).await?.into())
 }
 
 /// The key of that name; without a name the only one that fits.

@@ -6,7 +6,6 @@ use super::principal::{Gets, Principal};
 use super::{Refused, outside, secret};
 use anyhow::{Context as _, bail};
 use jiff::{SignedDuration, Timestamp};
-use reqwest::{Client, Response, StatusCode, Url};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,6 +14,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vnfm_core::ports::Clock;
+use vnfm_outbound::{Client, Method, Policy, Response, StatusCode, Url, read as read_whole};
 use vnfm_types::Secret;
 
 /// Seconds for which an answer is remembered, where nothing else is configured.
@@ -149,7 +149,7 @@ impl Keystone {
     async fn show(&self, token: &str) -> anyhow::Result<Option<Value>> {
         for attempt in 0..2 {
             let own = self.own_token(attempt > 0).await?;
-            let request = self.http.get(self.tokens.clone());
+            let request = self.http.request(Method::GET, self.tokens.as_str())?;
             let request = request.header("x-auth-token", own.reveal());
             let answer = request.header("x-subject-token", token).send().await?;
             match read(answer).await? {
@@ -177,7 +177,8 @@ impl Keystone {
             }}},
             "scope": {"project": {"name": settings.project, "domain": domain(&settings.project_domain)}},
         }});
-        let answer = self.http.post(self.tokens.clone()).json(&body).send().await?;
+        let answer =
+            self.http.request(Method::POST, self.tokens.as_str())?.json(&body).send().await?;
         let answer = answer.error_for_status().context("our own login is refused")?;
         let token = answer.headers().get("x-subject-token").and_then(|token| token.to_str().ok());
         let token = Secret::new(token.context("our own login is answered without a token")?);
@@ -233,7 +234,9 @@ async fn read(answer: Response) -> anyhow::Result<Said> {
         StatusCode::NOT_FOUND => Ok(Said::NoToken),
         _ => {
             let answer = answer.error_for_status().context("it does not show us the token")?;
-            let mut shown: Value = answer.json().await.context("its answer is no JSON")?;
+            let bytes = read_whole(answer, &Policy::IDENTITY).await?;
+            let mut shown: Value =
+                serde_json::from_slice(&bytes).context("its answer is no JSON")?;
             Ok(Said::Of(Box::new(shown["token"].take())))
         }
     }

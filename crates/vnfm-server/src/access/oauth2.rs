@@ -9,13 +9,13 @@ use super::principal::{Gets, Principal};
 use anyhow::{Context as _, bail};
 use jiff::SignedDuration;
 use jsonwebtoken::{Algorithm, Validation, decode, decode_header};
-use reqwest::Url;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
 use vnfm_core::ports::Clock;
+use vnfm_outbound::Url;
 
 /// Signatures that are taken. None is one with a shared secret, so nobody passes a public key off as one.
 const ALGORITHMS: &[Algorithm] = &[Algorithm::RS256, Algorithm::PS256, Algorithm::ES256];

@@ -1,13 +1,8 @@
-//! How neighbours that know who somebody is are asked: no proxy of the environment, no redirects, little time.
+//! A client for neighbours that know who somebody is. The operator wrote their addresses, so they may lie anywhere.
 
 use anyhow::Context as _;
-use reqwest::redirect::Policy;
-use reqwest::{Certificate, Client};
 use std::path::Path;
-use std::time::Duration;
-
-/// How long one may take to answer.
-const ANSWER: Duration = Duration::from_secs(10);
+use vnfm_outbound::{Client, Destinations, Policy, Tls};
 
 /// A client that trusts the authorities in a PEM file; those of the machine where there is none.
 ///
@@ -15,14 +10,15 @@ const ANSWER: Duration = Duration::from_secs(10);
 ///
 /// Where the file cannot be read or has no certificate.
 pub fn client(authorities: Option<&Path>) -> anyhow::Result<Client> {
-    let mut builder = Client::builder().no_proxy().redirect(Policy::none()).timeout(ANSWER);
+    let mut tls = Tls::default();
     if let Some(path) = authorities {
-        let pem =
+        tls.authorities =
             std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        let trusted = Certificate::from_pem_bundle(&pem).ok().filter(|trusted| !trusted.is_empty());
-        let trusted =
-            trusted.with_context(|| format!("`{}` has no certificate", path.display()))?;
-        builder = builder.tls_certs_only(trusted);
+        if tls.authorities.is_empty() {
+            anyhow::bail!("`{}` has no certificate", path.display());
+        }
     }
-    builder.build().context("cannot make a client")
+    let made = Client::new(Destinations::anywhere(), Policy::IDENTITY, &tls, None);
+    let at = authorities.map(|path| format!("`{}`: ", path.display())).unwrap_or_default();
+    made.map_err(|why| anyhow::anyhow!("cannot make a client: {at}{why}"))
 }

@@ -4,7 +4,7 @@
 use super::source::{Mistake, Source, Variables};
 use super::{Config, Flags, schema};
 use crate::access::Access;
-use crate::nfvo;
+use crate::{kept, nfvo};
 use anyhow::Context as _;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -20,7 +20,7 @@ use vnfm_nfvo::{Callbacks, Networks};
 pub struct Checked {
     /// What keeps the server from starting, or from what it is configured to do.
     pub mistakes: Vec<Mistake>,
-    /// What looks like a slip.
+    /// What looks like a slip, and VIMs at addresses that are allowed to no new one.
     pub notes: Vec<String>,
 }
 
@@ -31,14 +31,18 @@ pub struct Checked {
 /// Where the file cannot be read.
 pub fn check(flags: Flags, variables: &Variables) -> anyhow::Result<Checked> {
     let mut source = Source::read(flags.config.as_deref(), variables)?;
+    let mut notes = slips(variables);
     if let Some(written) = source.written()? {
         match Config::together(flags, written) {
-            Ok(config) => look_into(&config, &mut source),
+            Ok(config) => {
+                look_into(&config, &mut source);
+                notes.extend(kept::in_data_of(&config));
+            }
             Err(error) => source.add("/token_file", format!("{error:#}")),
         }
     }
     source.mistakes.sort();
-    Ok(Checked { mistakes: source.mistakes, notes: slips(variables) })
+    Ok(Checked { mistakes: source.mistakes, notes })
 }
 
 /// What is wrong with a text, files apart: for examples, whose files are nowhere.

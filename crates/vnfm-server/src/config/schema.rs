@@ -28,6 +28,21 @@ impl JsonSchema for Network {
     }
 }
 
+/// A network that may be called, or the word `default`.
+pub(super) struct Destination;
+
+impl JsonSchema for Destination {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Destination".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "destination"})
+    }
+}
+
 /// A member of the configuration that holds a value, or a table or list that is given as a whole.
 #[derive(Debug, Clone)]
 pub struct Member {
@@ -120,7 +135,8 @@ pub(super) fn validator() -> anyhow::Result<Validator> {
     let options = jsonschema::options()
         .with_format("file", |path: &str| std::fs::File::open(path).is_ok())
         .with_format("socket-address", |text: &str| text.parse::<SocketAddr>().is_ok())
-        .with_format("network", |text: &str| Networks::parse(&[text.to_owned()]).is_ok())
+        .with_format("network", |text: &str| Networks::listed(&[text.to_owned()]).is_ok())
+        .with_format("destination", |text: &str| Networks::parse(&[text.to_owned()]).is_ok())
         .with_format("log-filter", |text: &str| EnvFilter::try_new(text).is_ok())
         .with_format("http-url", |text: &str| is_http(text))
         .should_validate_formats(true);
@@ -134,6 +150,9 @@ pub(super) fn wanted(format: &str, found: &str) -> String {
             let why = std::fs::File::open(found).err();
             let why = why.map_or_else(|| "it is there by now".to_owned(), |why| why.to_string());
             format!("cannot read `{found}`: {why}")
+        }
+        "destination" => {
+            format!("expected a network such as `10.0.0.0/8`, or `default`, found `{found}`")
         }
         "socket-address" => {
             format!("expected an address and a port such as `127.0.0.1:9890`, found `{found}`")

@@ -12,11 +12,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval};
 use vnfm_core::ports::{ErrorKind, PortError, RemoteFile, SshCommand, SshTarget};
+use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
 use vnfm_types::Secret;
 
 fn client() -> Ssh {
-    Ssh::new(Arc::new(RememberedHostKeys::default()))
+    Ssh::new(Arc::new(RememberedHostKeys::default()), Destinations::anywhere())
 }
 
 fn target(port: u16) -> SshTarget {

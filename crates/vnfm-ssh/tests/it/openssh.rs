@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, interval};
 use vnfm_core::ports::{CommandOutput, ErrorKind, PortError, RemoteFile, SshCommand, SshTarget};
+use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
 use vnfm_types::Secret;
 
 fn client() -> Ssh {
-    Ssh::new(Arc::new(RememberedHostKeys::default()))
+    Ssh::new(Arc::new(RememberedHostKeys::default()), Destinations::anywhere())
 }
 
 fn command(line: &str) -> SshCommand {
@@ -125,12 +126,14 @@ async fn another_host_key_is_refused_with_both_fingerprints() {
     let Some(sshd) = Sshd::start() else { return };
     let memory = Arc::new(RememberedHostKeys::default());
     let target = sshd.target();
-    run(&Ssh::new(memory.clone()), &target, "true").await.unwrap();
+    run(&Ssh::new(memory.clone(), Destinations::anywhere()), &target, "true").await.unwrap();
     sshd.rebuild();
-    let error = run(&Ssh::new(memory.clone()), &target, "true").await.unwrap_err();
+    let error = run(&Ssh::new(memory.clone(), Destinations::anywhere()), &target, "true")
+        .await
+        .unwrap_err();
     assert_eq!((error.kind(), error.name()), (ErrorKind::Refused, "ssh.host-key-changed"));
     assert_eq!(error.to_string().matches("SHA256:").count(), 2, "{error}");
-    let waited = Ssh::new(memory).wait(&target, 20).await.unwrap_err();
+    let waited = Ssh::new(memory, Destinations::anywhere()).wait(&target, 20).await.unwrap_err();
     assert_eq!(waited.name(), "ssh.host-key-changed", "waiting does not help");
 }
 

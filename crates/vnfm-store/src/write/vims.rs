@@ -6,6 +6,7 @@
 
 use super::{Writing, absent, number};
 use crate::fault::Done;
+use crate::kept;
 use vnfm_core::ports::{StoreError, Use, VimRecord};
 
 const WHAT: &str = "VIM";
@@ -62,7 +63,7 @@ pub(super) fn put(writing: &Writing<'_>, record: &VimRecord) -> Done<()> {
             Err(StoreError::Exists { what: WHAT, id: record.vim.name.clone() }.into())
         }
         Err(fault) => Err(fault),
-        Ok(true) => Ok(()),
+        Ok(true) => kept::changed(writing, record),
         Ok(false) => Err(not_put(writing, record)?.into()),
     }
 }
@@ -109,7 +110,7 @@ pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str, force: bool)
         ORDER BY u.instance_id";
     let remove = writing.statement(REMOVE).bind(tenant).bind(id).bind(i64::from(force));
     if remove.changed()? || !is_known(writing, tenant, id)? {
-        return Ok(());
+        return kept::removed(writing, tenant, id);
     }
     let users: Vec<User> = writing.statement(USERS).bind(tenant).bind(id).rows()?;
     Err(in_use(WHAT, id, tenant, users).into())

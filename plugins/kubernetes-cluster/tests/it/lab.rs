@@ -15,6 +15,7 @@ use vnfm_core::ports::{
     Clock, Code, Effects, ErrorKind, HookHeal, HookHost, HookRequest, MgmtDrivers, PortError,
     RemoteFile, SshCommand, SshTarget,
 };
+use vnfm_outbound::Destinations;
 use vnfm_plugin_host::{Config, PluginHost};
 use vnfm_plugin_sdk::testkit::World;
 use vnfm_plugin_sdk::{ServiceError, static_driver};
@@ -250,7 +251,7 @@ impl Lab {
     /// What answers a hook's calls.
     fn side(&self, hook: &str) -> EngineSide {
         EngineSide {
-            ssh: Ssh::new(self.host_keys.clone()),
+            ssh: Ssh::new(self.host_keys.clone(), Destinations::anywhere()),
             package: self.package.clone(),
             checkpoints: self.checkpoints.clone(),
             hook: hook.to_owned(),

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vnfm::descriptor::Package;
+use vnfm::outbound::Destinations;
 use vnfm::ports::{
     Clock as _, Code, CommandOutput, ErrorKind, HookCall, HookFile, HookHost, HostServices as _,
     PortError, SshCommand, SshTarget, files_of,
@@ -48,7 +49,7 @@ impl Host {
         Self {
             inventory,
             package,
-            hosts: Hosts::trusting(kept.clone()),
+            hosts: Hosts::trusting(kept.clone(), Destinations::anywhere()),
             kept,
             fault,
             secrets,
