@@ -357,7 +357,8 @@ fn check(path: &str, answer: &Answer) {
         assert_eq!(answer.body["status"], answer.status, "{answer:?}");
         let code = answer.body["code"].as_str().unwrap();
         let ours = problem::CODES.iter().any(|(name, ..)| *name == code);
-        let engines = [vnfm_core::codes(), vnfm_nfvo::codes()].concat();
+        let drivers = vnfm_kubernetes::errors::CODES.to_vec();
+        let engines = [vnfm_core::codes(), vnfm_nfvo::codes(), drivers].concat();
         let engines = engines.iter().any(|one| one.name == code);
         assert!(ours || engines || code.starts_with("test."), "`{code}` is in no table of codes");
         return oracle::check("ProblemDetails", &answer.body);
