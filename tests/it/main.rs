@@ -13,6 +13,7 @@ mod layering;
 mod lint;
 mod manners;
 mod packages;
+mod policies;
 mod shape;
 mod story;
 mod style;

@@ -254,6 +254,13 @@ impl Archive {
                     .hint("pack it again with an ordinary tool"),
             );
         }
+        if let Some(bytes) = before_the_start(&mut zip) {
+            let message = format!("{bytes} bytes come before the archive");
+            let finding = Finding::new(codes::ZIP, None, message);
+            sink.add(
+                finding.hint("pack it again: what comes before may be another file in disguise"),
+            );
+        }
         if let Some(bytes) = behind_the_end(&bytes) {
             let message = format!("{bytes} bytes follow the end of the archive");
             let finding = Finding::new(codes::ZIP, None, message);
@@ -276,13 +283,15 @@ fn names(zip: &mut Zip, limits: &Limits, sink: &mut Sink) -> BTreeMap<String, us
     let mut folded: BTreeMap<String, String> = BTreeMap::new();
     for index in 0..zip.len() {
         let Some((name, normal)) = entry(zip, index, limits, sink) else { continue };
-        if let Some(other) = folded.insert(normal.to_lowercase(), name.clone()) {
-            let message = format!("`{other}` has the same name, but for case or spelling");
+        if let Some(other) = folded.insert(crate::path::folded(&normal), name.clone()) {
+            let message = format!(
+                "`{other}` has the same name, but for case or the way its characters are written"
+            );
             sink.add(Finding::new(codes::ZIP_DUPLICATE, Span::file(&name), message));
         }
         entries.insert(normal, index);
     }
-    file_and_folder(&entries, sink);
+    file_and_folder(&folded, sink);
     entries
 }
 
@@ -340,15 +349,15 @@ fn entry(
 }
 
 /// A name that is a file and a folder at once cannot be unpacked.
-fn file_and_folder(entries: &BTreeMap<String, usize>, sink: &mut Sink) {
-    for path in entries.keys() {
+fn file_and_folder(folded: &BTreeMap<String, String>, sink: &mut Sink) {
+    for (path, name) in folded {
         let mut parent = crate::path::folder(path);
         while !parent.is_empty() {
-            if entries.contains_key(parent) {
+            if let Some(file) = folded.get(parent) {
                 sink.add(Finding::new(
                     codes::ZIP_DUPLICATE,
-                    Span::file(parent),
-                    format!("the file is also the folder of `{path}`"),
+                    Span::file(file),
+                    format!("the file is also the folder of `{name}`"),
                 ));
             }
             parent = crate::path::folder(parent);
@@ -368,6 +377,14 @@ fn open_zip(bytes: &Bytes) -> Result<Zip, Finding> {
         )
         .hint("a package is a folder, or a zip file ending in .csar or .zip")
     })
+}
+
+/// Bytes before the first entry; `None` where there are none. An archive without entries is refused elsewhere.
+fn before_the_start(zip: &mut Zip) -> Option<u64> {
+    let first =
+        (0..zip.len()).filter_map(|index| Some(zip.by_index_raw(index).ok()?.header_start()));
+    let first = first.min().unwrap_or_default().max(zip.offset());
+    (first > 0).then_some(first)
 }
 
 /// Bytes behind the record that ends the archive and its comment; `None` where there are none.

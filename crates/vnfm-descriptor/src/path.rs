@@ -1,5 +1,7 @@
 //! Paths inside a package: relative, with `/`, and never out of it.
 
+use icu_normalizer::ComposingNormalizerBorrowed;
+
 /// Why a path cannot name a file in the package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -49,6 +51,15 @@ pub(crate) fn resolve(folder: &str, path: &str) -> Result<String, PathError> {
     if parts.is_empty() { Err(PathError::Name) } else { Ok(parts.join("/")) }
 }
 
+/// The path as a file system may see it: two paths that fold to the same name one file somewhere. Compatible characters
+/// are one (Unicode NFKC), capitals are small.
+pub(crate) fn folded(path: &str) -> String {
+    let normalizer = ComposingNormalizerBorrowed::new_nfkc();
+    // Twice: small letters may compose to other ones.
+    let small = normalizer.normalize(path).to_uppercase().to_lowercase();
+    normalizer.normalize(&small).into_owned()
+}
+
 /// The folder of a file; empty for a file at the root.
 pub(crate) fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
@@ -68,6 +79,21 @@ pub(crate) fn has_extension(path: &str, extensions: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_file_system_may_take_for_one_name_folds_to_one() {
+        for (one, other) in [
+            ("\u{e9}.yaml", "e\u{301}.yaml"),
+            ("A/B", "a/b"),
+            ("stra\u{df}e", "STRASSE"),
+            ("\u{fb01}le", "file"),
+            ("\u{212b}", "\u{e5}"),
+            ("\u{3c3}", "\u{3c2}"),
+        ] {
+            assert_eq!(folded(one), folded(other), "{one} {other}");
+        }
+        assert_ne!(folded("e"), folded("\u{e9}"));
+    }
 
     #[test]
     fn paths_stay_in_the_package() {

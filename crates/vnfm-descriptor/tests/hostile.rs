@@ -217,6 +217,31 @@ fn data_behind_the_end_is_refused() {
 }
 
 #[test]
+fn data_before_the_start_is_refused() {
+    let mut bytes = b"#!/bin/sh\nexit\n".to_vec();
+    bytes.extend(with(&[("vnfd.yaml", VNFD.as_bytes())]));
+    refused_for(bytes, codes::ZIP);
+    // Also where the archive itself knows of it.
+    let mut whole = std::io::Cursor::new(b"MZ, a program in disguise".to_vec());
+    whole.set_position(25);
+    let mut zip = zip::ZipWriter::new(whole);
+    zip.start_file("vnfd.yaml", options()).unwrap();
+    zip.write_all(VNFD.as_bytes()).unwrap();
+    refused_for(zip.finish().unwrap().into_inner(), codes::ZIP);
+}
+
+#[test]
+fn names_that_are_one_name_elsewhere_are_refused() {
+    for (one, other) in
+        [("\u{e9}.txt", "e\u{301}.txt"), ("A.txt", "a.txt"), ("x", "X/y"), ("\u{fb01}le", "file")]
+    {
+        let files: [(&str, &[u8]); 3] =
+            [("vnfd.yaml", VNFD.as_bytes()), (one, b"1"), (other, b"2")];
+        refused_for(with(&files), codes::ZIP_DUPLICATE);
+    }
+}
+
+#[test]
 fn an_archive_in_an_archive_is_a_file() {
     let inner = with(&[("../../etc/passwd.yaml", b"harm")]);
     let found = refused(

@@ -49,7 +49,12 @@ pub(crate) fn blueprint(
 
 /// Says what the request leaves open, as far as it can be told before the cloud is asked.
 pub(crate) fn check(what: &Allocation) -> Result<(), PortError> {
-    blueprint(what, &imagined(what)?, "instance").map(drop)
+    expected(what).map(drop)
+}
+
+/// The template as far as it is known before the cloud is asked.
+pub(crate) fn expected(what: &Allocation) -> Result<Blueprint, PortError> {
+    blueprint(what, &imagined(what)?, "instance")
 }
 
 /// What has to be looked up for the parameters.

@@ -16,7 +16,7 @@ use crate::plan::{flavour, has_base_hot};
 use crate::prepare::{Prepared, networks_seen, prepare};
 use crate::session::{Cloud, Sessions};
 use crate::stacks::{complete, deleted, foreign};
-use crate::{base_hot, glance, hot, inventory, nova, plan, repair};
+use crate::{base_hot, glance, hot, inventory, nova, plan, policy, repair};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ use vnfm_core::ports::{
     VimCall, VimReport, Waited,
 };
 use vnfm_outbound::Destinations;
-use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo};
+use vnfm_types::{KeyValuePairs, OPENSTACK, VimConnectionInfo, VimPolicy};
 
 /// How long calls without a deadline of their own may take.
 const SHORT: SignedDuration = SignedDuration::from_secs(90);
@@ -79,6 +79,18 @@ impl InfraDriver for OpenStack {
         plan::check(allocation)
     }
 
+    fn permit(&self, allocation: &Allocation, policy: &VimPolicy) -> Result<(), PortError> {
+        if policy.is_open() {
+            return Ok(());
+        }
+        let expected = if has_base_hot(allocation) {
+            base_hot::expected(allocation)?
+        } else {
+            hot::blueprint(allocation, &Prepared::default(), "instance")?
+        };
+        policy::permit(allocation, &expected, policy)
+    }
+
     async fn check(&self, vim: &dyn Vim) -> Result<VimReport, PortError> {
         let cloud = self.briefly(vim);
         heat::ping(&cloud).await?;
@@ -92,6 +104,8 @@ impl InfraDriver for OpenStack {
 
     async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
         let prepared = prepare(&self.cloud(cx), what).await?;
+        let expected = blueprint(what, &prepared, &cx.ownership.instance_id)?;
+        policy::permit(what, &expected, cx.vim.policy())?;
         Ok(serde_json::to_value(prepared).unwrap_or_default())
     }
 
@@ -214,6 +228,8 @@ impl OpenStack {
         what: &Allocation,
         mut prepared: Prepared,
     ) -> Result<Stack, PortError> {
+        let expected = blueprint(what, &prepared, &cx.ownership.instance_id)?;
+        policy::permit(what, &expected, cx.vim.policy())?;
         self.bring_images(cx, cloud, what, &mut prepared).await?;
         let (what, planned) = (what.clone(), prepared.clone());
         let instance = cx.ownership.instance_id.clone();

@@ -209,6 +209,14 @@ pub(crate) const NO_KEY: Code = code(
     "log in as the user and to the project that it was kept with, or bring back a database that was sealed with another key",
 );
 
+/// The policy of the VIM.
+pub(crate) const POLICY: Code = code(
+    "openstack.policy",
+    Refused,
+    "the policy of the VIM does not allow a resource of the template; nothing was made",
+    "leave it out of the package, or ask the owner of the VIM to allow it: `vnfmctl vim update VIM --policy FILE`",
+);
+
 /// Every code of this crate, for `docs/errors.md`.
 pub const CODES: &[&Code] = &[
     &ADDRESS,
@@ -231,6 +239,7 @@ pub const CODES: &[&Code] = &[
     &NO_NETWORK,
     &GRANT,
     &PARAMETER,
+    &POLICY,
     &STACK_FAILED,
     &STACK_FAILED_FOR_NOW,
     &STACK_FOREIGN,
@@ -411,7 +420,8 @@ mod tests {
         const FLAVOR: &str = "Property error: : resources.s.properties.flavor: : Error validating value 'no-such': No Flavor matching {'name': 'no-such'}. (HTTP 404)";
         const USED: &str =
             "Quota exceeded for instances: Requested 1, but already used 8 of 8 instances";
-        const POLICY: &str = "Policy doesn't allow os_compute_api:servers:create to be performed.";
+        const BY_POLICY: &str =
+            "Policy doesn't allow os_compute_api:servers:create to be performed.";
         const STATE: &str = "Cannot 'start' instance x while it is in vm_state active";
         const LOGIN: &str = "The request you have made requires authentication.";
         const KEYSTONE: &str = "The Keystone service is temporarily unavailable.";
@@ -440,7 +450,7 @@ mod tests {
                 "['network']",
             ),
             (wrapped(403, "forbidden", USED), "openstack.quota", USED),
-            (wrapped(403, "forbidden", POLICY), "openstack.forbidden", POLICY),
+            (wrapped(403, "forbidden", BY_POLICY), "openstack.forbidden", BY_POLICY),
             (reply(503, json!({ "message": KEYSTONE })), "openstack.failing", KEYSTONE),
         ];
         for (reply, code, says) in table {

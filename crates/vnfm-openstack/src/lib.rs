@@ -31,6 +31,7 @@ mod neutron;
 mod nova;
 mod patience;
 mod plan;
+mod policy;
 mod prepare;
 mod repair;
 mod session;

@@ -108,16 +108,49 @@ pub(crate) fn proxies(plan: &Plan) -> Option<(String, String)> {
     without.extend(
         plan.proxy.no_proxy.iter().flat_map(|all| all.split(',')).map(|one| one.trim().to_owned()),
     );
-    let mut unit = format!("[Service]\nEnvironment=\"NO_PROXY={}\"\n", without.join(","));
+    let mut unit = format!("[Service]\nEnvironment={}\n", systemd("NO_PROXY", &without.join(",")));
     let mut apt = String::new();
     for (name, scheme, url) in [("HTTP_PROXY", "http", http), ("HTTPS_PROXY", "https", https)] {
         if let Some(url) = url {
             // Writing into a String cannot fail.
-            let _ = writeln!(unit, "Environment=\"{name}={url}\"");
-            let _ = writeln!(apt, "Acquire::{scheme}::Proxy \"{url}\";");
+            let _ = writeln!(unit, "Environment={}", systemd(name, &url));
+            let _ = writeln!(apt, "Acquire::{scheme}::Proxy {};", apt_quoted(&url));
         }
     }
     Some((unit, apt))
+}
+
+/// An assignment as systemd reads it (systemd.syntax(7), systemd.unit(5)): whatever the value holds, it is one.
+fn systemd(name: &str, value: &str) -> String {
+    let mut text = format!("\"{name}=");
+    for c in value.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            '%' => text.push_str("%%"),
+            ' '..='~' => text.push(c),
+            // Writing into a String cannot fail.
+            _ => drop(write!(text, "\\U{:08x}", u32::from(c))),
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// A text as apt.conf(5) reads it, which knows no escapes: what would end it is written as URLs write it.
+fn apt_quoted(url: &str) -> String {
+    let mut text = "\"".to_owned();
+    for c in url.chars() {
+        let plain = matches!(c, '!'..='~') && !matches!(c, '"' | '\\' | ';' | '{' | '}');
+        if plain {
+            text.push(c);
+            continue;
+        }
+        for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text.push('"');
+    text
 }
 
 /// The kernel's settings that Kubernetes wants, over reboots.
@@ -150,4 +183,28 @@ pub(crate) fn account() -> String {
         }),
     ];
     documents.map(|document| format!("---\n{document}\n")).concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{apt_quoted, systemd};
+
+    #[test]
+    fn a_proxy_stays_one_value_of_its_file() {
+        let evil =
+            "http://x\"\n[Service]\nExecStartPre=/bin/sh -c 'id' %n \\ ; // $HOME \u{202e}\0";
+        let unit = systemd("HTTP_PROXY", evil);
+        assert_eq!(unit.lines().count(), 1, "{unit}");
+        assert!(unit.is_ascii() && unit.ends_with("\\U00000000\""), "{unit}");
+        assert!(unit.contains(r#"x\"\U0000000a[Service]"#) && unit.contains("%%n"), "{unit}");
+        let inner = &unit[1..unit.len() - 1];
+        let bare = inner.replace("\\\\", "").replace("\\\"", "");
+        assert!(!bare.contains('"'), "nothing ends it: {unit}");
+        let apt = apt_quoted(evil);
+        assert_eq!((apt.lines().count(), apt.matches('"').count()), (1, 2), "{apt}");
+        assert!(!apt.contains(';') && !apt.contains('\\') && apt.contains("%0A"), "{apt}");
+        let plain = "http://user:p%40ss@192.0.2.1:3128";
+        assert_eq!(apt_quoted(plain), format!("\"{plain}\""));
+        assert_eq!(systemd("A", "http://192.0.2.1:3128"), "\"A=http://192.0.2.1:3128\"");
+    }
 }

@@ -31,7 +31,8 @@ pub(crate) struct Node {
 impl Node {
     /// Its name where another node has the one that it would have.
     pub(crate) fn other_name(&self) -> String {
-        format!("{}-{}", self.name, self.address.replace(['.', ':'], "-"))
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        format!("{}-{}", self.name, self.address.to_lowercase().replace(|c| !plain(c), "-"))
     }
 }
 

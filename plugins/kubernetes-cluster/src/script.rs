@@ -232,6 +232,32 @@ fn what(error: &serde_json::Error) -> &'static str {
 mod tests {
     use super::lines;
 
+    /// A shell that reads the lines has exactly the bytes that were given, whatever they mean to a shell.
+    #[test]
+    fn a_shell_sees_exactly_the_bytes() {
+        let evil = [
+            "'; touch /tmp/x; '",
+            "$(id) `id` ${HOME} $$ $'\\n'",
+            "a\nEVIL='1'\nb",
+            "\\ \\\\ \"",
+            "*?[a-z]{a,b}~ # !x",
+            "\t\r \u{202e}\u{1b}[31m é",
+            "",
+            " ",
+            "--",
+            "{{ x }} --- &a !!int 1",
+        ];
+        for value in evil {
+            let script =
+                format!("{}printf %s \"$V\"; printf %s \"${{EVIL-}}\"", lines(&vec![("V", value)]));
+            let output = std::process::Command::new("sh").arg("-c").arg(script).output().unwrap();
+            assert_eq!(output.stdout, value.as_bytes(), "{value:?}");
+            let script = format!("printf %s {}", crate::machine::quote(value));
+            let output = std::process::Command::new("sh").arg("-c").arg(script).output().unwrap();
+            assert_eq!(output.stdout, value.as_bytes(), "{value:?}");
+        }
+    }
+
     #[test]
     fn any_value_survives_a_shell() {
         let text = lines(&vec![("A", "plain"), ("B", "it's $HOME `x`")]);

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
+use std::net::IpAddr;
 use std::process::Command;
 use vnfm_plugin_sdk::SshTarget;
 
@@ -23,7 +24,7 @@ pub(crate) fn prepare(command: &mut Command, folder: &Folder, hosts: &Hosts) -> 
     Folder::write(&connections.join("vnfm.py"), CONNECTION.as_bytes())?;
     Folder::write(&callbacks.join("vnfm.py"), CALLBACK.as_bytes())?;
     let inventory = folder.home().join("inventory.yaml");
-    Folder::write(&inventory, yaml(&inventory_of(hosts)).as_bytes())?;
+    Folder::write(&inventory, yaml(&inventory_of(hosts)?).as_bytes())?;
     command.arg("--inventory").arg(inventory);
     let vars = folder.modules().join("vars");
     Folder::write(&vars.join("vnfm.py"), VARS.as_bytes())?;
@@ -43,19 +44,19 @@ pub(crate) fn prepare(command: &mut Command, folder: &Folder, hosts: &Hosts) -> 
 }
 
 /// The hosts by VDU.
-fn inventory_of(hosts: &Hosts) -> Value {
+fn inventory_of(hosts: &Hosts) -> io::Result<Value> {
     let mut groups: BTreeMap<&str, serde_json::Map<String, Value>> = BTreeMap::new();
     for host in &hosts.0 {
-        groups.entry(&host.vdu).or_default().insert(host.name.clone(), vars(host));
+        groups.entry(&host.vdu).or_default().insert(host.name.clone(), vars(host)?);
     }
     let children: serde_json::Map<String, Value> = groups
         .into_iter()
         .map(|(vdu, hosts)| (vdu.to_owned(), json!({ "hosts": hosts })))
         .collect();
-    json!({"all": {"children": children}})
+    Ok(json!({"all": {"children": children}}))
 }
 
-fn vars(host: &Host) -> Value {
+fn vars(host: &Host) -> io::Result<Value> {
     let mut vars = json!({"ansible_connection": "vnfm", "vnfm_vdu": host.vdu});
     if let Ok(target) = &host.target {
         vars["ansible_host"] = target.address.as_str().into();
@@ -63,14 +64,34 @@ fn vars(host: &Host) -> Value {
         vars["ansible_user"] = target.username.as_str().into();
         if let Some(jump) = &target.jump {
             // For plays that have a network and use Ansible's own `ssh`.
-            vars["ansible_ssh_common_args"] = format!("-o ProxyJump={}", at(jump)).into();
+            vars["ansible_ssh_common_args"] = format!("-o ProxyJump={}", at(jump)?).into();
         }
     }
-    vars
+    Ok(vars)
 }
 
-fn at(jump: &SshTarget) -> String {
-    format!("{}@{}:{}", jump.username, jump.address, jump.port)
+/// A host to go through, as a word of `ssh`'s options: Ansible splits them as a shell does, and then `ssh` reads them.
+fn at(jump: &SshTarget) -> io::Result<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_word =
+        |text: &str| !text.is_empty() && !text.starts_with('-') && text.chars().all(plain);
+    let (user, address) = (&jump.username, &jump.address);
+    let address = match address.parse::<IpAddr>() {
+        Ok(IpAddr::V6(address)) => format!("[{address}]"),
+        _ if is_word(address) => address.clone(),
+        _ => return Err(not_for_ssh("address", address)),
+    };
+    if !is_word(user) {
+        return Err(not_for_ssh("username", user));
+    }
+    Ok(format!("{user}@{address}:{}", jump.port))
+}
+
+fn not_for_ssh(member: &str, value: &str) -> io::Error {
+    let what = format!(
+        "`login.jump.{member}` is {value:?}, which cannot be given to `ssh`: letters, digits, `-`, `_` and `.`"
+    );
+    io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
 /// `value` as YAML whose texts are no templates.
@@ -133,8 +154,31 @@ fn quote(text: &mut String, value: &str) -> std::fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use super::yaml;
+    use super::{at, yaml};
     use serde_json::json;
+    use vnfm_plugin_sdk::SshTarget;
+
+    #[test]
+    fn a_jump_host_is_one_word_of_an_option() {
+        let to = |address: &str, user: &str| at(&SshTarget::new("jump", address, user));
+        assert_eq!(to("192.0.2.1", "ubuntu").unwrap(), "ubuntu@192.0.2.1:22");
+        assert_eq!(to("2001:db8::1", "u_1").unwrap(), "u_1@[2001:db8::1]:22");
+        for (address, user) in [
+            ("h", "x -o ProxyCommand=id"),
+            ("h -o ProxyCommand=id", "x"),
+            ("h", "-oProxyCommand=id"),
+            ("-h", "x"),
+            ("h,evil", "x"),
+            ("h", "x@y"),
+            ("h", "%h"),
+            ("h", "a'b"),
+            ("h\n", "x"),
+            ("", "x"),
+        ] {
+            let refused = to(address, user).unwrap_err().to_string();
+            assert!(refused.contains("login.jump."), "{refused}");
+        }
+    }
 
     #[test]
     fn a_text_of_a_request_is_no_template_whatever_stands_in_it() {

@@ -125,7 +125,14 @@ impl Script {
         let bridge = Bridge::open(side, &folder.socket()).map_err(|error| no_folder(&error))?;
         let mut command = self.command(kind, &artifact.path, &folder)?;
         if kind == Kind::Ansible {
-            ansible::prepare(&mut command, &folder, &hosts).map_err(|error| no_folder(&error))?;
+            ansible::prepare(&mut command, &folder, &hosts).map_err(|error| {
+                match error.kind() {
+                    std::io::ErrorKind::InvalidInput => {
+                        DriverError::new("bad-login", error.to_string())
+                    }
+                    _ => no_folder(&error),
+                }
+            })?;
         }
         let told = in_memory(&told).map_err(|error| no_folder(&error))?;
         cx.info(&format!("running `{}` by `{}`", artifact.path, self.program(kind).display()));

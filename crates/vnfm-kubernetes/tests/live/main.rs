@@ -10,6 +10,8 @@ mod login;
 #[cfg(test)]
 mod outage;
 #[cfg(test)]
+mod policy;
+#[cfg(test)]
 mod real;
 #[cfg(test)]
 mod remove;

@@ -22,7 +22,7 @@ use vnfm_core::ports::{
 use vnfm_descriptor::{Limits, Package};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_outbound::Destinations;
-use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, VimConnectionInfo};
+use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, VimConnectionInfo, VimPolicy};
 
 /// One instance on the cluster, as the engine would hold it.
 pub(crate) struct World {
@@ -51,7 +51,7 @@ impl World {
             .await
             .expect("it is complete");
         Self {
-            vim: TestVim { login: Mutex::new((connection, 1)) },
+            vim: TestVim { login: Mutex::new((connection, 1)), policy: VimPolicy::OPEN },
             owner: owner(),
             seen: Heard::default(),
             client: Client::try_from(config).expect("it makes a client"),
@@ -65,7 +65,7 @@ impl World {
         let login = self.vim.login.lock().unwrap().clone();
         let instance_id = owner().instance_id;
         Self {
-            vim: TestVim { login: Mutex::new(login) },
+            vim: TestVim { login: Mutex::new(login), policy: self.vim.policy.clone() },
             owner: Ownership { instance_id, ..self.owner.clone() },
             seen: Heard::default(),
             client: self.client.clone(),
@@ -200,6 +200,7 @@ impl World {
 /// A VIM whose connection the test can change.
 pub(crate) struct TestVim {
     pub(crate) login: Mutex<(VimConnectionInfo, u64)>,
+    pub(crate) policy: VimPolicy,
 }
 
 impl TestVim {
@@ -218,6 +219,10 @@ impl Vim for TestVim {
 
     fn connection_id(&self) -> &'static str {
         "vim1"
+    }
+
+    fn policy(&self) -> &VimPolicy {
+        &self.policy
     }
 
     async fn connection(&self) -> Result<VimLogin, PortError> {

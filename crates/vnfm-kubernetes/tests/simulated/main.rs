@@ -12,6 +12,9 @@ mod heal;
 #[cfg(test)]
 mod named;
 #[cfg(test)]
+#[path = "../live/policy.rs"]
+mod policy;
+#[cfg(test)]
 #[path = "../live/remove.rs"]
 mod remove;
 #[cfg(test)]

@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use vnfm::SystemClock;
 use vnfm_core::ports::{Clock, StoreError};
 use vnfm_core::{Drivers, Engine, EngineParts, Limits, Notifier, Patience};
+use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks, Tls};
 use vnfm_server::access::Access;
 use vnfm_server::drive::{self, Wake};
@@ -57,6 +58,8 @@ pub(crate) struct Setup {
     pub(crate) signatures: Packages,
     /// `nfvo` of the configuration: a source of packages.
     pub(crate) nfvo: Option<String>,
+    /// Whether VIMs of type Kubernetes are called, and not played by the world of the bench.
+    pub(crate) kubernetes: bool,
 }
 
 impl Default for Setup {
@@ -73,6 +76,7 @@ impl Default for Setup {
             tls,
             signatures,
             nfvo: None,
+            kubernetes: false,
         }
     }
 }
@@ -84,6 +88,11 @@ impl Setup {
             None => Access::by_token(token).unwrap(),
             Some(yaml) => Access::new(serde_yaml::from_str(yaml).unwrap(), token, clock).unwrap(),
         }
+    }
+
+    fn drivers(&self, world: &Arc<World>) -> Drivers {
+        let played = Drivers::default().with(Driver(world.clone()));
+        if self.kubernetes { played.with(KubernetesDriver::new()) } else { played }
     }
 
     fn supply(&self, url: &str, clock: &Arc<dyn Clock>) -> Option<Arc<Supply>> {
@@ -180,7 +189,7 @@ impl Bench {
         let parts = EngineParts {
             store: store.clone(),
             packages: packages.clone(),
-            drivers: Drivers::default().with(Driver(world.clone())),
+            drivers: setup.drivers(&world),
             mgmt: mgmt.clone(),
             host: Arc::new(NoHosts),
             nfvo: None,
@@ -348,7 +357,8 @@ fn check(path: &str, answer: &Answer) {
         assert_eq!(answer.body["status"], answer.status, "{answer:?}");
         let code = answer.body["code"].as_str().unwrap();
         let ours = problem::CODES.iter().any(|(name, ..)| *name == code);
-        let engines = [vnfm_core::codes(), vnfm_nfvo::codes()].concat();
+        let drivers = vnfm_kubernetes::errors::CODES.to_vec();
+        let engines = [vnfm_core::codes(), vnfm_nfvo::codes(), drivers].concat();
         let engines = engines.iter().any(|one| one.name == code);
         assert!(ours || engines || code.starts_with("test."), "`{code}` is in no table of codes");
         return oracle::check("ProblemDetails", &answer.body);

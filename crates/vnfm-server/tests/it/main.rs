@@ -28,6 +28,7 @@ mod operate;
 mod oracle;
 mod packages;
 mod parts;
+mod policies;
 mod process;
 mod refusals;
 mod signed;

@@ -133,6 +133,7 @@ impl Api {
     fn who(&self, request: &Request, deed: Option<&Deed<'_>>) -> Result<(), Reply> {
         let store = self.0.store();
         let who = self.0.tokens().who(&store, request.header("authorization"));
+        let who = who.and_then(|who| who.acting_as(request.header("impersonate-user")));
         let who = who.map_err(|()| error(401, "Unauthorized", "Unauthorized"))?;
         let Some(deed) = deed.filter(|deed| !who.may(&store, deed)) else { return Ok(()) };
         let name = if deed.name.is_empty() { String::new() } else { format!(" \"{}\"", deed.name) };

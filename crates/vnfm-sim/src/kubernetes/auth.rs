@@ -114,17 +114,31 @@ impl Tokens {
         if account["metadata"]["uid"] != issued.uid.as_str() {
             return Err(());
         }
-        let name = format!("system:serviceaccount:{}:{}", issued.namespace, issued.account);
-        let groups = vec![
-            "system:serviceaccounts".into(),
-            format!("system:serviceaccounts:{}", issued.namespace),
-            "system:authenticated".into(),
-        ];
-        Ok(Who { name, groups })
+        Ok(Who::account(&issued.namespace, &issued.account))
     }
 }
 
 impl Who {
+    fn account(namespace: &str, account: &str) -> Self {
+        let groups = vec![
+            "system:serviceaccounts".into(),
+            format!("system:serviceaccounts:{namespace}"),
+            "system:authenticated".into(),
+        ];
+        Who { name: format!("system:serviceaccount:{namespace}:{account}"), groups }
+    }
+
+    /// The service account that the header `Impersonate-User` names; administrators alone may act as others.
+    pub(crate) fn acting_as(self, user: &str) -> Result<Self, ()> {
+        if user.is_empty() {
+            return Ok(self);
+        }
+        let account =
+            user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+        let may = self.groups.iter().any(|group| group == "system:masters");
+        account.filter(|_| may).map(|(namespace, name)| Self::account(namespace, name)).ok_or(())
+    }
+
     /// Whether RBAC allows a deed.
     pub(crate) fn may(&self, store: &Store, deed: &Deed<'_>) -> bool {
         if self.groups.iter().any(|group| group == "system:masters") {

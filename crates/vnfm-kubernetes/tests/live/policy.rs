@@ -1,0 +1,72 @@
+//! Values and policies on the API server: what is text to us is text to it, and what is refused never reaches it.
+
+use crate::support::{CONFIG, World, deployment, package};
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use serde_json::json;
+use vnfm_core::ports::{InfraDriver as _, PortError};
+use vnfm_types::VimPolicy;
+
+const PAGE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: page}\ndata: {plain: $v, quoted: \"$v\", mixed: 'a${v}b'}\n";
+const BINDING: &str = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: vnfm-test-escape}\n\
+    roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\n\
+    subjects: [{kind: ServiceAccount, name: default, namespace: default}]\n";
+
+#[tokio::test]
+async fn a_value_is_text_to_the_api_server_as_well() {
+    let Some(world) = World::start().await else { return };
+    let evil = format!("x\n---\n{BINDING}# {{{{ .x }}}} &a *a !!int $v \u{202e}é");
+    let what = package(&[(1, PAGE)], "variables: {v: }", json!({"v": evil}));
+    let made = world.instantiate(&what, 20).await.unwrap();
+    let page = world.config_maps(&world.namespace()).get("page").await.unwrap();
+    let data = &page.data["data"];
+    let expected = json!({"plain": evil, "quoted": evil, "mixed": format!("a{evil}b")});
+    assert_eq!(*data, expected);
+    assert!(binding(&world).await.is_none());
+    world.terminate(&what, made.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+async fn binding(world: &World) -> Option<DynamicObject> {
+    let kind = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding");
+    let all: Api<DynamicObject> =
+        Api::all_with(world.client.clone(), &ApiResource::from_gvk(&kind));
+    all.get_opt("vnfm-test-escape").await.unwrap()
+}
+
+#[tokio::test]
+async fn a_borrower_s_namespace_is_its_own_and_secured() {
+    let Some(mut world) = World::start().await else { return };
+    world.vim.policy = VimPolicy::for_borrowers();
+    let what = package(&[(1, CONFIG), (2, &deployment(1, ""))], "", json!({}));
+    let made = world.instantiate(&what, 60).await.unwrap();
+    let namespace = world.namespaces().get(&world.namespace()).await.unwrap();
+    let labels = namespace.metadata.labels.unwrap();
+    assert_eq!(labels["pod-security.kubernetes.io/enforce"], "baseline");
+    // Twice is once: the namespace is the instance's own by now.
+    world.instantiate(&what, 60).await.unwrap();
+    world.terminate(&what, made.handle).await.unwrap();
+    world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn what_a_policy_refuses_is_not_made() {
+    let Some(mut world) = World::start().await else { return };
+    world.vim.policy = VimPolicy::for_borrowers();
+    let what = package(&[(1, CONFIG), (2, BINDING)], "", json!({}));
+    let refused = |outcome: Result<(), PortError>| {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.name(), "kubernetes.policy");
+        assert!(error.to_string().contains("ClusterRoleBinding `vnfm-test-escape`"), "{error}");
+    };
+    refused(world.driver.permit(&what, &world.vim.policy));
+    refused(world.driver.prepare(&world.cx(20), &what).await.map(drop));
+    let prepared = json!({"namespace": world.namespace()});
+    refused(world.driver.allocate(&world.cx(20), &what, &prepared).await.map(drop));
+    assert!(binding(&world).await.is_none());
+    // Nor is a namespace used that was there before.
+    let there = package(&[(1, CONFIG)], "namespace: kube-public", json!({}));
+    let error = world.driver.prepare(&world.cx(20), &there).await.unwrap_err();
+    assert_eq!(error.resource(), Some("Namespace `kube-public`"), "{error}");
+    world.assert_nothing_left().await;
+}

@@ -1,0 +1,246 @@
+//! What a template would create, against the policy of the VIM.
+//!
+//! | rule | refuses |
+//! |---|---|
+//! | `resourceTypes` | resources of other types, also in nested templates and groups |
+//! | `remoteFiles: false` | types and `get_file` by URL, which the cloud itself would fetch from its own network |
+//! | `limits.objects`, `limits.servers` | more resources, more servers |
+//!
+//! Of a template that is made from the VNFD only the limits can be exceeded: it holds servers, ports, networks,
+//! volumes and a key pair.
+
+use crate::errors::POLICY;
+use crate::heat::Blueprint;
+use crate::plan::units;
+use serde_json::Value;
+use vnfm_core::ports::{Allocation, PortError};
+use vnfm_types::VimPolicy;
+
+const SERVER: &str = "OS::Nova::Server";
+
+/// Whether what `blueprint` describes fits.
+///
+/// # Errors
+///
+/// `Refused`, naming resource and rule.
+pub(crate) fn permit(
+    what: &Allocation,
+    blueprint: &Blueprint,
+    policy: &VimPolicy,
+) -> Result<(), PortError> {
+    if policy.is_open() {
+        return Ok(());
+    }
+    let mut found = Found::default();
+    found.look(&blueprint.template, "the template");
+    for (name, text) in &blueprint.files {
+        // What is no YAML is a script or a key.
+        let nested = text.as_str().and_then(|text| serde_yaml::from_str::<Value>(text).ok());
+        if let Some(nested) = nested.filter(Value::is_object) {
+            found.look(&nested, name);
+        }
+    }
+    permit_types(&found, policy)?;
+    let limits = policy.limits.clone().unwrap_or_default();
+    let servers = found.servers().max(units(what).map_or(0, |units| units.len() as u64));
+    let objects = found.resources;
+    for (name, limit, count) in
+        [("objects", limits.objects, objects), ("servers", limits.servers, servers)]
+    {
+        if let Some(limit) = limit.filter(|limit| count > *limit) {
+            let what =
+                format!("it has {count} {name}, and the rule `limits.{name}` allows {limit}");
+            return Err(PortError::new(&POLICY, "make the VNF", what).on(format!("limits.{name}")));
+        }
+    }
+    Ok(())
+}
+
+fn permit_types(found: &Found, policy: &VimPolicy) -> Result<(), PortError> {
+    for (kind, place) in &found.types {
+        let Some(kind) = kind else {
+            if policy.resource_types.is_some() {
+                let what =
+                    "its type is made by a function, so the rule `resourceTypes` cannot tell it";
+                return Err(refused(place, what));
+            }
+            continue;
+        };
+        if let Some(types) = &policy.resource_types {
+            types.check(|entry| fits(entry, kind)).map_err(|denied| match denied {
+                Some(entry) => {
+                    refused(place, &format!("the rule `resourceTypes` denies `{entry}`: `{kind}`"))
+                }
+                None => {
+                    refused(place, &format!("the rule `resourceTypes` does not allow `{kind}`"))
+                }
+            })?;
+        }
+        if policy.remote_files == Some(false) && is_remote(kind) {
+            return Err(refused(
+                place,
+                &format!("the rule `remoteFiles: false` does not allow `{kind}`"),
+            ));
+        }
+    }
+    if let Some((name, place)) = found.remote.first().filter(|_| policy.remote_files == Some(false))
+    {
+        let what = format!("the rule `remoteFiles: false` does not allow `get_file: {name}`");
+        return Err(refused(place, &what));
+    }
+    Ok(())
+}
+
+fn fits(entry: &str, kind: &str) -> bool {
+    entry.strip_suffix('*').map_or(entry == kind, |beginning| kind.starts_with(beginning))
+}
+
+fn is_remote(name: &str) -> bool {
+    name.contains("://")
+}
+
+/// What templates hold, each with its place.
+#[derive(Default)]
+struct Found {
+    /// Types of resources; `None` for one that a function makes.
+    types: Vec<(Option<String>, String)>,
+    /// Files by URL.
+    remote: Vec<(String, String)>,
+    resources: u64,
+}
+
+impl Found {
+    fn look(&mut self, template: &Value, place: &str) {
+        for section in ["resources", "Resources"] {
+            for (name, resource) in
+                template.get(section).and_then(Value::as_object).into_iter().flatten()
+            {
+                self.resources += 1;
+                self.resource(resource, &format!("resource `{name}` of {place}"));
+            }
+        }
+        self.files(template, place);
+    }
+
+    /// A resource, with those that it describes: of a group, of a chain.
+    fn resource(&mut self, resource: &Value, place: &str) {
+        let kind = resource.get("type").or_else(|| resource.get("Type"));
+        match kind {
+            Some(Value::String(kind)) => self.types.push((Some(kind.clone()), place.to_owned())),
+            _ => self.types.push((None, place.to_owned())),
+        }
+        let properties = resource.get("properties").or_else(|| resource.get("Properties"));
+        for inner in ["resource_def", "resource"] {
+            let described = properties.and_then(|all| all.get(inner));
+            if let Some(described) = described.filter(|one| one.is_object()) {
+                self.resource(described, place);
+            }
+        }
+        let chain = properties.and_then(|all| all.get("resources")).and_then(Value::as_array);
+        for kind in chain.into_iter().flatten() {
+            self.types.push((kind.as_str().map(str::to_owned), place.to_owned()));
+        }
+    }
+
+    fn files(&mut self, value: &Value, place: &str) {
+        match value {
+            Value::Object(members) => {
+                let file = members.get("get_file").and_then(Value::as_str);
+                if let Some(file) = file.filter(|file| is_remote(file)) {
+                    self.remote.push((file.to_owned(), place.to_owned()));
+                }
+                members.values().for_each(|member| self.files(member, place));
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.files(item, place)),
+            _ => {}
+        }
+    }
+
+    fn servers(&self) -> u64 {
+        self.types.iter().filter(|(kind, _)| kind.as_deref() == Some(SERVER)).count() as u64
+    }
+}
+
+fn refused(place: &str, what: &str) -> PortError {
+    PortError::new(&POLICY, format!("make {place}"), what).on(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::permit;
+    use crate::heat::Blueprint;
+    use crate::testing::{allocation, cluster_request, sample};
+    use serde_json::{Map, Value, json};
+    use vnfm_types::{InstanceLimits, VimPolicy};
+
+    fn refusal(template: Value, files: Value, policy: &VimPolicy) -> Option<String> {
+        let Value::Object(files) = files else { panic!("no object") };
+        let what = allocation(sample("vnf-a-k8s-cluster"), cluster_request());
+        let blueprint = Blueprint { template, files, parameters: Map::new() };
+        permit(&what, &blueprint, policy).err().map(|error| {
+            assert_eq!(error.name(), "openstack.policy");
+            error.to_string()
+        })
+    }
+
+    fn one(kind: &Value) -> Value {
+        json!({"resources": {"it": {"type": kind}}})
+    }
+
+    #[test]
+    fn a_borrower_has_no_resources_that_concern_others() {
+        let borrower = VimPolicy::for_borrowers();
+        let nested = |kind: &str| format!("resources:\n  inner: {{type: '{kind}'}}\n");
+        let group = |kind: Value| {
+            json!({"resources": {"it": {"type": "OS::Heat::ResourceGroup",
+            "properties": {"resource_def": {"type": kind}}}}})
+        };
+        for (template, files, says) in [
+            (one(&json!("OS::Keystone::User")), json!({}), "`OS::Keystone::*`"),
+            (one(&json!("OS::Nova::Flavor")), json!({}), "`OS::Nova::Flavor`"),
+            (group(json!("OS::Mistral::Workflow")), json!({}), "`OS::Mistral::*`"),
+            (group(json!({"get_param": "x"})), json!({}), "made by a function"),
+            (group(json!({"type": "x"})), json!({}), "made by a function"),
+            (
+                json!({"resources": {"it": {"type": "OS::Heat::ResourceChain", "properties": {"resources": ["OS::Keystone::Role"]}}}}),
+                json!({}),
+                "`OS::Keystone::*`",
+            ),
+            (one(&json!("http://169.254.169.254/x.yaml")), json!({}), "remoteFiles"),
+            (
+                json!({"resources": {"it": {"type": "OS::Nova::Server", "properties": {"user_data": {"get_file": "http://inner/x"}}}}}),
+                json!({}),
+                "`get_file: http://inner/x`",
+            ),
+            (
+                one(&json!("inner.yaml")),
+                json!({"inner.yaml": nested("OS::Keystone::Project")}),
+                "inner.yaml",
+            ),
+        ] {
+            let told = refusal(template.clone(), files, &borrower).unwrap_or_default();
+            assert!(told.contains(says), "{template}: {told:?}");
+        }
+        let fine = json!({"resources": {"it": {"type": "OS::Heat::AutoScalingGroup",
+            "properties": {"resource": {"type": "inner.yaml"}}}}});
+        let files = json!({"inner.yaml": nested("OS::Nova::Server"), "run.sh": "#!/bin/sh\necho OS::Keystone::User\n"});
+        assert_eq!(refusal(fine, files, &borrower), None);
+        let keystone = one(&json!("OS::Keystone::User"));
+        assert_eq!(refusal(keystone, json!({}), &VimPolicy::OPEN), None);
+    }
+
+    #[test]
+    fn a_stack_is_as_large_as_its_policy_lets_it() {
+        let two = json!({"resources": {"a": {"type": "OS::Nova::Server"}, "b": {"type": "OS::Nova::Port"}}});
+        let with = |limits| VimPolicy { limits: Some(limits), ..VimPolicy::OPEN };
+        let objects = with(InstanceLimits { objects: Some(1), ..InstanceLimits::default() });
+        let told = refusal(two.clone(), json!({}), &objects).unwrap();
+        assert!(told.contains("`limits.objects`"), "{told}");
+        // As many as the VNFD says, where a group makes them.
+        let servers = with(InstanceLimits { servers: Some(1), ..InstanceLimits::default() });
+        let told = refusal(two.clone(), json!({}), &servers).unwrap();
+        assert!(told.contains("`limits.servers`"), "{told}");
+        let enough = with(InstanceLimits { objects: Some(2), servers: Some(9), pods: None });
+        assert_eq!(refusal(two, json!({}), &enough), None);
+    }
+}
