@@ -36,6 +36,7 @@ pub mod externals;
 pub mod follow;
 pub mod forwarded;
 pub mod gate;
+pub mod listener;
 pub mod logs;
 pub mod metrics;
 pub mod nfvo;
