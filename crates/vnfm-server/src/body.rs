@@ -1,11 +1,15 @@
 //! Request bodies: JSON of a known type, in the version that the client speaks. What is no JSON is 400; JSON that does
 //! not fit the type is 422, with the place (SOL013 6.4).
 
+use crate::access::LOGGED;
+use crate::listener;
+use crate::logs::cut;
 use crate::problem::Problem;
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::error::Category;
 use serde_json::{Map, Value};
 use vnfm_types::v1::{self, Edition};
 
@@ -52,7 +56,10 @@ pub(crate) fn parse_as<T: DeserializeOwned>(edition: Edition, bytes: &[u8]) -> R
 }
 
 async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
-    to_bytes(body, LARGEST).await.map_err(|_| {
+    to_bytes(body, LARGEST).await.map_err(|error| {
+        if let Some(problem) = listener::too_slow(&error) {
+            return problem;
+        }
         let what = format!("the body is larger than {LARGEST} bytes, or did not arrive whole");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", what)
     })
@@ -96,13 +103,69 @@ fn problem(is_json: bool, what: impl Into<String>) -> Problem {
     if is_json { Problem::unfit(what) } else { Problem::bad_request(what) }
 }
 
-/// An error with the member that it is about.
+/// An error with the member that it is about, and without its value: that may be a secret that was put in the wrong place.
 fn placed(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let inner = error.inner();
+    let what = match inner.classify() {
+        Category::Data => without_value(&inner.to_string()),
+        // It tells the place and what is wrong there, and nothing of the text.
+        _ => inner.to_string(),
+    };
     match error.path().to_string().as_str() {
-        "." => format!("the body is not what this resource takes: {inner}"),
-        place => format!("`{place}`: {inner}"),
+        "." => format!("the body is not what this resource takes: {what}"),
+        place => format!("`{}`: {what}", cut(place, LOGGED)),
     }
+}
+
+/// What serde says of a value, without the value: of `invalid type: string "…", expected a map` the type alone. What is
+/// expected is ours, and stands behind the last `expected`, whatever the value is.
+fn without_value(said: &str) -> String {
+    const NAMED: &[&str] = &["unknown field `", "missing field `", "duplicate field `"];
+    let (what, place) = said.rsplit_once(" at line ").unwrap_or((said, ""));
+    let place = if place.is_empty() { String::new() } else { format!(" at line {place}") };
+    if NAMED.iter().any(|start| what.starts_with(start)) {
+        return format!("{}{place}", cut(what, LOGGED));
+    }
+    let expected = what.rsplit_once(", expected ").map(|(_, expected)| expected);
+    let kind = ["invalid type: ", "invalid value: ", "invalid length "]
+        .iter()
+        .find_map(|start| Some((start, what.strip_prefix(start)?)));
+    match (kind, expected) {
+        (Some((start, value)), Some(expected)) => {
+            let kind: Vec<_> = value.split(' ').take_while(|word| is_word(word)).collect();
+            format!("{}{}, expected {expected}{place}", start, kind.join(" "))
+        }
+        (None, Some(expected)) if what.starts_with("unknown variant `") => {
+            format!("unknown value, expected {expected}{place}")
+        }
+        _ => format!("it is not what this member takes{place}"),
+    }
+}
+
+/// Whether it is a word of serde's own before a value: `string`, `floating`, `byte array,`.
+fn is_word(word: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "string",
+        "boolean",
+        "integer",
+        "floating",
+        "point",
+        "character",
+        "byte",
+        "array",
+        "unit",
+        "value",
+        "Option",
+        "newtype",
+        "struct",
+        "sequence",
+        "map",
+        "enum",
+        "null",
+        "variant",
+        "tuple",
+    ];
+    WORDS.contains(&word.trim_end_matches(','))
 }
 
 #[cfg(test)]
@@ -117,6 +180,41 @@ mod tests {
         assert_eq!(problem.details().status, 422);
         let detail = &problem.details().detail;
         assert!(detail.starts_with("`vimConnectionInfo.vim1.vimId`: invalid type"), "{detail}");
+    }
+
+    #[test]
+    fn a_value_is_never_repeated() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        #[expect(dead_code, reason = "only what is said of them counts")]
+        struct Body {
+            map: Option<std::collections::BTreeMap<String, String>>,
+            number: Option<u8>,
+            kind: Option<vnfm_types::CancelMode>,
+            at: Option<jiff::Timestamp>,
+        }
+        let secret = "PLANTED\\\", expected PLANTED at line 1";
+        for (member, says) in [
+            ("map", "invalid type: string, expected a map"),
+            ("number", "invalid type: string, expected u8"),
+            ("kind", "unknown value, expected "),
+            ("at", "it is not what this member takes"),
+        ] {
+            let body = format!(r#"{{"{member}": "{secret}"}}"#);
+            let problem = parse::<Body>(body.as_bytes()).unwrap_err();
+            let detail = &problem.details().detail;
+            assert!(detail.starts_with(&format!("`{member}`: {says}")), "{detail}");
+            assert!(!detail.contains("PLANTED"), "{detail}");
+        }
+        for (value, kind) in
+            [("4711", "integer"), ("47.5", "floating point"), ("[4711]", "sequence")]
+        {
+            let body = format!(r#"{{"map": {value}}}"#);
+            let problem = parse::<Body>(body.as_bytes()).unwrap_err();
+            let detail = &problem.details().detail;
+            assert!(detail.contains(&format!("invalid type: {kind}, expected a map")), "{detail}");
+            assert!(!detail.contains("47"), "{detail}");
+        }
     }
 
     #[test]

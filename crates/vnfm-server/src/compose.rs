@@ -11,14 +11,15 @@
 //! ```
 
 use crate::access::Access;
-use crate::access::certificates::Noting;
 use crate::config::{self, Config, Differences, Purpose};
 use crate::drive::{self, Wake};
 use crate::externals::Externals;
 use crate::forwarded::Proxies;
 use crate::kept;
+use crate::listener::{self, Descriptors, Door, Places};
 use crate::nfvo::{self, Nfvo};
-use crate::onboarding::Onboarding;
+use crate::onboarding::{Fetch, Onboarding};
+use crate::problem::Problem;
 use crate::routes;
 use crate::secrets;
 use crate::signatures::Signatures;
@@ -29,15 +30,13 @@ use crate::told::Measured;
 use crate::upkeep::{self, Upkeep};
 use anyhow::Context as _;
 use axum::Router;
-use axum_server::Handle;
-use axum_server::tls_rustls::RustlsAcceptor;
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use vnfm::{Hosts, SystemClock};
 use vnfm_core::ports::{self, Budget, Clock, StoreError};
@@ -63,14 +62,16 @@ pub struct Server {
 /// What listens somewhere.
 struct Serving {
     address: SocketAddr,
-    handle: Handle<SocketAddr>,
-    task: JoinHandle<std::io::Result<()>>,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
 }
 
 /// How long a stop waits for answers that are on their way.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 /// How long a subscriber may take to answer where nothing else is configured.
 const ANSWER: Duration = Duration::from_secs(10);
+/// Connections to the address of health and metrics.
+const MONITORING: usize = 32;
 /// Hours between two prunings where nothing else is configured.
 const PRUNE_HOURS: u32 = 24;
 /// Calls that one VIM gets at a time where nothing else is configured.
@@ -110,10 +111,7 @@ impl Server {
             Upkeep::new((store.clone(), packages.clone()), data, kept, clock.clone()).await;
         let upkeep = Arc::new(upkeep.context("cannot use the database")?);
         let onboarding = onboarding(&config, (&store, packages), &plugins, &clock)?;
-        let unfinished = onboarding
-            .unfinished(store.unfinished_packages().await?)
-            .await
-            .map_err(|problem| anyhow::anyhow!("{}", problem.details().detail))?;
+        let unfinished = unfinished(&onboarding, &store, &access).await?;
         let wake = Wake::default();
         let mut notifier = notifier(&config.notifications, &store, &clock)?;
         let (inner, metrics) = (notifier.subscribers, operating.metrics.clone());
@@ -136,7 +134,7 @@ impl Server {
         });
         for fetch in unfinished {
             let app = app.clone();
-            tokio::spawn(async move { app.onboarding.fetch_from_uri(&app, fetch).await });
+            tokio::spawn(async move { app.onboarding.fetch_from_uri(fetch).await });
         }
         let stop = Arc::new(Notify::new());
         let every = config.retention.every_hours.unwrap_or(PRUNE_HOURS);
@@ -145,7 +143,8 @@ impl Server {
         let driving = tokio::spawn(work(engine, (clock.clone(), wake), beside, stop.clone()));
         let monitoring = monitoring(&config, (&app, &clock))?;
         let router = routes::router(app.clone());
-        let serving = serve(listener, certificate(&config), (router, clock))?;
+        let places = places(&config.limits);
+        let serving = serve(listener, (&config, certificate(&config)), places, (router, clock))?;
         Ok(Self { serving, driving, stop, monitoring, app, config })
     }
 
@@ -181,7 +180,7 @@ impl Server {
         let mut ends = Vec::new();
         let all: Vec<_> = std::iter::once(self.serving).chain(self.monitoring).collect();
         for serving in &all {
-            serving.handle.graceful_shutdown(Some(LAST_ANSWERS));
+            serving.stop.send_replace(true);
         }
         ends.extend(self.driving.await.err());
         for serving in all {
@@ -286,7 +285,34 @@ fn access(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<Access> {
         None => Access::by_token(config.token.clone()),
         Some(settings) => Access::new(settings, config.token.clone(), clock),
     }
+    .map(|access| access.allowing(config.limits.refused_logins(), clock))
     .context("cannot use `access` of the configuration")
+}
+
+/// Packages that a process before us left in the middle. From here on what tenants have is counted.
+async fn unfinished(
+    onboarding: &Onboarding,
+    store: &SqliteStore,
+    access: &Access,
+) -> anyhow::Result<Vec<Fetch>> {
+    let why = |problem: Problem| anyhow::anyhow!("{}", problem.details().detail);
+    onboarding.measure(store.unmeasured_packages().await?).await.map_err(why)?;
+    store.set_quotas(access.quotas());
+    onboarding.unfinished(store.unfinished_packages().await?).await.map_err(why)
+}
+
+/// How many connections there may be, as the descriptors of this process are.
+fn places(limits: &config::Limits) -> Places {
+    let descriptors = Descriptors::now((limits.connections, limits.connections_per_address));
+    tracing::info!(%descriptors, "serving");
+    if limits.connections.is_some_and(|wanted| wanted > descriptors.connections) {
+        tracing::warn!(
+            wanted = limits.connections,
+            connections = descriptors.connections,
+            "there are too few descriptors for `limits.connections`; raise the limit (LimitNOFILE, `ulimit -n`)"
+        );
+    }
+    Places::new(descriptors.connections, descriptors.of_one)
 }
 
 /// Where uploaded packages are checked and kept.
@@ -356,10 +382,15 @@ fn limits(config: &Config) -> Limits {
 /// What those need who operate the server.
 fn operating(config: &Config) -> anyhow::Result<Operating> {
     let mut operating = Operating::new().context("cannot keep figures")?;
-    operating.proxies = Proxies::parse(&config.trusted_proxies)
-        .map_err(|why| anyhow::anyhow!("the configuration is wrong: trusted_proxies: {why}"))?;
+    operating.proxies = proxies(config)?;
     operating.certificates = config.certificates();
     Ok(operating)
+}
+
+/// The proxies that are trusted.
+fn proxies(config: &Config) -> anyhow::Result<Proxies> {
+    Proxies::parse(&config.trusted_proxies)
+        .map_err(|why| anyhow::anyhow!("the configuration is wrong: trusted_proxies: {why}"))
 }
 
 /// Health and metrics at an address of their own, where one is configured.
@@ -373,35 +404,41 @@ fn monitoring(
     let is_open = !address.ip().is_loopback();
     let tls = certificate(config).filter(|_| is_open);
     let router = routes::monitoring(app.clone(), is_open);
-    serve(listener, tls, (router, clock.clone())).map(Some)
+    let places = Places::new(MONITORING, MONITORING);
+    serve(listener, (config, tls), places, (router, clock.clone())).map(Some)
 }
 
 fn serve(
     listener: TcpListener,
-    tls: Option<Files>,
+    (config, tls): (&Config, Option<Files>),
+    places: Places,
     (router, clock): (Router, Arc<dyn Clock>),
 ) -> anyhow::Result<Serving> {
     listener.set_nonblocking(true).context("cannot use the listener")?;
     let address = listener.local_addr().context("cannot use the listener")?;
-    let handle = Handle::new();
-    let service = router.into_make_service_with_connect_info::<SocketAddr>();
-    let mut server = axum_server::from_tcp(listener)?.handle(handle.clone());
-    // Clients of HTTP/1.1 that look for `Location` and no other spelling exist.
-    server.http_builder().http1().title_case_headers(true);
-    let task = if let Some(files) = tls {
-        let read = files.read()?;
-        let certificate = read.config.clone();
-        let server = server.acceptor(Noting(RustlsAcceptor::new(certificate)));
-        tokio::spawn(async move {
-            tokio::select! {
-                outcome = server.serve(service) => outcome,
+    let listener =
+        tokio::net::TcpListener::from_std(listener).context("cannot use the listener")?;
+    let read = tls.as_ref().map(Files::read).transpose()?;
+    let door = Arc::new(Door {
+        router,
+        certificate: read.as_ref().map(|read| read.config.clone()),
+        timeouts: config.limits.timeouts(),
+        places,
+        proxies: proxies(config)?,
+        clock: clock.clone(),
+    });
+    let (stop, stopped) = watch::channel(false);
+    let serving = listener::serve(listener, door, stopped, LAST_ANSWERS);
+    let task = tokio::spawn(async move {
+        match tls.zip(read) {
+            None => serving.await,
+            Some((files, read)) => tokio::select! {
+                () = serving => {}
                 never = tls::watch(files, read, clock) => match never {},
-            }
-        })
-    } else {
-        tokio::spawn(server.serve(service))
-    };
-    Ok(Serving { address, handle, task })
+            },
+        }
+    });
+    Ok(Serving { address, stop, task })
 }
 
 /// The files of the certificate, and of the authorities of clients where they are to show one.

@@ -20,6 +20,8 @@ pub use schema::{Member, members, schema};
 pub use source::{Mistake, Variables, environment};
 
 use crate::access;
+use crate::access::attempts::Allowance;
+use crate::listener::Timeouts;
 use crate::nfvo::Nfvo;
 use crate::secrets::Secrets;
 use crate::signatures::Packages;
@@ -32,6 +34,7 @@ use source::Source;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use vnfm_outbound::{Destinations, Networks};
+use std::time::Duration;
 use vnfm_types::Secret;
 
 /// SOL003 VNF Manager: one binary, one folder of data.
@@ -204,12 +207,63 @@ pub struct Limits {
     pub resources: Option<u64>,
     /// Bytes of the templates or manifests of one instance; 32 MiB where absent.
     pub plan_bytes: Option<u64>,
+    /// Connections at a time; where absent, as many as half of the descriptors that are left at the start, at most 10000.
+    /// There are never more than that half.
+    #[schemars(range(min = 1))]
+    pub connections: Option<usize>,
+    /// Connections of one address at a time, and behind `trusted_proxies` requests of one address at a time; a quarter of
+    /// all connections where absent.
+    #[schemars(range(min = 1))]
+    pub connections_per_address: Option<usize>,
+    /// Seconds that a client may take for a TLS handshake, and for the headers of a request; 10 where absent.
+    #[schemars(range(min = 1))]
+    pub header_seconds: Option<u64>,
+    /// Seconds within which `body_bytes` of a request's body have to come while it is waited for; 10 where absent.
+    #[schemars(range(min = 1))]
+    pub body_seconds: Option<u64>,
+    /// Bytes of a request's body that have to come within `body_seconds`; 10240 where absent.
+    pub body_bytes: Option<u64>,
+    /// Seconds for which a connection may do nothing; a request that waits for events does something. 60 where absent.
+    #[schemars(range(min = 1))]
+    pub idle_seconds: Option<u64>,
+    /// Requests that one connection of HTTP/2 may have at a time; 100 where absent.
+    #[schemars(range(min = 1))]
+    pub http2_streams: Option<u32>,
+    /// Wrong logins of one address in a second, on the average; one more is answered 429 and not looked at. 10 where
+    /// absent.
+    #[schemars(range(min = 1))]
+    pub wrong_logins_per_second: Option<u32>,
+    /// Wrong logins of one address that may come at once; 100 where absent.
+    #[schemars(range(min = 1))]
+    pub wrong_logins_burst: Option<u32>,
 }
 
 impl Limits {
     /// How many entries a page of a list has; 0: all of them.
     pub fn page_size(&self) -> usize {
         self.page_entries.unwrap_or(PAGE)
+    }
+
+    /// How long clients may take.
+    pub fn timeouts(&self) -> Timeouts {
+        let default = Timeouts::default();
+        let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);
+        Timeouts {
+            headers: seconds(self.header_seconds, default.headers),
+            body: seconds(self.body_seconds, default.body),
+            body_bytes: self.body_bytes.unwrap_or(default.body_bytes),
+            idle: seconds(self.idle_seconds, default.idle),
+            streams: self.http2_streams.unwrap_or(default.streams),
+        }
+    }
+
+    /// How many wrong logins an address may have.
+    pub fn refused_logins(&self) -> Allowance {
+        let default = Allowance::default();
+        Allowance {
+            per_second: self.wrong_logins_per_second.unwrap_or(default.per_second),
+            burst: self.wrong_logins_burst.unwrap_or(default.burst),
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! How a request is followed through logs: its id (`X-Request-Id`) and its trace (`traceparent`, W3C Trace Context)
 //! stand in every line that is logged for it, and the trace in every `ProblemDetails` that answers it.
 
+use crate::access::LOGGED;
+use crate::logs::cut;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, header};
@@ -24,10 +26,10 @@ pub async fn follow(request: Request, next: Next) -> Response {
     let id = request.headers().get("x-request-id").and_then(|id| id.to_str().ok());
     let span = tracing::info_span!(
         "request",
-        request_id = id.unwrap_or_default(),
+        request_id = cut(id.unwrap_or_default(), LOGGED),
         trace_id = Empty,
-        method = %request.method(),
-        path = request.uri().path(),
+        method = cut(request.method().as_str(), LOGGED),
+        path = cut(request.uri().path(), LOGGED),
         otel.kind = "server",
     );
     // Where no traces are taken there is nothing that could have a parent.

@@ -24,7 +24,8 @@ impl Proxies {
         some.transpose().map(Self)
     }
 
-    fn has(&self, address: IpAddr) -> bool {
+    /// Whether an address is of one of them.
+    pub fn has(&self, address: IpAddr) -> bool {
         self.0.as_ref().is_some_and(|networks| networks.allow(address, &[]))
     }
 

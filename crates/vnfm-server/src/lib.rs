@@ -38,6 +38,7 @@ pub mod follow;
 pub mod forwarded;
 pub mod gate;
 pub mod kept;
+pub mod listener;
 pub mod logs;
 pub mod metrics;
 pub mod nfvo;

@@ -102,3 +102,7 @@ where
         .with_threads(false)
         .with_filter(filter_fn(ours))
 }
+/// A text without what is beyond so many characters: what clients send is as long as they like.
+pub(crate) fn cut(text: &str, most: usize) -> &str {
+    text.char_indices().nth(most).map_or(text, |(end, _)| &text[..end])
+}

@@ -13,6 +13,7 @@ use vnfm_core::ports::Clock;
 use vnfm_server::access::users;
 use vnfm_server::compose::Server;
 use vnfm_server::config::{self, Command, Config, Differences, Flags, RUNNER_MODE};
+use vnfm_server::listener::Descriptors;
 use vnfm_server::logs::{self, Logging};
 use vnfm_types::Secret;
 
@@ -53,6 +54,7 @@ fn run() -> anyhow::Result<()> {
     }
     let config = Config::load(flags.clone())?;
     let (logging, traces) = logs::begin(&config)?;
+    Descriptors::raise();
     // For half of the cores: the database has threads of its own. docs/performance.md has what that was measured to save.
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get() / 2);
     let threads = threads.clamp(1, 4);
@@ -148,6 +150,7 @@ fn reload(server: &mut Server, flags: &Flags, logging: &Logging) {
 /// `vnfm-server check-config`.
 fn check_config(flags: Flags) -> anyhow::Result<()> {
     let name = flags.config.as_ref().map(|path| path.display().to_string());
+    Descriptors::raise();
     let checked = config::check(flags, &config::environment())?;
     #[expect(clippy::print_stderr, reason = "what is wrong is for whoever asked")]
     {
@@ -163,6 +166,9 @@ fn check_config(flags: Flags) -> anyhow::Result<()> {
     #[expect(clippy::print_stdout, reason = "what was found is for whoever asked")]
     {
         println!("{name} is right");
+        if let Some(connections) = checked.connections {
+            println!("{connections}");
+        }
     }
     Ok(())
 }

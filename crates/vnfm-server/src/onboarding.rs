@@ -8,19 +8,24 @@
 //! | file | what |
 //! |---|---|
 //! | here | records, uploads, the check |
+//! | `onboarding/aside.rs` | what of a quota is set aside for a package that is arriving |
 //! | `onboarding/fetched.rs` | content that this server fetches: from a URI, from the NFVO |
 //! | `onboarding/held.rs` | what a package holds, for its record |
 //! | `onboarding/modified.rs` | enabled, disabled, `userDefinedData`; what the NFVO says of its packages |
 //! | `onboarding/served.rs` | archive, VNFD, manifest and artifacts, for those who fetch them |
 
+mod aside;
 mod fetched;
 mod held;
 mod modified;
 mod served;
 
+pub use fetched::Fetch;
 pub use served::Accepts;
 
+use self::aside::Aside;
 use crate::externals::Externals;
+use crate::listener;
 use crate::problem::{Answer, Problem};
 use crate::signatures::{NotUnwrapped, Signatures, Verdict, hexadecimal};
 use axum::body::Body;
@@ -33,7 +38,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::AsyncWriteExt as _;
 use vnfm_core::ports::{Change, MgmtDrivers, PackageRecord, SecretJson, Store, StoreError, Wanted};
-use vnfm_core::query::Query;
 use vnfm_descriptor::Package;
 use vnfm_store::{PackageDir, PackageFailure};
 use vnfm_types::{
@@ -138,9 +142,11 @@ impl Onboarding {
     pub async fn upload(&self, tenant: &str, id: &str, body: Body) -> Answer<()> {
         let (mut record, _taking) = self.begin((tenant, id), SecretJson::default()).await?;
         let file = self.packages.incoming();
-        let received = match self.receive(body, &file).await {
-            Ok(sha256) => Received { file, sha256: Some(sha256) },
+        let mut aside = Aside::new(&self.store, tenant);
+        let received = match self.receive(body, &file, &mut aside).await {
+            Ok(sha256) => Received { file, sha256: Some(sha256), aside },
             Err(problem) => {
+                aside.give_back().await;
                 self.refuse(&mut record, problem.details().clone()).await?;
                 remove(&file).await;
                 return Err(problem);
@@ -191,7 +197,7 @@ impl Onboarding {
     }
 
     /// Writes the body into `file`, bounded; tells its SHA-256, which costs no time while bytes are on their way.
-    async fn receive(&self, body: Body, file: &Path) -> Answer<String> {
+    async fn receive(&self, body: Body, file: &Path, aside: &mut Aside) -> Answer<String> {
         let failed =
             |error: std::io::Error| not_written(format!("the upload cannot be written: {error}"));
         let mut out = tokio::fs::File::create(file).await.map_err(failed)?;
@@ -200,16 +206,22 @@ impl Onboarding {
         let largest = self.largest.load(Ordering::SeqCst);
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|error| {
-                Problem::bad_request(format!("the upload did not arrive whole: {error}"))
+                listener::too_slow(&error).unwrap_or_else(|| {
+                    Problem::bad_request(format!("the upload did not arrive whole: {error}"))
+                })
             })?;
             size += chunk.len() as u64;
             if size > largest {
                 let what = format!("the package is larger than {largest} bytes");
                 return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "request.too-large", what));
             }
+            if size >= aside.bytes() + STEP {
+                aside.set(size).await?;
+            }
             out.write_all(&chunk).await.map_err(failed)?;
             hash.update(&chunk);
         }
+        aside.set(size).await?;
         // What is on its way to the file fails here; `sync_all` would keep that to itself.
         out.flush().await.map_err(failed)?;
         out.sync_all().await.map_err(failed)?;
@@ -219,7 +231,7 @@ impl Onboarding {
     /// Reads the package as a whole, and keeps it where nothing is wrong with it.
     async fn check(&self, record: &mut PackageRecord, received: Received) -> Answer<()> {
         let id = record.info.id.clone();
-        let (Received { file, sha256 }, signed) = self.unwrapped(received).await?;
+        let (Received { file, sha256, mut aside }, signed) = self.unwrapped(received).await?;
         let stored = match sha256 {
             Some(sha256) => self.packages.store_hashed(&id, file, sha256).await,
             None => self.packages.store(&id, file).await,
@@ -229,7 +241,7 @@ impl Onboarding {
             _ => not_written(failure.to_string()),
         })?;
         let accepted = match self.accepted(record, package.clone(), signed).await {
-            Ok(()) => self.fetch(&id, &package).await,
+            Ok(()) => self.fetch(&id, &package, &mut aside).await,
             Err(problem) => Err(problem),
         };
         let accepted = match accepted {
@@ -238,14 +250,17 @@ impl Onboarding {
         };
         record.fetching = SecretJson::default();
         let kept = match accepted {
-            Ok(()) => match self.put(record).await {
+            Ok(()) => match self.keep(record, &mut aside).await {
                 Err(StoreError::Exists { .. }) => Err(taken(record)),
-                // Somebody has deleted it meanwhile.
-                Err(error @ StoreError::NotFound { .. }) => Err(error.into()),
+                // Somebody has deleted it meanwhile, or others have filled the quota.
+                Err(error @ (StoreError::NotFound { .. } | StoreError::UsedUp { .. })) => {
+                    Err(error.into())
+                }
                 outcome => return Ok(outcome?),
             },
             Err(problem) => Err(problem),
         };
+        aside.give_back().await;
         record.info.vnfd_id = None;
         record.info.checksum = None;
         record.info.package_security_option = None;
@@ -270,7 +285,8 @@ impl Onboarding {
             Ok(None) => Ok((upload, None)),
             Ok(Some((verdict, sha256))) => {
                 remove(&upload.file).await;
-                Ok((Received { file: inner, sha256: Some(sha256) }, Some(verdict)))
+                let received = Received { file: inner, sha256: Some(sha256), aside: upload.aside };
+                Ok((received, Some(verdict)))
             }
             Err(why) => {
                 remove(&upload.file).await;
@@ -319,14 +335,16 @@ impl Onboarding {
     }
 
     /// Fetches the external artifacts of a package; together they are no larger than a package may be.
-    async fn fetch(&self, id: &str, package: &Package) -> Answer<()> {
+    async fn fetch(&self, id: &str, package: &Package, aside: &mut Aside) -> Answer<()> {
         let mut left = self.largest.load(Ordering::SeqCst);
         for external in package.externals() {
             let to = self.packages.external(id, external);
             let to = to.map_err(|error| not_onboarded(error.to_string()))?;
             let part = self.packages.incoming();
             let fetched = self.externals.fetch(external, left, (&part, &to)).await;
-            left = left.saturating_sub(fetched.map_err(not_onboarded)?);
+            let size = fetched.map_err(not_onboarded)?;
+            aside.set(aside.bytes() + size).await?;
+            left = left.saturating_sub(size);
         }
         Ok(())
     }
@@ -371,6 +389,47 @@ impl Onboarding {
         self.store.write(None, vec![Change::PutPackage(Box::new(record.clone()))]).await
     }
 
+    /// Writes what onboarding has found of a package whose files are kept now: their size takes the place of what was
+    /// set aside for it.
+    async fn keep(&self, record: &mut PackageRecord, aside: &mut Aside) -> Result<(), StoreError> {
+        let bytes = self.size(&record.info.id).await;
+        let _writing = self.writing.lock().await;
+        let now = self.store.package_record(&record.tenant, &record.info.id).await?;
+        record.info.user_defined_data = now.info.user_defined_data;
+        let (tenant, id) = (record.tenant.clone(), record.info.id.clone());
+        let mut changes = vec![
+            Change::PutPackage(Box::new(record.clone())),
+            Change::PackageSize { tenant, id, bytes },
+        ];
+        changes.extend(aside.release());
+        self.store.write(None, changes).await?;
+        aside.is_released();
+        Ok(())
+    }
+
+    /// How many bytes the files of a package have.
+    async fn size(&self, id: &str) -> u64 {
+        let mut bytes = 0;
+        // One that is not onboarded has no file.
+        for path in self.packages.files(id).unwrap_or_default() {
+            bytes += tokio::fs::metadata(path).await.map_or(0, |file| file.len());
+        }
+        bytes
+    }
+
+    /// Notes the sizes of packages that were onboarded before sizes were kept, each by its tenant and id.
+    ///
+    /// # Errors
+    ///
+    /// 503 where the database does not answer.
+    pub async fn measure(&self, packages: Vec<(String, String)>) -> Answer<()> {
+        for (tenant, id) in packages {
+            let bytes = self.size(&id).await;
+            self.store.write(None, vec![Change::PackageSize { tenant, id, bytes }]).await?;
+        }
+        Ok(())
+    }
+
     /// Deletes a package that is DISABLED and that no instance was made from (SOL005 9.4.3.3.5).
     ///
     /// # Errors
@@ -399,30 +458,17 @@ impl Onboarding {
         }
         Ok(())
     }
-
-    /// How many bytes the archives of a tenant's packages have together.
-    ///
-    /// # Errors
-    ///
-    /// 503 where the database does not answer.
-    pub async fn bytes(&self, tenant: &str) -> Answer<u64> {
-        let records = self.store.package_records(tenant, &Query::default()).await?;
-        let mut bytes = 0;
-        for record in records {
-            // One that is not onboarded has no archive.
-            for path in self.packages.files(&record.info.id).unwrap_or_default() {
-                bytes += tokio::fs::metadata(path).await.map_or(0, |file| file.len());
-            }
-        }
-        Ok(bytes)
-    }
 }
 
-/// A file that was just written, with its SHA-256 where that was computed on the way.
+/// A file that was just written, with its SHA-256 where that was computed on the way, and what is set aside for it.
 struct Received {
     file: PathBuf,
     sha256: Option<String>,
+    aside: Aside,
 }
+
+/// How many bytes arrive before they are set aside.
+const STEP: u64 = 4 * 1024 * 1024;
 
 /// Warnings, and what is wrong: loads libraries, which takes its time.
 fn hooks(mgmt: &dyn MgmtDrivers, package: &Package) -> (Vec<String>, Vec<String>) {

@@ -7,6 +7,7 @@
 //! | `Conflict` | 409 |
 //! | `Stale` | 412 |
 //! | `Unprocessable` | 422 |
+//! | `UsedUp` | 403 |
 //! | `Unavailable` | 503 |
 //! | `Broken` | 500, without inner text |
 
@@ -106,6 +107,11 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "send less, or raise the limit in the configuration",
     ),
     (
+        "request.too-slow",
+        "the body of the request comes more slowly than the server waits for",
+        "send it faster, or raise `limits.body_seconds` in the configuration",
+    ),
+    (
         "request.unauthorized",
         "the server needs a login, or the one that was given is wrong",
         "set VNFM_TOKEN, or VNFM_USER and VNFM_PASSWORD; `WWW-Authenticate` names every way",
@@ -126,13 +132,8 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "ask somebody whose role is not narrowed so",
     ),
     (
-        "access.quota",
-        "the tenant has as much as it may have",
-        "give something up, or ask whoever looks after the server for more",
-    ),
-    (
         "access.rate",
-        "more requests of one login than the server takes",
+        "more requests of one login, or more wrong logins from one address, than the server takes",
         "wait for as long as `Retry-After` says",
     ),
     (
@@ -203,6 +204,7 @@ impl From<Refusal> for Problem {
             Why::Conflict => StatusCode::CONFLICT,
             Why::Stale => StatusCode::PRECONDITION_FAILED,
             Why::Unprocessable => StatusCode::UNPROCESSABLE_ENTITY,
+            Why::UsedUp => StatusCode::FORBIDDEN,
             Why::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -188,7 +188,7 @@ impl Supply {
         }
         let offered = self.nfvo.current().packages.of_vnfd(vnfd_id).await.map_err(refused)?;
         offered.usable().map_err(refused)?;
-        let left = app.access.bytes_left(app, tenant, 1).await?;
+        let left = app.access.bytes_left(app, tenant).await?;
         let nfvo = NfvoPackage {
             vnf_pkg_id: offered.id.clone(),
             operational_state: offered.operational_state,

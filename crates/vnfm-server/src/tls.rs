@@ -4,14 +4,13 @@
 //! has changed.
 
 use anyhow::{Context as _, bail};
-use axum_server::tls_rustls::RustlsConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use vnfm_core::ports::Clock;
 
@@ -31,10 +30,29 @@ pub struct Files {
     pub clients: Option<(PathBuf, bool)>,
 }
 
+/// What new connections get, which may change at any time.
+#[derive(Clone)]
+pub struct Certificate(Arc<RwLock<Arc<ServerConfig>>>);
+
+impl Certificate {
+    fn new(config: ServerConfig) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(config))))
+    }
+
+    /// As it is now.
+    pub fn current(&self) -> Arc<ServerConfig> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn replace(&self, config: ServerConfig) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    }
+}
+
 /// What was read of them.
 pub struct Read {
     /// What the listener uses.
-    pub config: RustlsConfig,
+    pub config: Certificate,
     contents: Vec<Vec<u8>>,
 }
 
@@ -46,7 +64,7 @@ impl Files {
     /// Where one cannot be read, or they do not fit together: said with its name.
     pub fn read(&self) -> anyhow::Result<Read> {
         let contents = self.contents()?;
-        let config = RustlsConfig::from_config(Arc::new(self.config(&contents)?));
+        let config = Certificate::new(self.config(&contents)?);
         Ok(Read { config, contents })
     }
 
@@ -110,7 +128,7 @@ pub async fn watch(files: Files, read: Read, clock: Arc<dyn Clock>) -> Infallibl
         }
         match files.config(&contents) {
             Ok(new) => {
-                config.reload_from_config(Arc::new(new));
+                config.replace(new);
                 tracing::info!(cert = %files.cert.display(), "new connections get the new certificate");
             }
             Err(error) => {

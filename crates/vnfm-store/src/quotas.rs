@@ -35,6 +35,7 @@ impl Quotas {
                 (&record.tenant, Counted::Vims, 1)
             }
             Change::Reserve { tenant, what, amount, .. } => (tenant, *what, *amount),
+            Change::PackageSize { tenant, bytes, .. } => (tenant, Counted::PackageBytes, *bytes),
             _ => return None,
         };
         let most = (self.0)(tenant, what)?;

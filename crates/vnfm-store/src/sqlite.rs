@@ -29,7 +29,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, watch};
 use uuid::Uuid;
 use vnfm_core::ports::{
-    Change, Claim, Fence, InstanceRecord, JournalRow, News, OpRecord, OpenStep, OutboxRow,
+    Change, Claim, Counted, Fence, InstanceRecord, JournalRow, News, OpRecord, OpenStep, OutboxRow,
     PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
 };
 use vnfm_core::query::Query;
@@ -553,6 +553,11 @@ impl Store for SqliteStore {
     async fn usage(&self, tenant: &str) -> Result<Usage, StoreError> {
         let usage = tally::usage(&mut *self.reader().await, tenant).await;
         usage.map_err(|e| e.told("count what a tenant has"))
+    }
+
+    async fn used(&self, tenant: &str, what: Counted) -> Result<u64, StoreError> {
+        let used = tally::used(&mut *self.reader().await, tenant, what).await;
+        used.map_err(|e| e.told("count what a tenant has"))
     }
 
     async fn tenants(&self) -> Result<Vec<String>, StoreError> {

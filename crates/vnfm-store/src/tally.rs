@@ -25,13 +25,26 @@ fn sql(what: Counted) -> Option<&'static str> {
     })
 }
 
+/// How much of `what` a tenant has.
+pub(crate) async fn used(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+    what: Counted,
+) -> Done<u64> {
+    let Some(sql) = sql(what) else { return Err(uncounted(what).into()) };
+    let found: i64 = query_scalar(sql).bind(tenant).fetch_one(connection).await?;
+    Ok(count(found))
+}
+
+fn uncounted(what: Counted) -> StoreError {
+    StoreError::Broken(format!("this store does not count {what}"))
+}
+
 /// How much a tenant has.
 pub(crate) async fn usage(connection: &mut SqliteConnection, tenant: &str) -> Done<Usage> {
     let mut counted = [0; KINDS.len()];
     for (place, what) in counted.iter_mut().zip(KINDS) {
-        let Some(sql) = sql(what) else { continue };
-        let found: i64 = query_scalar(sql).bind(tenant).fetch_one(&mut *connection).await?;
-        *place = count(found);
+        *place = used(connection, tenant, what).await?;
     }
     let [instances, operations, packages, package_bytes, subscriptions, vims, audit_bytes] =
         counted;
@@ -55,9 +68,7 @@ pub(crate) fn within(
     what: Counted,
     (most, adds): (u64, u64),
 ) -> Done<()> {
-    let Some(sql) = sql(what) else {
-        return Err(StoreError::Broken(format!("this store does not count {what}")).into());
-    };
+    let Some(sql) = sql(what) else { return Err(uncounted(what).into()) };
     let total = count(writing.statement(sql).bind(tenant).one()?);
     if total <= most {
         return Ok(());

@@ -22,9 +22,9 @@
 //! | register_vims     | PROCESSING | puts the VIMs that the hook made into the registry | takes them out again |
 
 use super::changes;
-use super::within_budget;
 use super::runner;
 use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
+use super::within_budget;
 use super::{Op, grant, hook_row, ways_on};
 use crate::engine::Engine;
 use crate::hooks;

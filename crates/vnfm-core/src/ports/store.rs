@@ -415,6 +415,15 @@ pub trait Store: Send + Sync {
     /// Where the database does not answer.
     async fn usage(&self, tenant: &str) -> Result<Usage, StoreError>;
 
+    /// How much of `what` a tenant has.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn used(&self, tenant: &str, what: Counted) -> Result<u64, StoreError> {
+        Ok(self.usage(tenant).await?.of(what))
+    }
+
     /// Every tenant that has an instance, a VIM, a package or a tombstone, in order of name.
     ///
     /// # Errors

@@ -114,15 +114,22 @@ impl Keystone {
         &self.settings.endpoint
     }
 
-    /// Whoever the token is of.
-    pub(super) async fn check(&self, token: &str) -> Result<Principal, Refused> {
+    /// Whoever a token is of that Keystone was asked about lately.
+    pub(super) fn known(&self, token: &str) -> Option<Principal> {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let now = self.clock.now();
-        if let Some((principal, until)) = self.seen().get(&digest)
-            && now < *until
-        {
-            return Ok(principal.clone());
+        let seen = self.seen();
+        let (principal, _) = seen.get(&digest).filter(|(_, until)| now < *until)?;
+        Some(principal.clone())
+    }
+
+    /// Whoever the token is of.
+    pub(super) async fn check(&self, token: &str) -> Result<Principal, Refused> {
+        if let Some(known) = self.known(token) {
+            return Ok(known);
         }
+        let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        let now = self.clock.now();
         let shown = self.show(token).await.map_err(|error| {
             tracing::warn!(error = format!("{error:#}"), "cannot ask Keystone about a token");
             Refused::Unavailable(

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! who is it? ── too many? ── which role does the route need? ── narrowed? ── quota left? ── handler ── audit
-//!    401,503        429                403                        404, 403       403
+//!  401,429,503      429                403                        404, 403       403
 //! ```
 //!
 //! | file | what |
@@ -11,12 +11,14 @@
 //! | [`users`], [`oauth2`], [`keystone`], [`certificates`] | the ways to log in, beside the server's own token |
 //! | [`roles`] | which role each route needs; what is not in its table is shut |
 //! | `narrow` | requests of those who are narrowed to VIMs, namespaces, vendors |
+//! | [`attempts`] | logins that are refused, and passwords that are wrong, in number |
 //! | [`rate`], [`quota`] | how much is too much |
 //! | `trail` | each change in the audit |
 //!
 //! Whose objects a request sees is not decided here: handlers take the tenant from the principal ([`Tenant`]), and every
 //! question to the database names it.
 
+pub mod attempts;
 pub mod certificates;
 pub mod keys;
 pub mod keystone;
@@ -33,7 +35,9 @@ pub mod users;
 pub use principal::{DEFAULT_TENANT, Principal, Role};
 pub(crate) use trail::who;
 
+use self::attempts::{Allowance, Attempts, Source};
 use crate::gate;
+use crate::logs::cut;
 use crate::problem::{Answer, Problem};
 use crate::state::{App, AppState};
 use anyhow::{Context as _, bail};
@@ -103,7 +107,8 @@ pub struct Access {
     keystone: Option<keystone::Keystone>,
     certificates: Vec<certificates::Rule>,
     rate: Option<rate::Rate>,
-    quotas: quota::Quotas,
+    attempts: Attempts,
+    quotas: Arc<quota::Quotas>,
     is_open: bool,
     audits: bool,
     /// Whoever embeds us says who asks.
@@ -121,6 +126,8 @@ enum Refused {
     NoRole(String),
     /// Whoever knows cannot be asked.
     Unavailable(String),
+    /// Too many logins were wrong; the next one is looked at after so many seconds.
+    TooOften(u64),
 }
 
 impl Access {
@@ -148,7 +155,7 @@ impl Access {
         let rules =
             settings.certificates.map(|certificates| certificates.rules).unwrap_or_default();
         for rule in &rules {
-            rule.gets.checked().map_err(|why| anyhow::anyhow!("access.certificates: {why}"))?;
+            rule.checked().map_err(|why| anyhow::anyhow!("access.certificates: {why}"))?;
         }
         let issuers = settings.oauth2.into_iter();
         let keystone = settings.keystone;
@@ -163,7 +170,8 @@ impl Access {
                 .transpose()?,
             certificates: rules,
             rate: settings.rate.map(rate::Rate::new),
-            quotas: quota::Quotas::new(settings.quota, settings.tenants),
+            attempts: Attempts::new(Allowance::default(), clock.clone()),
+            quotas: Arc::new(quota::Quotas::new(settings.quota, settings.tenants)),
             is_open,
             audits: true,
             is_embedded: false,
@@ -180,35 +188,39 @@ impl Access {
         Ok(Self { is_open: false, is_embedded: true, audits: true, ..Self::by_token(None)? })
     }
 
+    /// With another allowance of refused logins for each address.
+    #[must_use]
+    pub fn allowing(mut self, allowance: Allowance, clock: &Arc<dyn Clock>) -> Self {
+        self.attempts = Attempts::new(allowance, clock.clone());
+        self
+    }
+
+    /// What tenants may have, for the store that counts it.
+    pub fn quotas(&self) -> vnfm_store::Most {
+        let quotas = self.quotas.clone();
+        Arc::new(move |tenant, what| quotas.most(tenant, what))
+    }
+
     /// How many bytes of packages a tenant may still have; `None` where there is no limit.
     ///
     /// # Errors
     ///
-    /// 403 where that are fewer than `wanted`.
-    pub(crate) async fn bytes_left(
-        &self,
-        app: &AppState,
-        tenant: &str,
-        wanted: u64,
-    ) -> Answer<Option<u64>> {
-        self.quotas.bytes_left(app, tenant, wanted).await
+    /// 403 where that is nothing.
+    pub(crate) async fn bytes_left(&self, app: &AppState, tenant: &str) -> Answer<Option<u64>> {
+        self.quotas.left(app, tenant, vnfm_core::ports::Counted::PackageBytes).await
     }
 
-    /// A place in the tenant's quota of instances, held while one is made.
+    /// A place among the requests of a tenant that wait for events.
     ///
     /// # Errors
     ///
     /// 403 where there is none.
-    pub(crate) async fn place_of_instance(
-        &self,
-        app: &AppState,
-        tenant: &str,
-    ) -> Answer<quota::Place> {
-        self.quotas.instance(app, tenant).await
+    pub(crate) fn watch(&self, tenant: &str) -> Answer<quota::Watching> {
+        self.quotas.watch(tenant)
     }
 
     /// Who a request is from.
-    async fn who(&self, parts: &Parts) -> Result<Principal, Refused> {
+    async fn who(&self, parts: &Parts, source: Source) -> Result<Principal, Refused> {
         if self.is_open {
             return Ok(Principal::anybody());
         }
@@ -222,13 +234,20 @@ impl Access {
             let given = given.trim();
             return match scheme.to_ascii_lowercase().as_str() {
                 "bearer" => self.bearer(given).await,
-                "basic" if !self.users.is_empty() => self.users.check(given).await,
+                "basic" if !self.users.is_empty() => {
+                    self.users.check(given, (source, &self.attempts)).await
+                }
                 _ => Err(Refused::Wrong(format!(
-                    "`Authorization: {scheme}` is no way to log in here"
+                    "`Authorization: {}` is no way to log in here",
+                    cut(scheme, SHOWN)
                 ))),
             };
         }
         if let (Some(keystone), Some(token)) = (&self.keystone, said("x-auth-token")) {
+            if let Some(known) = keystone.known(token) {
+                return Ok(known);
+            }
+            self.attempts.left(source).map_err(Refused::TooOften)?;
             return keystone.check(token).await;
         }
         match parts.extensions.get() {
@@ -254,6 +273,7 @@ impl Access {
     /// What says no to somebody who is not let in.
     fn answer(&self, refused: Refused) -> Response {
         let (status, code, what) = match refused {
+            Refused::TooOften(seconds) => return too_many("wrong logins", seconds),
             Refused::Nobody => {
                 let what = format!("this server needs {}", self.ways().join(" or "));
                 (StatusCode::UNAUTHORIZED, "request.unauthorized", what)
@@ -274,6 +294,14 @@ impl Access {
             }
         }
         response
+    }
+
+    /// A refusal, which counts for where it came from; one too many is answered without being looked at, or logged.
+    fn counted(&self, refused: Refused, source: Source) -> Refused {
+        match refused {
+            Refused::TooOften(_) | Refused::Unavailable(_) => refused,
+            other => self.attempts.refused(source).map_or_else(Refused::TooOften, |()| other),
+        }
     }
 
     fn ways(&self) -> Vec<&'static str> {
@@ -314,15 +342,21 @@ pub async fn admit(State(app): State<App>, request: Request, next: Next) -> Resp
     let (mut parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
     let trail = trail::Trail::of(&app, &parts);
-    let principal = match app.access.who(&parts).await {
+    let source = Source::of(trail.address());
+    let principal = match app.access.who(&parts, source).await {
         Ok(principal) => principal,
         Err(refused) => {
-            tracing::info!(?refused, path, from = trail.from(), "a login is refused");
+            let refused = app.access.counted(refused, source);
+            if !matches!(refused, Refused::TooOften(_)) {
+                let (path, why) = (cut(&path, LOGGED), format!("{refused:?}"));
+                let why = cut(&why, LOGGED);
+                tracing::info!(refused = why, path, from = trail.from(), "a login is refused");
+            }
             return gate::with_version(&path, app.access.answer(refused));
         }
     };
     if let Some(Err(seconds)) = app.access.rate.as_ref().map(|rate| rate.take(&principal)) {
-        return gate::with_version(&path, too_many(seconds));
+        return gate::with_version(&path, too_many("requests for one login", seconds));
     }
     parts.extensions.insert(principal.clone());
     let is_noted = app.access.audits && trail.is_of_a_change();
@@ -344,28 +378,27 @@ async fn handled(
     next: Next,
 ) -> Response {
     let path = request.uri().path().to_owned();
-    let response = match allowed(&app, &principal, request).await {
-        Ok((request, place)) => {
+    let response = match allowed(&app, &principal, (&trail, request)).await {
+        Ok(request) => {
             let response = next.run(request).await;
-            let response = narrow::without_names(&app, &principal, response).await;
-            let exceeded = place.exceeded(&principal.tenant);
-            exceeded.map_or(response, |problem| gate::with_version(&path, problem.into_response()))
+            narrow::without_names(&app, &principal, response).await
         }
         Err(problem) => gate::with_version(&path, problem.into_response()),
     };
     if app.access.audits && trail.is_of_a_change() {
         let entry = trail.entry(app.engine.now(), &principal, &response);
-        trail::write(&app, &principal.tenant, entry).await;
+        trail::note(&app, &principal.tenant, (entry, response.status())).await;
     }
     response
 }
 
-/// The request, where its principal may make it, with its place in a quota.
+/// The request, where its principal may make it, and its tenant has room for it. What is left of a quota is counted once
+/// more in the transaction that takes it, so nothing is held here while a body arrives.
 async fn allowed(
     app: &App,
     principal: &Principal,
-    request: Request,
-) -> Result<(Request, quota::Place), Problem> {
+    (trail, request): (&trail::Trail, Request),
+) -> Result<Request, Problem> {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let routed = request.extensions().get::<MatchedPath>().is_some();
     let needs = roles::needed(&method, &path, routed);
@@ -377,14 +410,22 @@ async fn allowed(
         return Err(Problem::new(StatusCode::FORBIDDEN, "access.forbidden", what));
     }
     let request = narrow::check(app, principal, request).await?;
-    let place = app.access.quotas.place(app, &principal.tenant, (&method, &path)).await?;
-    let (parts, body) = request.into_parts();
-    let body = place.bounded(body);
-    Ok((Request::from_parts(parts, body), place))
+    let quotas = &app.access.quotas;
+    quotas.has_room(app, &principal.tenant, (&method, &path)).await?;
+    // Whoever looks after the server has to be able to make room.
+    if app.access.audits && trail.is_of_a_change() && !principal.is_operator() {
+        quotas.has_room_for_audit(app, &principal.tenant).await?;
+    }
+    Ok(request)
 }
 
-fn too_many(seconds: u64) -> Response {
-    let what = format!("too many requests for one login; the next one is taken in {seconds} s");
+/// How much is shown of what somebody sent as their way to log in.
+const SHOWN: usize = 32;
+/// How much of what a request says is logged, in characters.
+pub(crate) const LOGGED: usize = 256;
+
+fn too_many(of_what: &str, seconds: u64) -> Response {
+    let what = format!("too many {of_what}; the next one is taken in {seconds} s");
     let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", what);
     let mut response = problem.into_response();
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -127,6 +127,10 @@ impl Issuer {
             Refused::Wrong(format!("the bearer token is not taken: {error}"))
         };
         let header = decode_header(token).map_err(|error| wrong(&error))?;
+        if header.crit.is_some() {
+            let why = "its header has `crit`, and nothing that is named there is known here (RFC 7515 4.1.11)";
+            return Err(wrong(&why));
+        }
         if !ALGORITHMS.contains(&header.alg) {
             return Err(wrong(&format_args!(
                 "its signature is {:?}, not one of {ALGORITHMS:?}",

@@ -106,13 +106,15 @@ impl Gets {
     ///
     /// # Errors
     ///
-    /// Where the name of the tenant cannot be one.
+    /// Where the name of the tenant cannot be one, or where the login and not the configuration says that it is of
+    /// those who look after the server.
     pub fn principal(
         &self,
         name: &str,
         way: &'static str,
         tenant: Option<&str>,
     ) -> Result<Principal, String> {
+        let is_only_said = self.tenant.is_none() && tenant.is_some();
         let tenant = self.tenant.as_deref().or(tenant).unwrap_or(DEFAULT_TENANT);
         if !is_tenant(tenant) {
             return Err(format!("`{tenant}` cannot be the name of a tenant: {TENANTS}"));
@@ -128,7 +130,14 @@ impl Gets {
             vendors: set(&self.vendors),
         };
         let (name, tenant) = (name.to_owned(), tenant.to_owned());
-        Ok(Principal { name, way, tenant, role: self.role, only })
+        let principal = Principal { name, way, tenant, role: self.role, only };
+        if is_only_said && principal.is_operator() {
+            return Err(format!(
+                "the login itself names the tenant `{DEFAULT_TENANT}`, whose admins look after the server; only a rule \
+                 that says `tenant: {DEFAULT_TENANT}` gives that role"
+            ));
+        }
+        Ok(principal)
     }
 
     /// Checks what the configuration says.
@@ -170,6 +179,16 @@ mod tests {
         assert_eq!(gets("{role: read}").principal("a", "basic", None).unwrap().tenant, "default");
         let wrong = gets("{role: read}").principal("a", "basic", Some("a/b")).unwrap_err();
         assert!(wrong.contains("a/b"), "{wrong}");
+    }
+
+    #[test]
+    fn nobody_looks_after_the_server_because_a_login_says_so() {
+        let of = |yaml: &str, tenant| gets(yaml).principal("a", "oauth2", tenant);
+        let refused = of("{role: admin}", Some("default")).unwrap_err();
+        assert!(refused.contains("tenant: default"), "{refused}");
+        assert!(of("{role: admin, tenant: default}", Some("default")).unwrap().is_operator());
+        assert!(!of("{role: operate}", Some("default")).unwrap().is_operator());
+        assert!(!of("{role: admin}", Some("acme")).unwrap().is_operator());
     }
 
     #[test]

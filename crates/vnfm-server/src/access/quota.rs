@@ -1,19 +1,21 @@
-//! How much a tenant may have: instances, operations in flight, bytes of packages. A request that takes from a quota is
-//! counted and handled under one lock of its tenant and quota, so two at once do not both get the last place.
+//! How much a tenant may have. The store counts it in the transaction that adds to it ([`Access::quotas`]), so clients
+//! at once do not get past a quota, whichever way something comes in, and nothing is held while a body arrives. Here is
+//! what is configured, and a look before a request is handled: whoever has no room left hears so at once.
+//!
+//! Requests that wait for events are counted here: they end with this process.
+//!
+//! [`Access::quotas`]: super::Access::quotas
 
 use crate::problem::{Answer, Problem};
 use crate::state::AppState;
-use axum::body::Body;
-use axum::http::{Method, StatusCode};
-use futures::StreamExt as _;
+use axum::http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::OwnedMutexGuard;
+use vnfm_core::ports::{Counted, StoreError};
 
-/// What one tenant may have; what is absent has no limit.
+/// What one tenant may have; what is absent and has no default has no limit.
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quota {
@@ -21,8 +23,41 @@ pub struct Quota {
     pub instances: Option<u64>,
     /// Operation occurrences that are not ended, FAILED_TEMP among them.
     pub operations: Option<u64>,
-    /// Bytes of all VNF packages.
+    /// Records of VNF packages, with content or without; 10000 where absent.
+    pub packages: Option<u64>,
+    /// Bytes of all VNF packages, wherever they come from, with their external artifacts.
     pub package_bytes: Option<u64>,
+    /// Subscriptions; 1000 where absent.
+    pub subscriptions: Option<u64>,
+    /// VIMs that were registered by hand; 1000 where absent.
+    pub vims: Option<u64>,
+    /// Requests that wait for events at a time; 500 where absent.
+    pub watchers: Option<u64>,
+    /// Bytes of the audit; 1 GiB where absent. Refused requests are noted up to half of it; once all of it is used, changes
+    /// are refused until `retention` or the quota makes room.
+    pub audit_bytes: Option<u64>,
+}
+
+/// What a tenant may have where nothing else is configured.
+const PACKAGES: u64 = 10_000;
+const SUBSCRIPTIONS: u64 = 1_000;
+const VIMS: u64 = 1_000;
+const WATCHERS: u64 = 500;
+const AUDIT_BYTES: u64 = 1 << 30;
+
+impl Quota {
+    fn most(&self, what: Counted) -> Option<u64> {
+        match what {
+            Counted::Instances => self.instances,
+            Counted::Operations => self.operations,
+            Counted::Packages => self.packages.or(Some(PACKAGES)),
+            Counted::PackageBytes => self.package_bytes,
+            Counted::Subscriptions => self.subscriptions.or(Some(SUBSCRIPTIONS)),
+            Counted::Vims => self.vims.or(Some(VIMS)),
+            Counted::AuditBytes => self.audit_bytes.or(Some(AUDIT_BYTES)),
+            _ => None,
+        }
+    }
 }
 
 /// `access.tenants.<name>`.
@@ -33,189 +68,167 @@ pub struct Tenant {
     pub quota: Quota,
 }
 
-/// What a request takes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
-    Instances,
-    Operations,
-    PackageBytes,
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Instances => "instances",
-            Self::Operations => "operations",
-            Self::PackageBytes => "package_bytes",
-        }
-    }
-}
-
 /// The quotas of all tenants.
 #[derive(Default)]
 pub struct Quotas {
     all: Quota,
     tenants: BTreeMap<String, Tenant>,
-    locks: Mutex<HashMap<(String, Kind), Lock>>,
+    watching: Mutex<HashMap<String, u64>>,
 }
 
-/// Held while a place in a quota of a tenant is taken.
-type Lock = Arc<tokio::sync::Mutex<()>>;
+/// A request that waits for events, until this is dropped.
+pub struct Watching {
+    quotas: Arc<Quotas>,
+    tenant: String,
+}
 
-/// A place in a quota, while the request that takes it is handled.
-#[derive(Default)]
-pub struct Place {
-    _lock: Option<OwnedMutexGuard<()>>,
-    /// For an upload: how many bytes are left, of how many.
-    bytes: Option<(u64, u64)>,
-    exceeded: Arc<AtomicBool>,
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let mut watching = self.quotas.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = watching.get_mut(&self.tenant) {
+            *own -= 1;
+            if *own == 0 {
+                watching.remove(&self.tenant);
+            }
+        }
+    }
 }
 
 impl Quotas {
     /// As configured.
     pub fn new(all: Quota, tenants: BTreeMap<String, Tenant>) -> Self {
-        Self { all, tenants, locks: Mutex::default() }
+        Self { all, tenants, watching: Mutex::default() }
     }
 
-    /// A place for a request, where it takes from a quota of its tenant. One that makes an instance only sees here whether
-    /// there is a place: it takes it with [`Quotas::instance`] when all that it waits for is there, so that nobody else of
-    /// its tenant waits with it.
+    fn of(&self, tenant: &str) -> Quota {
+        self.tenants.get(tenant).map_or(self.all, |tenant| tenant.quota)
+    }
+
+    /// How much a tenant may have; `None` where there is no limit.
+    pub fn most(&self, tenant: &str, what: Counted) -> Option<u64> {
+        self.of(tenant).most(what)
+    }
+
+    /// Looks whether a tenant has room for what a request adds.
     ///
     /// # Errors
     ///
-    /// 403 with the quota and what is used, where none is left.
-    pub async fn place(
+    /// 403 with the quota and what is used, where there is none.
+    pub async fn has_room(
         &self,
         app: &AppState,
         tenant: &str,
         (method, path): (&Method, &str),
-    ) -> Answer<Place> {
-        let Some(kind) = kind(method, path) else { return Ok(Place::default()) };
-        let place = self.of(app, tenant, kind).await?;
-        Ok(if kind == Kind::Instances { Place::default() } else { place })
+    ) -> Answer<()> {
+        match added(method, path) {
+            Some(what) => self.left(app, tenant, what).await.map(drop),
+            None => Ok(()),
+        }
     }
 
-    /// A place for an instance, which is held while it is made.
+    /// Looks whether a change of a tenant can be noted.
     ///
     /// # Errors
     ///
-    /// As [`Quotas::place`].
-    pub async fn instance(&self, app: &AppState, tenant: &str) -> Answer<Place> {
-        self.of(app, tenant, Kind::Instances).await
+    /// 403 where its audit is full.
+    pub async fn has_room_for_audit(&self, app: &AppState, tenant: &str) -> Answer<()> {
+        self.left(app, tenant, Counted::AuditBytes).await.map(drop)
     }
 
-    async fn of(&self, app: &AppState, tenant: &str, kind: Kind) -> Answer<Place> {
-        let quota = self.tenants.get(tenant).map_or(self.all, |tenant| tenant.quota);
-        let most = match kind {
-            Kind::Instances => quota.instances,
-            Kind::Operations => quota.operations,
-            Kind::PackageBytes => quota.package_bytes,
-        };
-        let Some(most) = most else { return Ok(Place::default()) };
-        let lock = self.lock(tenant, kind).lock_owned().await;
-        let used = match kind {
-            Kind::Instances => app.engine.store().usage(tenant).await?.instances,
-            Kind::Operations => app.engine.store().usage(tenant).await?.operations,
-            Kind::PackageBytes => app.onboarding.bytes(tenant).await?,
-        };
+    /// How much more a tenant may have; `None` where there is no limit.
+    ///
+    /// # Errors
+    ///
+    /// 403 where that is nothing.
+    pub async fn left(&self, app: &AppState, tenant: &str, what: Counted) -> Answer<Option<u64>> {
+        let Some(most) = self.most(tenant, what) else { return Ok(None) };
+        let used = app.engine.store().used(tenant, what).await?;
         if used >= most {
-            return Err(used_up(tenant, kind, (used, most)));
+            let tenant = tenant.to_owned();
+            return Err(StoreError::UsedUp { tenant, what, used, most }.into());
         }
-        let bytes = (kind == Kind::PackageBytes).then_some((most - used, most));
-        Ok(Place { _lock: Some(lock), bytes, exceeded: Arc::default() })
+        Ok(Some(most - used))
     }
 
-    /// How many bytes of packages a tenant may still have; `None` where there is no limit.
+    /// A place among the requests of a tenant that wait for events.
     ///
     /// # Errors
     ///
-    /// 403 with the quota and what is used, where that are fewer than `wanted`.
-    pub async fn bytes_left(
-        &self,
-        app: &AppState,
-        tenant: &str,
-        wanted: u64,
-    ) -> Answer<Option<u64>> {
-        let quota = self.tenants.get(tenant).map_or(self.all, |tenant| tenant.quota);
-        let Some(most) = quota.package_bytes else { return Ok(None) };
-        let used = app.onboarding.bytes(tenant).await?;
-        let left = most.saturating_sub(used);
-        if left < wanted {
-            return Err(used_up(tenant, Kind::PackageBytes, (used, most)));
+    /// 403 where there is none.
+    pub fn watch(self: &Arc<Self>, tenant: &str) -> Answer<Watching> {
+        let most = self.of(tenant).watchers.unwrap_or(WATCHERS);
+        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = watching.get(tenant).copied().unwrap_or_default();
+        if own >= most {
+            let what = format!(
+                "the quota `watchers` of the tenant `{tenant}` is {most}, and as many requests wait for events; next: \
+                 let fewer clients wait, or ask whoever looks after the server for more"
+            );
+            return Err(Problem::new(axum::http::StatusCode::FORBIDDEN, "access.quota", what));
         }
-        Ok(Some(left))
-    }
-
-    fn lock(&self, tenant: &str, kind: Kind) -> Lock {
-        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        locks.entry((tenant.to_owned(), kind)).or_default().clone()
+        watching.insert(tenant.to_owned(), own + 1);
+        Ok(Watching { quotas: self.clone(), tenant: tenant.to_owned() })
     }
 }
 
-impl Place {
-    /// The body of the request, which ends in an error where it is longer than what is left.
-    pub fn bounded(&self, body: Body) -> Body {
-        let Some((left, _)) = self.bytes else { return body };
-        let (mut seen, exceeded) = (0_u64, self.exceeded.clone());
-        Body::from_stream(body.into_data_stream().map(move |chunk| {
-            let chunk = chunk.map_err(std::io::Error::other)?;
-            seen = seen.saturating_add(chunk.len() as u64);
-            if seen > left {
-                exceeded.store(true, Ordering::SeqCst);
-                return Err(std::io::Error::other(
-                    "it is larger than what is left of the tenant's quota `package_bytes`",
-                ));
-            }
-            Ok(chunk)
-        }))
-    }
-
-    /// What is to be answered in place of the handler's answer, where the body was too long.
-    pub fn exceeded(&self, tenant: &str) -> Option<Problem> {
-        let (left, most) = self.bytes.filter(|_| self.exceeded.load(Ordering::SeqCst))?;
-        Some(used_up(tenant, Kind::PackageBytes, (most - left, most)))
-    }
-}
-
-fn used_up(tenant: &str, kind: Kind, (used, most): (u64, u64)) -> Problem {
-    let what = format!(
-        "the quota `{}` of the tenant `{tenant}` is {most}, {used} are used, and this would be more; next: give something \
-         up, or ask whoever looks after the server for more",
-        kind.name()
-    );
-    Problem::new(StatusCode::FORBIDDEN, "access.quota", what)
-}
-
-/// From which quota a request takes.
-fn kind(method: &Method, path: &str) -> Option<Kind> {
+/// What a request adds to.
+fn added(method: &Method, path: &str) -> Option<Counted> {
     let segments: Vec<_> = path.split('/').skip(1).collect();
     match (method, segments.as_slice()) {
-        (&Method::POST, ["vnflcm", _, "vnf_instances"]) => Some(Kind::Instances),
+        (&Method::POST, ["vnflcm", _, "vnf_instances"]) => Some(Counted::Instances),
         (&Method::POST, ["vnflcm", _, "vnf_instances", _, _])
-        | (&Method::PATCH, ["vnflcm", _, "vnf_instances", _]) => Some(Kind::Operations),
-        (&Method::PUT, ["vnfpkgm", _, "vnf_packages", _, "package_content"]) => {
-            Some(Kind::PackageBytes)
+        | (&Method::PATCH, ["vnflcm", _, "vnf_instances", _]) => Some(Counted::Operations),
+        (&Method::POST, ["vnflcm", _, "subscriptions"]) => Some(Counted::Subscriptions),
+        (&Method::POST, ["vnfpkgm", _, "vnf_packages"]) => Some(Counted::Packages),
+        (&Method::PUT, ["vnfpkgm", _, "vnf_packages", _, "package_content"])
+        | (&Method::POST, ["vnfpkgm", _, "vnf_packages", _, "package_content", _]) => {
+            Some(Counted::PackageBytes)
         }
+        (&Method::POST, ["vnfm", _, "vims"]) => Some(Counted::Vims),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, kind};
+    use super::{Quota, Quotas, added};
     use axum::http::Method;
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use vnfm_core::ports::Counted;
 
     #[test]
     fn what_begins_something_takes_from_a_quota_and_nothing_else() {
         let vnf = "/vnflcm/v2/vnf_instances";
-        assert_eq!(kind(&Method::POST, vnf), Some(Kind::Instances));
-        assert_eq!(kind(&Method::POST, &format!("{vnf}/i/heal")), Some(Kind::Operations));
-        assert_eq!(kind(&Method::PATCH, &format!("{vnf}/i")), Some(Kind::Operations));
-        assert_eq!(kind(&Method::DELETE, &format!("{vnf}/i")), None);
-        assert_eq!(kind(&Method::POST, "/vnflcm/v2/vnf_lcm_op_occs/o/retry"), None);
-        assert_eq!(
-            kind(&Method::PUT, "/vnfpkgm/v2/vnf_packages/p/package_content"),
-            Some(Kind::PackageBytes)
-        );
+        assert_eq!(added(&Method::POST, vnf), Some(Counted::Instances));
+        assert_eq!(added(&Method::POST, &format!("{vnf}/i/heal")), Some(Counted::Operations));
+        assert_eq!(added(&Method::PATCH, &format!("{vnf}/i")), Some(Counted::Operations));
+        assert_eq!(added(&Method::DELETE, &format!("{vnf}/i")), None);
+        assert_eq!(added(&Method::POST, "/vnflcm/v2/vnf_lcm_op_occs/o/retry"), None);
+        let content = "/vnfpkgm/v2/vnf_packages/p/package_content";
+        assert_eq!(added(&Method::PUT, content), Some(Counted::PackageBytes));
+        let from_uri = format!("{content}/upload_from_uri");
+        assert_eq!(added(&Method::POST, &from_uri), Some(Counted::PackageBytes));
+        assert_eq!(added(&Method::POST, "/vnflcm/v1/subscriptions"), Some(Counted::Subscriptions));
+    }
+
+    #[test]
+    fn a_tenant_has_no_more_requests_that_wait_than_its_quota_and_each_counts_until_it_ends() {
+        let all = Quota { watchers: Some(2), ..Quota::default() };
+        let quotas = Arc::new(Quotas::new(all, BTreeMap::new()));
+        let (one, _two) = (quotas.watch("acme").unwrap(), quotas.watch("acme").unwrap());
+        let refused = quotas.watch("acme").err().unwrap();
+        assert_eq!(refused.details().status, 403);
+        assert!(quotas.watch("other").is_ok());
+        drop(one);
+        assert!(quotas.watch("acme").is_ok());
+    }
+
+    #[test]
+    fn some_quotas_are_there_although_none_is_configured() {
+        let quotas = Quotas::default();
+        assert_eq!(quotas.most("acme", Counted::Subscriptions), Some(1_000));
+        assert_eq!(quotas.most("acme", Counted::AuditBytes), Some(1 << 30));
+        assert_eq!(quotas.most("acme", Counted::Instances), None);
     }
 }

@@ -1,16 +1,20 @@
 //! The audit of changes: who, what, from where, and what was answered. An entry is written before its answer leaves. What is
-//! only seen is not noted, and neither is who comes too often.
+//! only seen is not noted, and neither is who comes too often, nor what no route takes: nothing could have changed. Of
+//! what clients send an entry has no more than some hundred characters. A tenant's refused requests take at most half of
+//! its quota `audit_bytes`; the rest is for what was changed.
 
+use super::LOGGED;
 use super::principal::Principal;
 use crate::acts::text;
+use crate::logs::cut;
 use crate::state::App;
-use axum::extract::ConnectInfo;
+use axum::extract::{ConnectInfo, MatchedPath};
 use axum::http::request::Parts;
-use axum::http::{Method, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::Response;
 use jiff::Timestamp;
 use std::net::{IpAddr, SocketAddr};
-use vnfm_core::ports::Change;
+use vnfm_core::ports::{Change, Counted};
 use vnfm_types::AuditEntry;
 
 /// What is known of a request before it is handled.
@@ -20,6 +24,7 @@ pub(super) struct Trail {
     from: Option<IpAddr>,
     says: String,
     reason: String,
+    is_routed: bool,
 }
 
 impl Trail {
@@ -31,17 +36,23 @@ impl Trail {
             from: peer.map(|peer| app.operating.proxies.client(&parts.headers, peer)),
             says: text(&parts.headers, "x-vnfm-operator"),
             reason: text(&parts.headers, "x-vnfm-reason"),
+            is_routed: parts.extensions.get::<MatchedPath>().is_some(),
         }
     }
 
     /// The address that the request came from, as far as trusted proxies know.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.from
+    }
+
+    /// The same as text.
     pub(super) fn from(&self) -> String {
         self.from.map(|from| from.to_string()).unwrap_or_default()
     }
 
-    /// False for what only sees.
+    /// False for what only sees, and for what nothing takes.
     pub(super) fn is_of_a_change(&self) -> bool {
-        !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
+        self.is_routed && !matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
 
     /// Its entry, whatever became of it.
@@ -56,8 +67,8 @@ impl Trail {
             seq: 0,
             at,
             who: who(principal, &self.says),
-            what: format!("{} {}", self.method, self.path),
-            target: target(&self.path, made).to_owned(),
+            what: format!("{} {}", self.method, cut(&self.path, LOGGED)),
+            target: cut(target(&self.path, made), LOGGED).to_owned(),
             name: None,
             reason: self.reason,
             from: self.from.map(|from| from.to_string()),
@@ -66,8 +77,24 @@ impl Trail {
     }
 }
 
+/// Notes what became of a change, unless no route takes it, or it was refused and enough of such is noted.
+pub(super) async fn note(app: &App, tenant: &str, (entry, status): (AuditEntry, StatusCode)) {
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        return;
+    }
+    let most = app.access.quotas.most(tenant, Counted::AuditBytes);
+    if let Some(most) = most.filter(|_| status.is_client_error()) {
+        let used = app.engine.store().used(tenant, Counted::AuditBytes).await;
+        if used.is_ok_and(|used| used >= most / 2) {
+            tracing::debug!(tenant, "a refused request is not noted: half of the audit is used");
+            return;
+        }
+    }
+    write(app, tenant, entry).await;
+}
+
 /// Puts an entry into the audit of a tenant; where the database does not take it, into the log.
-pub(super) async fn write(app: &App, tenant: &str, entry: AuditEntry) {
+async fn write(app: &App, tenant: &str, entry: AuditEntry) {
     let note = Change::Audit { tenant: tenant.to_owned(), entry: Box::new(entry.clone()) };
     if let Err(error) = app.engine.store().write(None, vec![note]).await {
         let AuditEntry { who, what, from, status, .. } = entry;

@@ -4,6 +4,7 @@
 use super::source::{Mistake, Source, Variables};
 use super::{Config, Flags, schema};
 use crate::access::Access;
+use crate::listener::Descriptors;
 use crate::{kept, nfvo};
 use anyhow::Context as _;
 use rustls::pki_types::pem::PemObject as _;
@@ -22,6 +23,8 @@ pub struct Checked {
     pub mistakes: Vec<Mistake>,
     /// What looks like a slip, and VIMs at addresses that are allowed to no new one.
     pub notes: Vec<String>,
+    /// How many connections there may be, with the descriptors that this process has.
+    pub connections: Option<Descriptors>,
 }
 
 /// Looks at the configuration that `flags` and `variables` lead to.
@@ -32,9 +35,13 @@ pub struct Checked {
 pub fn check(flags: Flags, variables: &Variables) -> anyhow::Result<Checked> {
     let mut source = Source::read(flags.config.as_deref(), variables)?;
     let mut notes = slips(variables);
+    let mut connections = None;
     if let Some(written) = source.written()? {
         match Config::together(flags, written) {
             Ok(config) => {
+                let limits = &config.limits;
+                let wanted = (limits.connections, limits.connections_per_address);
+                connections = Some(Descriptors::now(wanted));
                 look_into(&config, &mut source);
                 notes.extend(kept::in_data_of(&config));
             }
@@ -42,7 +49,7 @@ pub fn check(flags: Flags, variables: &Variables) -> anyhow::Result<Checked> {
         }
     }
     source.mistakes.sort();
-    Ok(Checked { mistakes: source.mistakes, notes })
+    Ok(Checked { mistakes: source.mistakes, notes, connections })
 }
 
 /// What is wrong with a text, files apart: for examples, whose files are nowhere.

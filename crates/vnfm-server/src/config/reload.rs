@@ -13,9 +13,22 @@ pub struct Differences {
     pub at_restart: Vec<String>,
 }
 
+/// What the listener is made with.
+const OF_THE_LISTENER: &[&str] = &[
+    "limits.connections",
+    "limits.connections_per_address",
+    "limits.header_seconds",
+    "limits.body_seconds",
+    "limits.body_bytes",
+    "limits.idle_seconds",
+    "limits.http2_streams",
+    "limits.wrong_logins_per_second",
+    "limits.wrong_logins_burst",
+];
+
 /// Whether a member changes at once.
 fn is_live(name: &str) -> bool {
-    name == "log.level" || name.starts_with("limits.")
+    name == "log.level" || (name.starts_with("limits.") && !OF_THE_LISTENER.contains(&name))
 }
 
 /// What of `new` differs from `old`.

@@ -6,9 +6,8 @@
 //! ```
 //! What the NFVO was sending to a process that ended is forgotten: it is fetched anew when it is wanted.
 
-use super::{Onboarding, Received, Taking, not_onboarded, remove};
+use super::{Aside, Onboarding, Received, Taking, not_onboarded, remove};
 use crate::problem::{Answer, Problem};
-use crate::state::AppState;
 use axum::http::StatusCode;
 use serde::Deserialize as _;
 use std::path::PathBuf;
@@ -100,7 +99,7 @@ impl Onboarding {
     }
 
     /// Fetches it and takes it in; the record says how it went.
-    pub async fn fetch_from_uri(&self, app: &AppState, fetch: Fetch) {
+    pub async fn fetch_from_uri(&self, fetch: Fetch) {
         let Fetch { mut record, from, most, _taking } = fetch;
         let id = record.info.id.clone();
         let fetched = match self.packages.arriving(&id) {
@@ -108,13 +107,9 @@ impl Onboarding {
             Err(error) => Err(error),
         };
         let outcome = match fetched {
-            // Others have come meanwhile.
-            Ok((file, size)) => match app.access.bytes_left(app, &record.tenant, size).await {
-                Ok(_) => self.take_in(&mut record, Received { file, sha256: None }).await,
-                Err(problem) => {
-                    remove(&file).await;
-                    self.refuse(&mut record, problem.details().clone()).await
-                }
+            Ok((file, size)) => match self.arrived(&record, (file, size)).await {
+                Ok(received) => self.take_in(&mut record, received).await,
+                Err(problem) => self.refuse(&mut record, problem.details().clone()).await,
             },
             Err(error) => {
                 let problem = Problem::from(Refusal::unprocessable(error));
@@ -128,6 +123,20 @@ impl Onboarding {
                 tracing::warn!(id, why, "what came from a URI is not noted");
             }
         }
+    }
+
+    /// What has come for a package, with its size set aside: others may have come meanwhile. Without room for it, it goes.
+    async fn arrived(
+        &self,
+        record: &PackageRecord,
+        (file, size): (PathBuf, u64),
+    ) -> Answer<Received> {
+        let mut aside = Aside::new(&self.store, &record.tenant);
+        if let Err(problem) = aside.set(size).await {
+            remove(&file).await;
+            return Err(problem);
+        }
+        Ok(Received { file, sha256: None, aside })
     }
 
     /// How much may be fetched, in bytes.
@@ -168,7 +177,13 @@ impl Onboarding {
         content: Result<PathBuf, Problem>,
     ) -> Answer<()> {
         let outcome = match content {
-            Ok(file) => self.take_in(&mut record, Received { file, sha256: None }).await,
+            Ok(file) => {
+                let size = tokio::fs::metadata(&file).await.map_or(0, |file| file.len());
+                match self.arrived(&record, (file, size)).await {
+                    Ok(received) => self.take_in(&mut record, received).await,
+                    Err(problem) => Err(problem),
+                }
+            }
             Err(problem) => Err(problem),
         };
         if record.info.onboarding_state == PackageOnboardingState::Onboarded {

@@ -25,7 +25,6 @@ pub(super) async fn create(
     if let Some(supply) = app.supply.as_ref().filter(|_| only.vendors.is_empty()) {
         supply.provide(&app, &tenant, &request.vnfd_id).await?;
     }
-    let _place = app.access.place_of_instance(&app, &tenant).await?;
     let record = app.engine.create_seen(&tenant, &only, request).await?;
     let location = root.instance(&record.vnf.id);
     let body = axum::Json(view::instance(record, &root));

@@ -105,9 +105,9 @@ pub(super) async fn upload_from_uri(
     Path(id): Path<String>,
     Json(request): Json<UploadVnfPackageFromUriRequest>,
 ) -> Answer<StatusCode> {
-    let left = app.access.bytes_left(&app, &tenant, 1).await?;
+    let left = app.access.bytes_left(&app, &tenant).await?;
     let fetch = app.onboarding.from_uri((&tenant, &id), request, left).await?;
-    tokio::spawn(async move { app.onboarding.fetch_from_uri(&app, fetch).await });
+    tokio::spawn(async move { app.onboarding.fetch_from_uri(fetch).await });
     Ok(StatusCode::ACCEPTED)
 }
 

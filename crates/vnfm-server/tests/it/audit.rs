@@ -61,3 +61,54 @@ async fn without_logins_only_acts_on_ones_own_authority_are_noted() {
     bench.onboard("vnf-b-cnf").await;
     assert_eq!(bench.get(AUDIT).await.body, json!([]));
 }
+
+/// A path of 60 000 characters, which no route has, and one of a route.
+#[tokio::test]
+async fn what_no_route_takes_is_not_noted_and_what_is_noted_is_short() {
+    let bench = Bench::with(users("")).await;
+    bench.log_in("acme-reader");
+    let long = "x".repeat(60_000);
+    let request = |path: &str| bench.request(reqwest::Method::POST, path);
+    assert_eq!(bench.send(request(&format!("/{long}"))).await.status, 404);
+    assert_eq!(bench.send(request(&format!("{INSTANCES}/{long}/heal"))).await.status, 403);
+    let put = bench.request(reqwest::Method::PUT, INSTANCES);
+    assert_eq!(bench.send(put).await.status, 403);
+    bench.log_in("acme-admin");
+    let noted = bench.get(AUDIT).await;
+    assert!(noted.text.len() < 2_000, "{} bytes", noted.text.len());
+    let noted: Vec<_> = noted.body.as_array().unwrap().iter().map(|e| e["what"].clone()).collect();
+    assert!(noted.iter().all(|what| !what.as_str().unwrap().starts_with("POST /xxx")), "{noted:?}");
+    assert!(
+        noted.iter().any(|what| what.as_str().unwrap().starts_with("POST /vnflcm")),
+        "{noted:?}"
+    );
+}
+
+/// Refused requests fill half of the quota; changes go on to be noted until all of it is used, and are refused then.
+#[tokio::test]
+async fn a_reader_does_not_fill_the_audit_and_nothing_is_changed_that_cannot_be_noted() {
+    let bench = Bench::with(users("quota: {audit_bytes: 4000}")).await;
+    bench.log_in("acme-reader");
+    for _ in 0..40 {
+        assert_eq!(bench.post("/vnfpkgm/v2/vnf_packages", &json!({})).await.status, 403);
+    }
+    bench.log_in("acme-admin");
+    let noted = bench.get(AUDIT).await.body.as_array().unwrap().len();
+    assert!((1..30).contains(&noted), "{noted} of 40");
+    let mut made = 0;
+    let full = loop {
+        let answer = bench.post("/vnfpkgm/v2/vnf_packages", &json!({})).await;
+        if answer.status != 201 {
+            break answer;
+        }
+        made += 1;
+    };
+    assert!((1..40).contains(&made), "{made}");
+    assert_eq!((full.status, &full.body["code"]), (403, &json!("access.quota")), "{full:?}");
+    assert!(full.detail().contains("`audit_bytes`"), "{full:?}");
+    let noted_now = bench.get(AUDIT).await.body.as_array().unwrap().len();
+    assert_eq!(noted_now, noted + made, "each change is noted");
+    bench.log_in("root");
+    let other = bench.post("/vnfpkgm/v2/vnf_packages", &json!({})).await;
+    assert_eq!(other.status, 201, "{other:?}");
+}

@@ -19,6 +19,7 @@ use vnfm_core::{Drivers, Engine, EngineParts, Limits, Notifier, Patience};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_nfvo::{Callbacks, Networks, Tls};
 use vnfm_server::access::Access;
+use vnfm_server::access::attempts::Allowance;
 use vnfm_server::drive::{self, Wake};
 use vnfm_server::externals::Externals;
 use vnfm_server::nfvo::Nfvo;
@@ -60,6 +61,8 @@ pub(crate) struct Setup {
     pub(crate) nfvo: Option<String>,
     /// Whether VIMs of type Kubernetes are called, and not played by the world of the bench.
     pub(crate) kubernetes: bool,
+    /// Wrong logins that may come at once.
+    pub(crate) wrong_logins: u32,
 }
 
 impl Default for Setup {
@@ -77,6 +80,7 @@ impl Default for Setup {
             signatures,
             nfvo: None,
             kubernetes: false,
+            wrong_logins: 100,
         }
     }
 }
@@ -84,10 +88,11 @@ impl Default for Setup {
 impl Setup {
     fn access(&self, clock: &Arc<dyn Clock>) -> Access {
         let token = self.token.map(Secret::new);
-        match &self.access {
+        let access = match &self.access {
             None => Access::by_token(token).unwrap(),
             Some(yaml) => Access::new(serde_yaml::from_str(yaml).unwrap(), token, clock).unwrap(),
-        }
+        };
+        access.allowing(Allowance { per_second: 1, burst: self.wrong_logins }, clock)
     }
 
     fn drivers(&self, world: &Arc<World>) -> Drivers {
@@ -203,6 +208,8 @@ impl Bench {
         let mut notifier = notifier(store.clone(), clock.clone(), &setup.tls);
         let (inner, metrics) = (notifier.subscribers, operating.metrics.clone());
         notifier.subscribers = Arc::new(Measured { inner, clock: clock.clone(), metrics });
+        let access = setup.access(&clock);
+        store.set_quotas(access.quotas());
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let app = Arc::new(AppState {
@@ -221,7 +228,7 @@ impl Bench {
             nfvo: None,
             supply: setup.supply(&url, &clock),
             tls: false,
-            access: setup.access(&clock),
+            access,
             plugins: None,
             rotation: Arc::new(NoRotation),
             upkeep: None,

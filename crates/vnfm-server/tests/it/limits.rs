@@ -91,3 +91,141 @@ async fn packages_are_no_larger_together_than_the_quota() {
     bench.drop_package(&first).await;
     assert_eq!(bench.send(upload(packed("vnf-b-cnf"))).await.status, 202, "there is room again");
 }
+
+/// As many bytes as there are, however many uploads are on their way at once.
+#[tokio::test]
+async fn uploads_at_once_do_not_get_past_the_quota() {
+    let size = packed("vnf-b-cnf").len();
+    let bench =
+        Bench::with(users(&format!("quota: {{package_bytes: {}}}", 2 * size + size / 2))).await;
+    bench.log_in("acme-admin");
+    let mut records = Vec::new();
+    for _ in 0..8 {
+        records.push(bench.post(PACKAGES, &json!({})).await.id());
+    }
+    // Each of them looks before any has come: what counts is counted when it is complete.
+    let (send, bodies): (Vec<_>, Vec<_>) = records
+        .iter()
+        .map(|_| futures::channel::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1))
+        .unzip();
+    let uploads = records.iter().zip(bodies).map(|(id, body)| {
+        let path = format!("{PACKAGES}/{id}/package_content");
+        let request = bench.request(Method::PUT, &path).header(CONTENT_TYPE, "application/zip");
+        bench.send(request.body(reqwest::Body::wrap_stream(body)))
+    });
+    let sending = async {
+        for id in &records {
+            let path = format!("{PACKAGES}/{id}");
+            while bench.get(&path).await.body["onboardingState"] == "CREATED" {
+                tokio::task::yield_now().await;
+            }
+        }
+        for mut send in send {
+            use futures::SinkExt as _;
+            send.send(Ok(packed("vnf-b-cnf"))).await.unwrap();
+        }
+    };
+    let (answers, ()) = tokio::join!(futures::future::join_all(uploads), sending);
+    let refused = answers.iter().filter(|answer| answer.status == 403).count();
+    assert!(refused >= 6, "{answers:?}");
+    let used = bench.app.engine.store().usage("acme").await.unwrap().package_bytes;
+    assert!(used <= 2 * size as u64 + size as u64 / 2, "{used} of {size} each");
+}
+
+/// A body that never comes keeps nobody of its tenant from anything.
+#[tokio::test]
+async fn who_waits_for_a_body_holds_nothing_that_others_need() {
+    let more = "quota: {operations: 5, package_bytes: 10000000, instances: 5}";
+    let bench = Bench::with(users(more)).await;
+    bench.log_in("acme-admin");
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let id = bench.create(&vnfd).await;
+    let record = bench.post(PACKAGES, &json!({})).await.id();
+    let never = || {
+        reqwest::Body::wrap_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>())
+    };
+    let upload = bench
+        .request(Method::PUT, &format!("{PACKAGES}/{record}/package_content"))
+        .header(CONTENT_TYPE, "application/zip")
+        .body(never());
+    let operation = bench
+        .request(Method::POST, &format!("{INSTANCES}/{id}/instantiate"))
+        .header(CONTENT_TYPE, "application/json")
+        .body(never());
+    let others = async {
+        let path = format!("{PACKAGES}/{record}");
+        while bench.get(&path).await.body["onboardingState"] == "CREATED" {
+            tokio::task::yield_now().await;
+        }
+        let request = bench.request_b().await;
+        let started = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await;
+        assert_eq!(started.status, 202, "{started:?}");
+        let (_, other) = bench.upload(packed("vnf-b-cnf")).await;
+        assert_eq!(other.status, 202, "{other:?}");
+    };
+    tokio::select! {
+        () = others => {}
+        answer = bench.send(upload) => panic!("{answer:?}"),
+        answer = bench.send(operation) => panic!("{answer:?}"),
+    }
+}
+
+#[tokio::test]
+async fn subscriptions_and_requests_that_wait_for_events_have_a_quota() {
+    let bench = Bench::with(users("quota: {subscriptions: 1, watchers: 1}")).await;
+    bench.log_in("acme-admin");
+    let (callback, _task) = crate::tenants::callback().await;
+    let subscribe = |name: &str| {
+        let filter = json!({"notificationTypes": ["VnfIdentifierCreationNotification"]});
+        json!({"callbackUri": format!("{callback}/{name}"), "filter": filter})
+    };
+    let path = crate::tenants::SUBSCRIPTIONS;
+    assert_eq!(bench.post(path, &subscribe("a")).await.status, 201);
+    let refused = bench.post(path, &subscribe("b")).await;
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (403, &json!("access.quota")),
+        "{refused:?}"
+    );
+    let waits = || bench.get("/vnfm/v1/events?wait_seconds=60");
+    let second = async {
+        loop {
+            let answer = bench.get("/vnfm/v1/events?wait_seconds=1").await;
+            if answer.status != 200 {
+                return answer;
+            }
+        }
+    };
+    tokio::select! {
+        refused = second => assert_eq!(refused.status, 403, "{refused:?}"),
+        answer = waits() => assert_eq!(answer.status, 403, "{answer:?}"),
+    }
+}
+
+/// A flood of requests without a login is answered shortly and not looked at; whoever is known goes on.
+#[tokio::test]
+async fn wrong_logins_of_one_address_have_an_end() {
+    let bench = Bench::with(crate::bench::Setup { wrong_logins: 5, ..users("") }).await;
+    bench.log_in("acme-reader");
+    assert_eq!(bench.get(INSTANCES).await.status, 200);
+    let mut statuses = std::collections::BTreeMap::<u16, u32>::new();
+    for _ in 0..40 {
+        let bare = bench.bare(Method::GET, INSTANCES).bearer_auth("planted-nobody");
+        let answer = bench.send(bare).await;
+        if answer.status == 429 {
+            assert!(answer.headers.contains_key("retry-after"));
+        }
+        *statuses.entry(answer.status).or_default() += 1;
+    }
+    assert!(statuses[&429] >= 20, "{statuses:?}");
+    assert_eq!(bench.get(INSTANCES).await.status, 200, "who is known is not kept out");
+}
+
+#[tokio::test]
+async fn the_page_loads_and_runs_nothing() {
+    let bench = Bench::new().await;
+    let page = bench.get("/").await;
+    let policy = page.headers["content-security-policy"].to_str().unwrap();
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+    assert!(!policy.contains("unsafe") && !page.text.contains("<script"), "{policy}");
+}

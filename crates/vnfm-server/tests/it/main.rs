@@ -17,6 +17,7 @@ mod held;
 mod keys;
 mod large;
 mod limits;
+mod listener;
 mod lists;
 mod logins;
 mod model;
