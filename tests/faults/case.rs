@@ -11,6 +11,7 @@ use sqlx::Connection as _;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use vnfm_core::lcm::operation;
 use vnfm_core::ports::OpRecord;
 use vnfm_core::query::Query;
 use vnfm_core::{Engine, Why};
@@ -275,7 +276,12 @@ impl Ending<'_> {
             Way::Rollback => true,
             Way::FailAndTerminate => matches!(state, Completed | Failed),
         };
-        let by_itself = state == RolledBack && record.op.error.is_some();
+        // Without anybody's rollback it gets there from STARTING alone: no step of PROCESSING has begun.
+        let begun = engine.store().journal(&record.op.id).await?;
+        let steps = operation(record.op.operation).map_or(&[][..], |operation| operation.steps);
+        let mut steps = steps.iter().filter(|step| step.state == LcmOperationState::Processing);
+        let has_begun = steps.any(|step| begun.iter().any(|row| row.step == step.name));
+        let by_itself = state == RolledBack && !has_begun;
         ensure!(possible || by_itself, "{:?} ends as {state}", self.case.way);
         if state == Failed {
             // Who lives on it goes first.

@@ -190,7 +190,7 @@ fn login(request: UploadVnfPackageFromUriRequest) -> Answer<Login> {
             client_password: oauth2.client_password,
         })
     });
-    let missing = |what: &str| Problem::bad_request(format!("`authType` needs `{what}`"));
+    let missing = |what: &str| Problem::unfit(format!("`authType` needs `{what}`"));
     match (request.auth_type, basic, oauth2) {
         (Some(UploadAuthType::Basic), basic, None) => basic.ok_or_else(|| missing("paramsBasic")),
         (Some(UploadAuthType::Oauth2ClientCredentials), None, oauth2) => {
@@ -198,7 +198,7 @@ fn login(request: UploadVnfPackageFromUriRequest) -> Answer<Login> {
         }
         (None, basic, None) => Ok(basic.unwrap_or_default()),
         (None, None, Some(oauth2)) => Ok(oauth2),
-        _ => Err(Problem::bad_request("two ways to log in contradict each other: give one")),
+        _ => Err(Problem::unfit("two ways to log in contradict each other: give one")),
     }
 }
 

@@ -5,7 +5,8 @@
 //! | [`compose`] | the composition root: everything is made here and nowhere else |
 //! | `routes/<resource>.rs` | one file per resource, short handlers |
 //! | [`problem`] | the one place that knows status codes |
-//! | [`conditions`] | `ETag`, `If-Match`, `Last-Modified`, `If-Unmodified-Since` |
+//! | [`conditions`] | `ETag`, `If-None-Match`, `If-Match`, `Last-Modified`, `If-Unmodified-Since` |
+//! | [`challenge`] | `WWW-Authenticate` with what is wrong with a bearer token |
 //! | [`view`] | records as the standard shows them |
 //! | [`access`] | who may do what: logins, roles, tenants, limits, the audit of changes |
 //! | [`drive`] | drives accepted operations on this process's runtime |
@@ -28,6 +29,7 @@ pub mod acts;
 pub mod artifacts;
 pub mod body;
 pub mod certificates;
+pub mod challenge;
 pub mod compose;
 pub mod conditions;
 pub mod config;

@@ -22,6 +22,10 @@ use vnfm_types::ProblemDetails;
 #[derive(Debug, Clone)]
 pub struct Problem(Box<ProblemDetails>);
 
+/// The code of a problem, beside its answer: for what is said of some of them in headers.
+#[derive(Debug, Clone)]
+pub struct Named(pub String);
+
 /// What a handler returns.
 pub type Answer<T = Response> = Result<T, Problem>;
 
@@ -237,6 +241,9 @@ impl IntoResponse for Problem {
             StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = serde_json::to_vec(&self.0).unwrap_or_default();
         let mut response = (status, body).into_response();
+        if let Some(code) = self.0.code {
+            response.extensions_mut().insert(Named(code));
+        }
         let kind = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         if status == StatusCode::SERVICE_UNAVAILABLE {

@@ -32,6 +32,7 @@ pub mod secret;
 pub mod shape;
 pub mod state;
 pub mod subscription;
+mod time;
 pub mod v1;
 pub mod vim;
 

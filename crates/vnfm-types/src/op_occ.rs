@@ -35,8 +35,10 @@ pub struct VnfLcmOpOcc {
     /// State.
     pub operation_state: LcmOperationState,
     /// When it entered that state.
+    #[serde(serialize_with = "crate::time::micros")]
     pub state_entered_time: Timestamp,
     /// When it was accepted.
+    #[serde(serialize_with = "crate::time::micros")]
     pub start_time: Timestamp,
     /// The instance.
     pub vnf_instance_id: String,

@@ -143,6 +143,7 @@ pub struct VnfPackageSoftwareImageInfo {
     /// `QCOW2`, `RAW`, …
     pub disk_format: String,
     /// When it came here.
+    #[serde(serialize_with = "crate::time::micros")]
     pub created_at: Timestamp,
     /// The least disk, in bytes.
     pub min_disk: u64,

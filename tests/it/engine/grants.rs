@@ -13,6 +13,7 @@ use vnfm_core::ports::*;
 use vnfm_core::{Engine, Limits, VimChange};
 use vnfm_types::LcmOperationState::{Completed, RolledBack, Starting};
 use vnfm_types::LcmOperationType::{Heal, Instantiate, ModifyInfo, Terminate};
+use vnfm_types::v1::Edition;
 use vnfm_types::*;
 
 const BUSY: Code =
@@ -264,32 +265,114 @@ async fn silence_is_an_answer_too() {
     assert!(error.detail.contains("no answer within 30 s"), "{error:?}");
 }
 
-#[tokio::test]
-async fn a_cancel_of_either_kind_ends_the_wait_and_the_reason_is_told_meanwhile() {
-    for mode in [CancelMode::Graceful, CancelMode::Forceful] {
-        let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
-        answers(&world, std::iter::repeat_with(later).take(10_000));
-        let op = begin(&engine, Instantiate, &id).await;
-        let cancels = async {
-            let told = loop {
-                let progress = engine.progress(TENANT, &op).await.unwrap();
-                if let Some(waiting) = progress.waiting {
-                    assert_eq!(progress.step.as_deref(), Some("grant"));
-                    assert_eq!(progress.operation_state, Starting);
-                    break waiting.for_what;
-                }
-                engine.changed(&op).await;
-            };
-            assert!(told.contains("NFVO to decide"), "{told}");
-            engine.cancel(TENANT, &op, mode).await.unwrap();
+/// What the NFVO says.
+type Said = Result<GrantAnswer, PortError>;
+
+/// Cancels an instantiation once its request for a grant waits for `what`; what it ends with.
+async fn cancelled_while_waiting(
+    mode: CancelMode,
+    (first, then): (fn() -> Said, Option<Said>),
+    what: &str,
+) -> (Arc<World>, VnfLcmOpOcc) {
+    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
+    answers(&world, std::iter::repeat_with(first).take(10_000));
+    let op = begin(&engine, Instantiate, &id).await;
+    let cancels = async {
+        let told = loop {
+            let progress = engine.progress(TENANT, &op).await.unwrap();
+            if let Some(waiting) = progress.waiting {
+                assert_eq!(progress.step.as_deref(), Some("grant"));
+                assert_eq!(progress.operation_state, Starting);
+                break waiting.for_what;
+            }
+            engine.changed(&op).await;
         };
-        let (driven, ()) = futures::future::join(engine.drive(&op), cancels).await;
-        driven.unwrap();
-        assert_eq!(state(&engine, &op).await, RolledBack);
-        let error = record(&engine, &op).await.error.unwrap();
-        assert_eq!(error.code.as_deref(), Some("op.cancelled"), "{error:?}");
-        assert!(!world.calls().contains(&"check".to_owned()), "nothing else was called");
-        agrees(&engine, &world, "cancelled").await;
+        assert!(told.contains(what), "{told}");
+        engine.cancel(TENANT, &op, mode).await.unwrap();
+        let pending = record(&engine, &op).await;
+        assert_eq!((pending.is_cancel_pending, pending.cancel_mode), (true, Some(mode)));
+        if let Some(then) = then {
+            answers(&world, [then]);
+        }
+    };
+    let (driven, ()) = futures::future::join(engine.drive(&op), cancels).await;
+    driven.unwrap();
+    assert!(!world.calls().contains(&"check".to_owned()), "nothing else was called");
+    agrees(&engine, &world, "cancelled").await;
+    let record = record(&engine, &op).await;
+    assert_eq!(record.operation_state, RolledBack);
+    (world, record)
+}
+
+#[tokio::test]
+async fn a_forceful_cancel_ends_the_wait_for_a_grant_and_the_reason_is_told_meanwhile() {
+    let waits = cancelled_while_waiting(CancelMode::Forceful, (later, None), "NFVO to decide");
+    let (_, op) = waits.await;
+    let error = op.error.unwrap();
+    assert_eq!(error.code.as_deref(), Some("op.cancelled"), "{error:?}");
+}
+
+/// SOL003 5.5.4.6: it waits for the granting request to finish; then the operation is ROLLED_BACK.
+#[tokio::test]
+async fn a_graceful_cancel_waits_until_the_nfvo_has_decided() {
+    let rejected = Err(PortError::new(&NO, "ask the NFVO", "it is not wanted"));
+    let waits = cancelled_while_waiting(CancelMode::Graceful, (later, Some(rejected)), "to decide");
+    let (world, op) = waits.await;
+    let error = op.error.unwrap();
+    assert_eq!(error.code.as_deref(), Some("test.no"), "the decision was heard: {error:?}");
+    assert_eq!(grant_calls(&world)[0], "grant");
+    assert_eq!(grant_calls(&world).last().unwrap(), "look");
+}
+
+#[tokio::test]
+async fn what_is_granted_to_an_operation_that_is_cancelled_is_not_used() {
+    let (world, engine, id, _) = ready_in(World::with_nfvo(), Instantiate).await;
+    let op = begin(&engine, Instantiate, &id).await;
+    answers(&world, [later()]);
+    let opened = Arc::new(tokio::sync::Notify::new());
+    *world.gate.lock().unwrap() = Some(("look", opened.clone()));
+    let cancels = async {
+        while !grant_calls(&world).contains(&"look".to_owned()) {
+            tokio::task::yield_now().await;
+        }
+        engine.cancel(TENANT, &op, CancelMode::Graceful).await.unwrap();
+        assert_eq!(state(&engine, &op).await, Starting, "the NFVO has not decided yet");
+        opened.notify_one();
+    };
+    let (driven, ()) = futures::future::join(engine.drive(&op), cancels).await;
+    driven.unwrap();
+    let record = record(&engine, &op).await;
+    assert_eq!(record.operation_state, RolledBack);
+    assert_eq!(record.error.unwrap().code.as_deref(), Some("op.cancelled"));
+    assert!(!world.calls().contains(&"check".to_owned()), "nothing else was called");
+    agrees(&engine, &world, "cancelled").await;
+}
+
+#[tokio::test]
+async fn a_graceful_cancel_does_not_ask_again_where_no_request_is_at_the_nfvo() {
+    let waits = cancelled_while_waiting(CancelMode::Graceful, (busy, None), "503");
+    let (world, op) = waits.await;
+    assert_eq!(op.error.unwrap().code.as_deref(), Some("op.cancelled"));
+    assert_eq!(grant_calls(&world), ["grant"]);
+}
+
+/// Where the operation began, its links lead, however it goes on.
+#[tokio::test]
+async fn a_request_links_into_the_version_in_which_the_operation_began() {
+    for (edition, below) in [(Edition::V1, "/vnflcm/v1"), (Edition::V2, "/vnflcm/v2")] {
+        let (world, engine, id, store) = ready_in(World::with_nfvo(), Instantiate).await;
+        let begun = engine.in_edition(edition).instantiate(TENANT, &id, on("cloud")).await;
+        let op = begun.unwrap();
+        // Another process asks.
+        let other = engine_with(store, &world, Limits::default());
+        other.drive(&op).await.unwrap();
+        assert_eq!(state(&engine, &op).await, Completed);
+        let asked = world.asked.lock().unwrap().last().cloned().unwrap();
+        let links = asked.links.unwrap();
+        assert_eq!(links.vnf_lcm_op_occ.href, format!("{below}/vnf_lcm_op_occs/{op}"));
+        assert_eq!(links.vnf_instance.href, format!("{below}/vnf_instances/{id}"));
+        let shown = serde_json::to_string(&record(&engine, &op).await).unwrap();
+        assert!(!shown.contains("vnfm/v1"), "{shown}");
     }
 }
 

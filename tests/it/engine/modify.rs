@@ -5,7 +5,7 @@ use super::bench::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use vnfm_core::Engine;
-use vnfm_types::LcmOperationState::{self, Completed, RolledBack};
+use vnfm_types::LcmOperationState::{self, Completed, FailedTemp, RolledBack};
 use vnfm_types::{InstantiateVnfRequest, OPENSTACK, VimConnectionInfo, VnfLcmOpOcc};
 
 async fn instantiated_inline() -> (Arc<World>, Engine, String) {
@@ -66,9 +66,14 @@ async fn a_way_to_somewhere_else_is_not_kept() {
     let patch = json!({"vimConnectionInfo": {"vim1": {"accessInfo": {"password": "planted-new"}}}});
     let (state, op) = modified(&engine, &id, patch).await;
     let why = op.error.unwrap().detail;
-    assert!(state == RolledBack && why.contains("nothing of the instance"), "{why}");
+    assert!(state == FailedTemp && why.contains("nothing of the instance"), "{why}");
     assert_eq!(kept(&engine, &id).await.0, "planted-old");
     assert!(op.changed_info.is_none());
+    engine.rollback(TENANT, &op.id).await.unwrap();
+    engine.drive(&op.id).await.unwrap();
+    assert_eq!(engine.store().op(TENANT, &op.id).await.unwrap().op.operation_state, RolledBack);
+    assert_eq!(kept(&engine, &id).await.0, "planted-old");
+    agrees(&engine, &world, "rolled back").await;
 }
 
 #[tokio::test]

@@ -98,6 +98,8 @@ pub(crate) fn basic() -> Login {
 /// A request for a grant.
 pub(crate) fn request() -> GrantRequest {
     let request = json!({"vnfInstanceId": "i1", "vnfLcmOpOccId": "o1", "vnfdId": "d1",
-        "operation": "INSTANTIATE", "isAutomaticInvocation": false, "instantiationLevelId": "l1"});
+        "operation": "INSTANTIATE", "isAutomaticInvocation": false, "instantiationLevelId": "l1",
+        "_links": {"vnfLcmOpOcc": {"href": "/vnflcm/v2/vnf_lcm_op_occs/o1"},
+            "vnfInstance": {"href": "/vnflcm/v2/vnf_instances/i1"}}});
     serde_json::from_value(request).unwrap()
 }

@@ -12,7 +12,7 @@ impl Onboarding {
     ///
     /// # Errors
     ///
-    /// 400 where nothing is to be changed; 404; 409 where it is not ONBOARDED or in that state already; 412 where it is not
+    /// 422 where nothing is to be changed; 404; 409 where it is not ONBOARDED or in that state already; 412 where it is not
     /// as expected.
     pub async fn modify(
         &self,
@@ -24,7 +24,7 @@ impl Onboarding {
         let mut record = self.store.package_record(tenant, id).await?;
         if patch == VnfPkgInfoModifications::default() {
             let what = "neither `operationalState` nor `userDefinedData` is there to be changed";
-            return Err(Problem::bad_request(what));
+            return Err(Problem::unfit(what));
         }
         if !expected(&record) {
             let what = format!("package `{id}` is not as `If-Match` says; read it again");

@@ -17,7 +17,7 @@ mod vnf_lcm_op_occs;
 mod vnf_packages;
 
 use crate::state::App;
-use crate::{access, conditions, follow, gate, metrics, page, probes};
+use crate::{access, challenge, conditions, follow, gate, metrics, page, probes};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
@@ -111,6 +111,7 @@ pub fn router(app: App) -> Router {
         .layer(from_fn(gate::version))
         .layer(from_fn_with_state(app.clone(), crate::upkeep::guard))
         .layer(from_fn_with_state(app.clone(), access::admit))
+        .layer(from_fn(challenge::answered))
         .merge(probes_only())
         .merge(told_by_the_nfvo())
         .layer(from_fn_with_state(app.clone(), metrics::count))

@@ -53,7 +53,7 @@ pub(super) async fn register(
     let vim = if let Some(instance) = new.from_vnf_instance_id {
         if new.shared.is_some() || new.policy.is_some() {
             let what = "`shared` and `policy` are for a VIM with a `connection`; change this one once it is registered";
-            return Err(Problem::bad_request(what));
+            return Err(Problem::unfit(what));
         }
         app.engine.register_vim_of(tenant, &instance, new.name).await?
     } else {

@@ -1,7 +1,7 @@
 //! A facade on a free port, and a client that checks every answer.
 
-use crate::oracle;
 use crate::world::{Driver, Mgmt, NoHosts, Only, World};
+use crate::{headers, oracle};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, LOCATION};
@@ -63,6 +63,8 @@ pub(crate) struct Setup {
     pub(crate) kubernetes: bool,
     /// Wrong logins that may come at once.
     pub(crate) wrong_logins: u32,
+    /// `public_url` of the configuration.
+    pub(crate) public_url: Option<String>,
 }
 
 impl Default for Setup {
@@ -81,6 +83,7 @@ impl Default for Setup {
             nfvo: None,
             kubernetes: false,
             wrong_logins: 100,
+            public_url: None,
         }
     }
 }
@@ -224,7 +227,7 @@ impl Bench {
             wake: wake.clone(),
             subscribers: notifier.subscribers.clone(),
             page: setup.page.into(),
-            public_url: None,
+            public_url: setup.public_url.clone(),
             nfvo: None,
             supply: setup.supply(&url, &clock),
             tls: false,
@@ -276,6 +279,7 @@ impl Bench {
         let answer = Answer { status, headers, body, text, bytes, is_all };
         check(&path, &answer);
         oracle::documented(method.as_str(), &path, &answer);
+        headers::check(method.as_str(), &path, &answer);
         answer
     }
 
@@ -356,7 +360,7 @@ pub(crate) fn packed(name: &str) -> Vec<u8> {
 fn check(path: &str, answer: &Answer) {
     let versioned =
         ["/vnflcm/v1/", "/vnflcm/v2/", "/vnfpkgm/v2/"].iter().any(|api| path.starts_with(api));
-    if versioned && !path.ends_with("/api_versions") {
+    if versioned || path.ends_with("/api_versions") {
         assert!(answer.headers.contains_key("version"), "no Version in {answer:?}");
     }
     if answer.status >= 400 {

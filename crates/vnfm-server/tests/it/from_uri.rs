@@ -266,15 +266,15 @@ async fn no_address_is_asked_that_is_not_allowed() {
             422,
             "package.address",
         ),
-        (json!({"addressInformation": good, "authType": "BASIC"}), 400, "request.malformed"),
+        (json!({"addressInformation": good, "authType": "BASIC"}), 422, "request.schema"),
         (
             json!({"addressInformation": good, "userName": "u", "password": "p",
                 "paramsOauth2ClientCredentials": token}),
-            400,
-            "request.malformed",
+            422,
+            "request.schema",
         ),
-        (json!({}), 400, "request.malformed"),
-        (json!({"addressInformation": good, "else": 1}), 400, "request.malformed"),
+        (json!({}), 422, "request.schema"),
+        (json!({"addressInformation": good, "else": 1}), 422, "request.schema"),
     ] {
         let answer = asked(&bench, &id, &request).await;
         assert_eq!((answer.status, &answer.body["code"]), (status, &json!(code)), "{request}");

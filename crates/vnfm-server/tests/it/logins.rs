@@ -164,12 +164,20 @@ async fn a_signed_token_is_taken_where_issuer_audience_time_signature_and_rules_
             let answer = with(&bench, |r| r.bearer_auth(token)).await;
             assert_eq!(answer.status, status, "{algorithm:?}, {says}: {answer:?}");
             assert!(status == 200 || answer.detail().contains(says), "{says}: {answer:?}");
+            let error = match status {
+                401 => &["Bearer error=\"invalid_token\""][..],
+                403 => &["Bearer error=\"insufficient_scope\""],
+                _ => &[],
+            };
+            assert_eq!(challenges(&answer), error, "{says}");
         }
         let admin = key.token(&json!({"realm_access": {"roles": ["vnfm-admin"]}}));
         let recovery = bench.request(Method::GET, "/vnfm/v1/recovery");
         assert_eq!(bench.send(recovery.bearer_auth(admin)).await.status, 200);
         let recovery = bench.request(Method::GET, "/vnfm/v1/recovery");
-        assert_eq!(bench.send(recovery.bearer_auth(key.token(&json!({})))).await.status, 403);
+        let refused = bench.send(recovery.bearer_auth(key.token(&json!({})))).await;
+        assert_eq!(refused.status, 403);
+        assert_eq!(challenges(&refused), ["Bearer error=\"insufficient_scope\""]);
     }
 }
 
@@ -304,4 +312,20 @@ async fn tokens_of_keystone_are_taken_remembered_and_end() {
     drop(world);
     let gone = with(&asking, |r| r.header("x-auth-token", &second)).await;
     assert_eq!((gone.status, &gone.body["code"]), (503, &json!("access.unavailable")), "{gone:?}");
+}
+
+/// RFC 6750 3: a token that does not do is told why; who sent none is not.
+#[tokio::test]
+async fn a_challenge_says_what_is_wrong_with_a_token() {
+    let bench = Bench::with(Setup { token: Some("planted-0123456789"), ..Setup::default() }).await;
+    let nobody = with(&bench, |r| r).await;
+    assert_eq!((nobody.status, challenges(&nobody)), (401, vec!["Bearer"]));
+    let wrong = with(&bench, |r| r.bearer_auth("another")).await;
+    assert_eq!((wrong.status, challenges(&wrong)), (401, vec!["Bearer error=\"invalid_token\""]));
+    for odd in ["Bearer", "Bearer a b", "Bearer \u{22}a\u{22}"] {
+        let malformed = with(&bench, |r| r.header("authorization", odd)).await;
+        assert_eq!(malformed.status, 400, "{odd}: {malformed:?}");
+        assert_eq!(challenges(&malformed), ["Bearer error=\"invalid_request\""], "{odd}");
+        assert_eq!(malformed.headers["version"], "2.3.0");
+    }
 }

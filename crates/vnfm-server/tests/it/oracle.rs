@@ -83,6 +83,12 @@ pub(crate) fn check_sol005(kind: &str, value: &Value) {
     assert!(wrong.is_empty(), "no {kind}:\n{}\nin {value:#}", wrong.join("\n"));
 }
 
+/// An official document; none where they are not there, which [`check`] says.
+pub(crate) fn document(file: &str) -> Option<Value> {
+    let text = std::fs::read_to_string(data().join(file)).ok()?;
+    Some(serde_json::from_str(&text).unwrap())
+}
+
 fn data() -> PathBuf {
     let workspace = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let data = std::env::var_os("VNFM_SOL_DATA").map(PathBuf::from);

@@ -194,9 +194,9 @@ async fn user_defined_data_are_merged_and_what_makes_no_sense_is_refused() {
     assert_eq!(shown.body["userDefinedData"], merged);
     assert_eq!(shown.headers[ETAG], changed.headers[ETAG], "the tag of what it is now");
     for (body, status) in [
-        (json!({}), 400),
-        (json!({"onboardingState": "ONBOARDED"}), 400),
-        (json!({"operationalState": "MAYBE"}), 400),
+        (json!({}), 422),
+        (json!({"onboardingState": "ONBOARDED"}), 422),
+        (json!({"operationalState": "MAYBE"}), 422),
         (json!({"operationalState": "ENABLED"}), 409),
     ] {
         assert_eq!(bench.send(patch(body.clone())).await.status, status, "{body}");

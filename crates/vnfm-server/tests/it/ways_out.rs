@@ -39,7 +39,7 @@ async fn a_heal_is_accepted_and_told_as_the_standard_says() {
     for (body, status, says) in [
         (json!({"vnfcInstanceId": ["nobody"]}), 422, "`nobody` is no VNFC"),
         (json!({"additionalParams": {"all": "all"}}), 422, "additionalParams.all"),
-        (json!({"vnfcInstanceId": "no list"}), 400, "vnfcInstanceId"),
+        (json!({"vnfcInstanceId": "no list"}), 422, "vnfcInstanceId"),
     ] {
         let refused = bench.post(&heal, &body).await;
         assert_eq!(refused.status, status, "{refused:?}");

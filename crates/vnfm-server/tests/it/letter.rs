@@ -1,0 +1,220 @@
+//! What clients that take the standard at its word look for: one test for each deviation that was found.
+
+use crate::bench::{Bench, INSTANCES, OPS, PACKAGES, Setup};
+use crate::process::{command, started};
+use crate::subscriptions::Sink;
+use axum::http::StatusCode;
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::io::{Read as _, Write as _};
+use std::sync::atomic::Ordering::SeqCst;
+
+/// An instance whose instantiation has stopped; with the operation.
+async fn stopped(bench: &Bench) -> (String, String) {
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let id = bench.create(&vnfd).await;
+    bench.world.fails.store(true, SeqCst);
+    let request = bench.request_b().await;
+    let op = bench.post(&format!("{INSTANCES}/{id}/instantiate"), &request).await.made();
+    assert_eq!(bench.ended(&op).await["operationState"], "FAILED_TEMP");
+    (id, op)
+}
+
+#[tokio::test]
+async fn an_error_stays_while_the_operation_is_retried_and_goes_with_success() {
+    let bench = Bench::new().await;
+    let (_, op) = stopped(&bench).await;
+    let before = bench.get(&format!("{OPS}/{op}")).await.body["error"].clone();
+    assert_eq!(before["step"], "allocate");
+    bench.world.fails.store(false, SeqCst);
+    bench.world.held.send_replace(true);
+    assert_eq!(bench.post(&format!("{OPS}/{op}/retry"), &Value::Null).await.status, 202);
+    let running = bench.get(&format!("{OPS}/{op}")).await.body;
+    assert_eq!(running["operationState"], "PROCESSING", "{running:#}");
+    assert_eq!(running["error"], before);
+    bench.world.held.send_replace(false);
+    let done = bench.ended(&op).await;
+    assert_eq!(done["operationState"], "COMPLETED", "{done:#}");
+    assert!(done.get("error").is_none(), "{done:#}");
+}
+
+#[tokio::test]
+async fn a_rollback_keeps_the_error_and_tells_it() {
+    let bench = Bench::new().await;
+    let sink = Sink::answering(StatusCode::NO_CONTENT).await;
+    let filter = json!({"notificationTypes": ["VnfLcmOperationOccurrenceNotification"]});
+    bench
+        .post("/vnflcm/v2/subscriptions", &json!({"callbackUri": sink.url, "filter": filter}))
+        .await;
+    let (_, op) = stopped(&bench).await;
+    assert_eq!(bench.post(&format!("{OPS}/{op}/rollback"), &Value::Null).await.status, 202);
+    let ended = bench.ended(&op).await;
+    assert_eq!(
+        (&ended["operationState"], &ended["error"]["step"]),
+        (&json!("ROLLED_BACK"), &json!("allocate"))
+    );
+    let told = sink.told(5).await;
+    let told: Vec<_> = told
+        .iter()
+        .map(|one| (one["operationState"].as_str().unwrap(), one.get("error").is_some()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("STARTING", false),
+            ("PROCESSING", false),
+            ("FAILED_TEMP", true),
+            ("ROLLING_BACK", false),
+            ("ROLLED_BACK", true)
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_prefix_is_the_whole_uri_also_behind_a_proxy() {
+    let public_url = Some("https://vnfm.example.com/outer/".to_owned());
+    let bench = Bench::with(Setup { public_url, ..Setup::default() }).await;
+    for (path, prefix) in [
+        ("/vnflcm/v2/api_versions", "https://vnfm.example.com/outer/vnflcm/v2/"),
+        ("/vnflcm/v1/api_versions", "https://vnfm.example.com/outer/vnflcm/v1/"),
+        ("/vnfpkgm/v2/api_versions", "https://vnfm.example.com/outer/vnfpkgm/v2/"),
+    ] {
+        let answer = bench.send(bench.bare(Method::GET, path)).await;
+        assert_eq!(answer.body["uriPrefix"], prefix);
+    }
+}
+
+#[tokio::test]
+async fn who_asks_for_the_versions_is_answered_whatever_version_it_names() {
+    let bench = Bench::new().await;
+    for (path, asked, answered) in [
+        ("/vnflcm/v2/api_versions", "2.0.0", "2.0.0"),
+        ("/vnflcm/v2/api_versions", "9.0.0", "2.3.0"),
+        ("/vnflcm/v1/api_versions", "nonsense", "1.3.0"),
+        ("/vnflcm/api_versions", "1.3.0", "1.3.0"),
+    ] {
+        let answer = bench.send(bench.bare(Method::GET, path).header("version", asked)).await;
+        assert_eq!(
+            (answer.status, &answer.headers["version"]),
+            (200, &answered.parse().unwrap()),
+            "{path}"
+        );
+    }
+    let wrong = bench.send(bench.bare(Method::DELETE, "/vnflcm/v2/api_versions")).await;
+    assert_eq!((wrong.status, &wrong.headers["version"]), (405, &"2.3.0".parse().unwrap()));
+}
+
+#[tokio::test]
+async fn what_a_client_does_not_take_is_not_sent() {
+    let bench = Bench::new().await;
+    let refused =
+        bench.request(Method::GET, INSTANCES).header("accept", "application/json;q=0, */*");
+    assert_eq!(bench.send(refused).await.status, 406);
+    let taken = bench.request(Method::GET, INSTANCES).header("accept", "text/html;q=0, */*;q=0.1");
+    assert_eq!(bench.send(taken).await.status, 200);
+}
+
+#[tokio::test]
+async fn what_a_client_has_is_not_sent_again() {
+    let bench = Bench::new().await;
+    let (package, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let id = bench.create(&vnfd).await;
+    let instance = format!("{INSTANCES}/{id}");
+    let package = format!("{PACKAGES}/{package}");
+    for path in
+        [&instance, &package, &format!("{package}/package_content"), &format!("{package}/vnfd")]
+    {
+        let first = bench.get(path).await;
+        let tag = first.headers["etag"].to_str().unwrap().to_owned();
+        for known in [tag.clone(), format!("\"x\", W/{tag}"), "*".to_owned()] {
+            let request = bench.request(Method::GET, path).header("if-none-match", &known);
+            let answer = bench.send(request).await;
+            assert_eq!(
+                (answer.status, answer.text.as_str()),
+                (304, ""),
+                "{path} {known}: {answer:?}"
+            );
+            assert_eq!(answer.headers["etag"], tag.as_str());
+            assert!(!answer.headers.contains_key("content-type"), "{answer:?}");
+        }
+        for other in ["\"x\"", "nonsense", ""] {
+            let request = bench.request(Method::GET, path).header("if-none-match", other);
+            assert_eq!(bench.send(request).await.status, 200, "{path} {other}");
+        }
+    }
+    let tag = bench.get(&instance).await.headers["etag"].to_str().unwrap().to_owned();
+    let patch = bench.request(Method::PATCH, &instance).header("if-none-match", &tag);
+    let op = bench.send(patch.json(&json!({"vnfInstanceName": "web"}))).await.made();
+    bench.ended(&op).await;
+    let changed = bench.request(Method::GET, &instance).header("if-none-match", &tag);
+    assert_eq!(bench.send(changed).await.body["vnfInstanceName"], "web");
+}
+
+#[tokio::test]
+async fn a_patch_of_another_type_is_told_which_types_are_taken() {
+    let bench = Bench::new().await;
+    for path in
+        [format!("{INSTANCES}/none"), format!("{PACKAGES}/none"), "/vnfm/v1/vims/none".to_owned()]
+    {
+        let request = bench
+            .request(Method::PATCH, &path)
+            .header("content-type", "application/json-patch+json");
+        let answer = bench.send(request.body("[]")).await;
+        assert_eq!(answer.status, 415, "{answer:?}");
+        assert_eq!(
+            answer.headers["accept-patch"],
+            "application/merge-patch+json, application/json"
+        );
+    }
+}
+
+/// As those of POST are: a client of a later minor version may send what we do not know yet (SOL013 9.1).
+#[tokio::test]
+async fn members_that_are_not_known_are_passed_over() {
+    let bench = Bench::new().await;
+    let (package, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let made = bench.post(INSTANCES, &json!({"vnfdId": vnfd, "later": 1})).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let patch = |path: String, body: Value| bench.request(Method::PATCH, &path).json(&body);
+    let path = format!("{INSTANCES}/{}", made.id());
+    let begun =
+        bench.send(patch(path.clone(), json!({"vnfInstanceName": "web", "later": {"a": 1}}))).await;
+    assert_eq!(begun.status, 202, "{begun:?}");
+    let op = bench.ended(&begun.made()).await;
+    assert_eq!(op["operationParams"], json!({"vnfInstanceName": "web"}));
+    assert_eq!(bench.get(&path).await.body["vnfInstanceName"], "web");
+    let body = json!({"userDefinedData": {"a": 1}, "later": 1});
+    let changed = bench.send(patch(format!("{PACKAGES}/{package}"), body)).await;
+    assert_eq!((changed.status, &changed.body), (200, &json!({"userDefinedData": {"a": 1}})));
+}
+
+#[tokio::test]
+async fn a_modification_begins_in_processing() {
+    let bench = Bench::new().await;
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let id = bench.create(&vnfd).await;
+    let patch = bench.request(Method::PATCH, &format!("{INSTANCES}/{id}"));
+    let op = bench.send(patch.json(&json!({"vnfInstanceName": "web"}))).await.made();
+    let done = bench.ended(&op).await;
+    assert_eq!(done["operationState"], "COMPLETED", "{done:#}");
+    let filter = format!("{OPS}?filter=(eq,operationState,STARTING)");
+    assert_eq!(bench.get(&filter).await.body, json!([]));
+}
+
+#[test]
+fn headers_are_spelt_as_old_clients_look_for_them() {
+    let data = tempfile::tempdir().unwrap();
+    let server = started(&mut command(data.path()));
+    let address = server.url.strip_prefix("http://").unwrap();
+    let mut connection = std::net::TcpStream::connect(address).unwrap();
+    let request = format!(
+        "GET {INSTANCES} HTTP/1.1\r\nhost: {address}\r\nversion: 2.3.0\r\nconnection: close\r\n\r\n"
+    );
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    let (head, _) = answer.split_once("\r\n\r\n").unwrap();
+    let mut names = head.lines().skip(1).map(|line| line.split(':').next().unwrap());
+    assert!(head.contains("\r\nVersion: 2.3.0") && head.contains("\r\nContent-Type: "), "{head}");
+    assert!(names.all(|name| name.starts_with(|first: char| first.is_ascii_uppercase())), "{head}");
+}
