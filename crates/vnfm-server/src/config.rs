@@ -33,8 +33,8 @@ use serde_json::Value;
 use source::Source;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use vnfm_outbound::{Destinations, Networks};
 use std::time::Duration;
+use vnfm_outbound::{Destinations, Networks};
 use vnfm_types::Secret;
 
 /// SOL003 VNF Manager: one binary, one folder of data.
