@@ -100,7 +100,11 @@ impl Setup {
 
     fn drivers(&self, world: &Arc<World>) -> Drivers {
         let played = Drivers::default().with(Driver(world.clone()));
-        if self.kubernetes { played.with(KubernetesDriver::new()) } else { played }
+        if self.kubernetes {
+            played.with(KubernetesDriver::new(vnfm_outbound::Destinations::anywhere()))
+        } else {
+            played
+        }
     }
 
     fn supply(&self, url: &str, clock: &Arc<dyn Clock>) -> Option<Arc<Supply>> {
