@@ -94,7 +94,6 @@ impl Server {
             .with_context(|| format!("cannot listen at {}", config.listen))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Arc::new(secrets::open(data, &config.secrets, &clock).await?);
-        tokio::spawn(kept::tell(store.kept_addresses(), config.destinations(Purpose::Vims)?));
         let mut descriptor_limits = vnfm_descriptor::Limits::default();
         // A package that was taken stays readable where the setting becomes smaller.
         let resources = config.limits.resources.unwrap_or_default();
@@ -344,6 +343,7 @@ fn engine(
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<Engine> {
     let (vims, hooks) = (config.destinations(Purpose::Vims)?, config.destinations(Purpose::Hooks)?);
+    tokio::spawn(kept::tell(store.kept_addresses(), vims.clone()));
     Ok(Engine::new(EngineParts {
         store: store.clone(),
         packages: packages.clone(),

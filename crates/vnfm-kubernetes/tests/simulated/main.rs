@@ -10,6 +10,8 @@ mod faults;
 #[path = "../live/heal.rs"]
 mod heal;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod named;
 #[cfg(test)]
 #[path = "../live/policy.rs"]

@@ -11,6 +11,7 @@ mod hands;
 mod healing;
 #[cfg(test)]
 mod heals;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod images;

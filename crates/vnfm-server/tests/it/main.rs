@@ -15,6 +15,7 @@ mod full_disk;
 mod gate;
 mod headers;
 mod held;
+mod hostile;
 mod keys;
 mod large;
 mod letter;

@@ -16,6 +16,8 @@ mod group;
 #[cfg(test)]
 mod kept;
 #[cfg(test)]
+mod kept_addresses;
+#[cfg(test)]
 mod log;
 #[cfg(test)]
 mod packages;

@@ -239,6 +239,30 @@ cat <<END
 END
 "#;
 
+const HTTP_HOOK: &str = r#"
+import json, vnfm
+try:
+    said = vnfm.call("http", method="GET", url="http://127.0.0.1:9890/vnfm/v1/secrets")
+except vnfm.Error as error:
+    said = f"{error.kind}: {error}"
+print(json.dumps({"schemaVersion": 1, "metadata": {"said": said}}))
+"#;
+
+#[tokio::test]
+async fn a_script_sends_no_http_through_the_server_unless_the_operator_allows_it() {
+    let asked = |side: &Side| side.calls.lock().unwrap().iter().any(|(name, _)| name == "http");
+    let side = Side::of(HTTP_HOOK);
+    let effects = World::new().run(&side, hook(PYTHON, AMPLE)).await.unwrap();
+    let said = effects.metadata["said"].as_str().unwrap();
+    assert!(said.contains("REFUSED") && said.contains("http: true"), "{said}");
+    assert!(!asked(&side), "the server was asked");
+    let allowed = json!({"http": true});
+    let world = World::with(&allowed, |scripts| scripts.allow = AllowedScripts::All);
+    let side = Side::of(HTTP_HOOK);
+    world.run(&side, hook(PYTHON, AMPLE)).await.unwrap();
+    assert!(asked(&side), "the server decides, by `hooks.networks`");
+}
+
 #[tokio::test]
 async fn with_a_network_it_has_the_servers_own() {
     let world = World::with(&Value::Null, |scripts| {

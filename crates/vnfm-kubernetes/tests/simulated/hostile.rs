@@ -1,0 +1,97 @@
+//! API servers that lie: endless answers, and a proxy inside.
+
+use async_trait::async_trait;
+use serde_json::json;
+use vnfm_core::ports::{InfraDriver as _, PortError, SecretConnection, Vim, VimLogin};
+use vnfm_kubernetes::KubernetesDriver;
+use vnfm_outbound::{Destinations, Networks};
+use vnfm_sim::liar::{Liar, Lie};
+use vnfm_types::VimConnectionInfo;
+
+/// A connection that came with a request, or is kept from before.
+struct Given {
+    info: VimConnectionInfo,
+    shown: bool,
+    kept: bool,
+}
+
+impl Given {
+    fn at(endpoint: &str) -> Self {
+        let info = json!({"vimType": "kubernetes", "interfaceInfo": {"endpoint": endpoint},
+            "accessInfo": {"bearer_token": "planted-token"}});
+        Self { info: serde_json::from_value(info).unwrap(), shown: false, kept: false }
+    }
+}
+
+#[async_trait]
+impl Vim for Given {
+    fn name(&self) -> &'static str {
+        "given"
+    }
+    fn connection_id(&self) -> &'static str {
+        "given"
+    }
+    async fn connection(&self) -> Result<VimLogin, PortError> {
+        Ok(VimLogin { info: SecretConnection(self.info.clone()), version: 0 })
+    }
+    fn shows_answers(&self) -> bool {
+        self.shown
+    }
+    fn keeps_address(&self, _: &VimConnectionInfo) -> bool {
+        self.kept
+    }
+}
+
+async fn check(networks: &[&str], vim: &Given) -> PortError {
+    let networks: Vec<_> = networks.iter().map(|&text| text.to_owned()).collect();
+    let to = Destinations::within(Networks::parse(&networks).unwrap());
+    KubernetesDriver::new(to).check(vim).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn an_answer_without_an_end_is_an_error_that_lasts() {
+    for lie in [Lie::Endless, Lie::Huge, Lie::Values(1_000_000)] {
+        let cluster = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
+        let error = check(&["127.0.0.1"], &Given::at(&cluster.url())).await;
+        assert_eq!(error.name(), "kubernetes.answer-too-large", "{lie:?}: {error}");
+        assert!(!error.is_unavailable(), "{lie:?}: tried again it would be the same");
+        assert!(cluster.sent() < 64 << 20, "{lie:?}: {} bytes were sent", cluster.sent());
+    }
+}
+
+#[tokio::test]
+async fn loopback_is_refused_by_default_also_as_a_proxy() {
+    let inner = Liar::start("127.0.0.1", Lie::Plain(404, "inner".into())).await.unwrap();
+    let error = check(&[], &Given::at(&inner.url())).await;
+    assert_eq!(error.name(), "kubernetes.address", "{error}");
+    assert!(error.next().contains("vims.networks"), "{}", error.next());
+    let mut through = Given::at("https://192.0.2.9:6443");
+    through.info.extra.insert("proxy".into(), json!(inner.url()));
+    let error = check(&[], &through).await;
+    assert_eq!(error.name(), "kubernetes.address", "{error}");
+    let named = check(&[], &Given::at("https://localhost:6443")).await;
+    assert_eq!(named.name(), "kubernetes.address", "{named}");
+    assert!(inner.seen().is_empty(), "{:?}", inner.seen());
+}
+
+#[tokio::test]
+async fn what_answers_is_shown_for_registered_vims_alone() {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "AKIA password=inner", "reason": "NotFound", "code": 404});
+    let inner = Liar::start("127.0.0.1", Lie::Plain(404, status.to_string())).await.unwrap();
+    let given = Given::at(&inner.url());
+    let error = check(&["127.0.0.1"], &given).await.to_string();
+    assert!(error.contains("it answers 404") && !error.contains("AKIA"), "{error}");
+    let registered = Given { shown: true, ..given };
+    let error = check(&["127.0.0.1"], &registered).await.to_string();
+    assert!(error.contains("AKIA password=inner"), "{error}");
+}
+
+#[tokio::test]
+async fn a_cluster_from_before_keeps_its_address() {
+    let cluster = Liar::start("127.0.0.1", Lie::Plain(404, String::new())).await.unwrap();
+    let kept = Given { kept: true, ..Given::at(&cluster.url()) };
+    let error = check(&[], &kept).await;
+    assert_ne!(error.name(), "kubernetes.address", "{error}");
+    assert!(!cluster.seen().is_empty());
+}

@@ -1,0 +1,214 @@
+//! The program against neighbours that lie: it lives, its operations end, and it stays within its memory.
+
+use crate::bench::{HASHED, PASSWORD, packed};
+use crate::process::{Server, started, with_config};
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use vnfm::outbound::{Destinations, Networks};
+use vnfm::{Hosts, RememberedHostKeys};
+use vnfm_core::ports::{HostServices as _, HttpRequest, SshTarget};
+use vnfm_sim::liar::{Liar, Lie};
+
+/// More than the server needs at any time, and far less than an answer without an end brings: KiB.
+const MOST: u64 = 600 << 10;
+
+struct Site {
+    _folder: tempfile::TempDir,
+    server: Server,
+    http: Client,
+}
+
+impl Site {
+    /// A server that ann may use, with this in its configuration.
+    fn with(more: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("vnfm.yaml");
+        let access = format!(
+            "access: {{users: [{{name: ann, password_hash: '{HASHED}', gets: {{tenant: default, role: admin}}}}]}}\n{more}\n"
+        );
+        std::fs::write(&config, access).unwrap();
+        let server = started(&mut with_config(&folder.path().join("data"), &config));
+        Self { _folder: folder, server, http: Client::builder().no_proxy().build().unwrap() }
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let request = self.http.request(method, format!("{}{path}", self.server.url));
+        let request = request.basic_auth("ann", Some(PASSWORD)).header("version", "2.3.0");
+        let request = match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        let answer = request.send().await.unwrap();
+        let place = answer.headers().get("location").and_then(|place| place.to_str().ok());
+        let id = place.and_then(|place| place.rsplit('/').next()).map(ToOwned::to_owned);
+        let status = answer.status().as_u16();
+        let mut body: Value = answer.json().await.unwrap_or_default();
+        if let Some(id) = id.filter(|_| body.is_null()) {
+            body = json!({ "id": id });
+        }
+        (status, body)
+    }
+
+    /// An instance of a sample.
+    async fn instance(&self, sample: &str) -> String {
+        let packages = "/vnfpkgm/v2/vnf_packages";
+        let (_, package) = self.call(Method::POST, packages, Some(&json!({}))).await;
+        let place = format!("{packages}/{}", package["id"].as_str().unwrap());
+        let content = self.http.put(format!("{}{place}/package_content", self.server.url));
+        let content = content.basic_auth("ann", Some(PASSWORD)).header("version", "2.3.0");
+        let content = content.header("content-type", "application/zip").body(packed(sample));
+        assert_eq!(content.send().await.unwrap().status(), 202);
+        let (_, package) = self.call(Method::GET, &place, None).await;
+        let create = json!({"vnfdId": package["vnfdId"]});
+        let (status, made) =
+            self.call(Method::POST, "/vnflcm/v2/vnf_instances", Some(&create)).await;
+        assert_eq!(status, 201, "{made}");
+        made["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Instantiates on a connection that the request brings; the operation as it is once nobody drives it.
+    async fn instantiated(&self, sample: &str, request: &Value) -> Value {
+        let id = self.instance(sample).await;
+        let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
+        let (status, op) = self.call(Method::POST, &path, Some(request)).await;
+        assert_eq!(status, 202, "{op}");
+        let op = op["id"].as_str().unwrap().to_owned();
+        self.call(Method::GET, &format!("/vnfm/v1/op_occs/{op}/events"), None).await;
+        self.call(Method::GET, &format!("/vnflcm/v2/vnf_lcm_op_occs/{op}"), None).await.1
+    }
+
+    /// The most memory that the server ever had, in KiB.
+    fn peak(&self) -> u64 {
+        let status = format!("/proc/{}/status", self.server.process.id());
+        let status = std::fs::read_to_string(status).expect("the server lives");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.split_whitespace().next().unwrap().parse().unwrap()
+    }
+}
+
+/// A request with a connection of its own to a VIM of that type.
+fn request(vim_type: &str, endpoint: &str) -> Value {
+    let access = json!({"username": "u", "password": "planted-password", "project": "p"});
+    let (flavour, access) = match vim_type {
+        vnfm_types::KUBERNETES => ("simple", json!({"bearer_token": "planted-token"})),
+        _ => ("redundant", access),
+    };
+    let connection =
+        json!({"vimType": vim_type, "interfaceInfo": {"endpoint": endpoint}, "accessInfo": access});
+    json!({"flavourId": flavour, "vimConnectionInfo": {"vim1": connection}})
+}
+
+/// A VIM type, and a sample for it.
+const KINDS: [(&str, &str); 2] =
+    [(vnfm_types::OPENSTACK, "vnf-flavours"), (vnfm_types::KUBERNETES, "vnf-b-cnf")];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vim_whose_answer_never_ends_fails_one_operation_and_no_server() {
+    let site = Site::with("vims: {networks: ['127.0.0.0/8']}");
+    for (vim_type, sample) in KINDS {
+        for lie in [Lie::Endless, Lie::Huge, Lie::Values(2_000_000)] {
+            let vim = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
+            let op = site.instantiated(sample, &request(vim_type, &vim.url())).await;
+            let ended = ["FAILED_TEMP", "ROLLED_BACK"];
+            assert!(ended.iter().any(|state| op["operationState"] == *state), "{lie:?}: {op:#}");
+            let detail = op["error"]["detail"].as_str().unwrap_or_default();
+            assert!(detail.contains("larger than") || detail.contains("more than"), "{op:#}");
+            assert!(!vim.seen().is_empty());
+        }
+    }
+    assert!(site.peak() < MOST, "{} KiB", site.peak());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_vim_on_this_machine_is_not_called_and_not_told() {
+    let site = Site::with("");
+    for (vim_type, sample) in KINDS {
+        let inner = Lie::Plain(404, "INNER AKIA password=inner-secret".into());
+        let inner = Liar::start("127.0.0.1", inner).await.unwrap();
+        let op = site.instantiated(sample, &request(vim_type, &inner.url())).await;
+        let detail = op["error"]["detail"].as_str().unwrap_or_default();
+        assert!(detail.contains("127.0.0.1 is not allowed"), "{op:#}");
+        let connection = request(vim_type, &inner.url())["vimConnectionInfo"]["vim1"].clone();
+        let vim = json!({"name": "inner", "connection": connection});
+        let (status, refused) = site.call(Method::POST, "/vnfm/v1/vims", Some(&vim)).await;
+        assert_eq!(status, 422, "{refused:#}");
+        assert!(refused.to_string().contains("vims.networks"), "{refused:#}");
+        assert!(inner.seen().is_empty(), "{:?}", inner.seen());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keystone_whose_answer_never_ends_lets_nobody_in_and_keeps_others_from_nothing() {
+    for lie in [Lie::Endless, Lie::Huge, Lie::Values(2_000_000)] {
+        let keystone = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let password = file("password", "planted-password");
+        let config = file(
+            "vnfm.yaml",
+            &format!(
+                "access: {{keystone: {{endpoint: '{}/v3', user: u, project: p, password_file: {}, rules: [{{gets: {{role: read}}}}]}}}}",
+                keystone.url(),
+                password.display()
+            ),
+        );
+        let server = started(&mut with_config(&folder.path().join("data"), &config));
+        let http = Client::builder().no_proxy().build().unwrap();
+        let site = Site { _folder: folder, server, http };
+        let request = site.http.get(format!("{}/vnflcm/v2/vnf_instances", site.server.url));
+        let request = request.header("x-auth-token", "t").header("version", "2.3.0");
+        let status = request.send().await.unwrap().status().as_u16();
+        assert!([401, 503].contains(&status), "{lie:?}: {status}");
+        assert!(!keystone.seen().is_empty());
+        assert!(site.peak() < MOST, "{lie:?}: {} KiB", site.peak());
+    }
+}
+
+fn hosts(networks: &[&str]) -> Hosts {
+    let networks: Vec<_> = networks.iter().map(|&text| text.to_owned()).collect();
+    let to = Destinations::within(Networks::parse(&networks).unwrap());
+    Hosts::trusting(Arc::new(RememberedHostKeys::default()), to)
+}
+
+/// A hook's request.
+fn get(url: &str) -> HttpRequest {
+    serde_json::from_value(json!({"method": "GET", "url": url, "deadlineSeconds": 20})).unwrap()
+}
+
+#[tokio::test]
+async fn what_answers_a_hook_without_an_end_ends_at_the_limit() {
+    for lie in [Lie::Endless, Lie::Huge] {
+        let target = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
+        let error = hosts(&["127.0.0.1"]).http(&get(&target.url())).await.unwrap_err();
+        assert_eq!(error.name(), "hook.http-too-large", "{lie:?}: {error}");
+        assert!(target.sent() < 64 << 20, "{lie:?}: {} bytes were sent", target.sent());
+    }
+}
+
+#[tokio::test]
+async fn a_hook_reaches_neither_this_machine_nor_where_a_redirect_leads() {
+    let inner = Liar::start("127.0.0.1", Lie::Plain(200, "inner".into())).await.unwrap();
+    let error = hosts(&[]).http(&get(&inner.url())).await.unwrap_err();
+    assert_eq!(error.name(), "hook.http-address", "{error}");
+    let outer = Liar::start("127.0.0.1", Lie::Redirect(inner.url())).await.unwrap();
+    let answer = hosts(&["127.0.0.1"]).http(&get(&outer.url())).await.unwrap();
+    assert_eq!(answer.status, 302, "it is the hook's to follow");
+    let port: u16 = inner.url().rsplit(':').next().unwrap().parse().unwrap();
+    let target: SshTarget = serde_json::from_value(
+        json!({"serverId": "server", "address": "127.0.0.1", "username": "root", "port": port}),
+    )
+    .unwrap();
+    let error = hosts(&[]).ssh_wait(&target, 5).await.unwrap_err();
+    assert_eq!(error.name(), "ssh.address", "{error}");
+    let behind: SshTarget = serde_json::from_value(json!({"serverId": "server", "address": "192.0.2.1",
+        "username": "root", "jump": {"serverId": "jump", "address": "localhost", "username": "root", "port": port}}))
+    .unwrap();
+    let error = hosts(&[]).ssh_wait(&behind, 5).await.unwrap_err();
+    assert_eq!(error.name(), "ssh.address", "{error}");
+    assert!(inner.seen().is_empty(), "{:?}", inner.seen());
+}
