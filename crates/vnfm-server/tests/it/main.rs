@@ -37,6 +37,7 @@ mod refusals;
 mod signed;
 mod statuses;
 mod subscriptions;
+mod supervision;
 mod supply;
 mod tasks;
 mod tenants;
