@@ -3,6 +3,7 @@
 //! A hook is an ordinary journaled step. What it wants changed it returns as [`Effects`]; the engine applies them. A
 //! hook that declares an opposite is undone on the way back, by a second call that says so.
 
+mod bounds;
 mod host;
 
 use crate::engine::Engine;
@@ -13,6 +14,7 @@ use crate::ports::{
 };
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
+use bounds::Remembered;
 use host::{Host, Pending};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -269,12 +271,15 @@ async fn call(
         vim,
         infra,
         pending: pending.clone(),
+        remembered: Remembered::default(),
         span: tracing::Span::current(),
     };
-    driver.call(request, Arc::new(host)).await.map_err(|error| match pending.told() {
-        Some(calls) => error.also(&op.live.clean(&calls)),
-        None => error,
-    })
+    let effects =
+        driver.call(request, Arc::new(host)).await.map_err(|error| match pending.told() {
+            Some(calls) => error.also(&op.live.clean(&calls)),
+            None => error,
+        })?;
+    bounds::allowed(effects)
 }
 
 async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequest, PortError> {
@@ -383,6 +388,7 @@ pub(crate) const CODES: &[&Code] = &[
     &UNDECLARED,
     &crate::ports::SERVICE,
     &host::ARTIFACT,
+    &bounds::TOO_MUCH,
     &crate::ports::REPLACED,
     &suspicion::HOOK_DIED,
 ];

@@ -213,7 +213,7 @@ impl LiveOp {
 impl Watcher for LiveOp {
     fn waiting(&self, what: &str) {
         let mut state = lock(&self.state);
-        let what = state.redactor.clean(what);
+        let what = cut(state.redactor.clean(what));
         if state.waiting.as_ref().is_some_and(|waiting| waiting.for_what == what) {
             return;
         }
@@ -226,7 +226,7 @@ impl Watcher for LiveOp {
     fn progress(&self, percent: u8, message: &str) {
         self.change(|state| {
             state.percent = Some(percent.min(100));
-            state.message = Some(state.redactor.clean(message));
+            state.message = Some(cut(state.redactor.clean(message)));
             state.waiting = None;
         });
     }
@@ -234,18 +234,22 @@ impl Watcher for LiveOp {
     fn log(&self, level: &str, source: &str, text: &str) {
         let at = self.clock.now();
         let mut state = lock(&self.state);
-        let mut text = state.redactor.clean(text);
-        if text.len() > LONGEST_LINE {
-            let end = (0..=LONGEST_LINE).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
-            text.truncate(end);
-            text.push('…');
-        }
+        let text = cut(state.redactor.clean(text));
         if state.log.len() == MOST_BUFFERED {
             state.log.pop_front();
         }
-        let (level, source) = (level.to_owned(), source.to_owned());
+        let (level, source) = (cut(level.to_owned()), cut(source.to_owned()));
         state.log.push_back(LogLine { seq: 0, at, level, source, text });
     }
+}
+
+/// A line without what is beyond its bound.
+fn cut(mut text: String) -> String {
+    if text.len() > LONGEST_LINE {
+        text.truncate(text.floor_char_boundary(LONGEST_LINE));
+        text.push('…');
+    }
+    text
 }
 
 /// A lock that a panic elsewhere does not make unusable: what it guards is only shown to people.

@@ -1,14 +1,20 @@
 //! Notifications leave from the outbox.
 //!
 //! ```text
-//!              ┌─ subscription a ── 7 8 9 ──► callback     each in the order of the outbox, one after the other,
-//!  outbox ─────┼─ subscription b ── 7 8   ──X               again with growing pauses until it is taken
-//!  (7, 8, 9)   └─ subscription c ── 7 8 9 ──► callback     nobody waits for another one
+//!                       ┌─ subscription a ── 7 8 9 ──► callback     each in the order of the outbox, one after the other,
+//!  outbox ─ one reader ─┼─ subscription b ── 7 8   ──X               again with growing pauses until it is taken
+//!  (7, 8, 9)            └─ subscription c ── 7 8 9 ──► callback     nobody waits for another one
 //! ```
+//! Each row is read once and handed to the subscriptions of its tenant that want it: those of others cost nothing. One
+//! that is slow has a handful handed to it; what comes after that it reads for itself, once it gets there.
+//!
 //! How far a subscription is, is stored behind each handful, so after a crash the last few are sent again: at least
 //! once, with the same `id`. What is not taken for [`Patience`] is given up, said loudly, and counted: a subscriber that
 //! cannot be reached gets hours, a notification that it refuses gets minutes and then makes room for the next one.
 
+mod fan;
+
+use self::fan::{Fan, Feed, Key, Next};
 use crate::ports::{
     Callback, Change, Clock, ErrorKind, News, OutboxRow, PortError, Store, StoreError, Subscribers,
     SubscriptionRecord,
@@ -19,7 +25,6 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use jiff::Timestamp;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -73,15 +78,12 @@ pub struct Notifier {
     pub patience: Patience,
 }
 
-/// Of a subscription.
-type Key = (String, String);
-
 /// What a notifier hears of itself.
 enum Event {
     /// Who is told, as of this news.
     Known(News, Vec<SubscriptionRecord>),
     /// A subscription that is gone.
-    Gone(Key),
+    Gone,
 }
 
 /// What became of a notification.
@@ -96,22 +98,37 @@ enum Outcome {
 impl Notifier {
     /// Sends for ever. Dropped, it has sent what it has sent; the next one goes on from there.
     pub async fn run(&self) {
-        let mut served = BTreeSet::new();
+        let fan = &Fan::default();
         // Everything that waits is in here, and so always goes on: one that stood still could hold what another needs.
         let mut going = FuturesUnordered::new();
         going.push(self.look(None).boxed());
+        going.push(self.hand_out(fan).boxed());
         while let Some(event) = going.next().await {
-            match event {
-                Event::Gone(key) => {
-                    served.remove(&key);
+            if let Event::Known(seen, all) = event {
+                for (record, feed) in fan.are_told(all) {
+                    going.push(self.serve(record, fan, feed).boxed());
                 }
-                Event::Known(seen, all) => {
-                    for record in all {
-                        if served.insert(key(&record)) {
-                            going.push(self.serve(record).map(Event::Gone).boxed());
-                        }
+                going.push(self.look(Some(seen)).boxed());
+            }
+        }
+    }
+
+    /// Reads the outbox, once for all subscriptions.
+    async fn hand_out(&self, fan: &Fan) -> Event {
+        let mut seen = News::default();
+        loop {
+            let after = fan.is_read().await;
+            match self.store.outbox(after, HANDFUL).await {
+                Ok(rows) if rows.is_empty() => {
+                    let outbox = seen.outbox;
+                    while seen.outbox == outbox {
+                        seen = self.store.news(seen).await;
                     }
-                    going.push(self.look(Some(seen)).boxed());
+                }
+                Ok(rows) => fan.hand_out(after, rows),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read what subscribers are to be told");
+                    self.clock.sleep(FIRST_PAUSE).await;
                 }
             }
         }
@@ -135,60 +152,76 @@ impl Notifier {
     }
 
     /// Sends what one subscription wants, until it is gone.
-    async fn serve(&self, mut record: SubscriptionRecord) -> Key {
-        let key = key(&record);
+    async fn serve(&self, mut record: SubscriptionRecord, fan: &Fan, feed: Arc<Feed>) -> Event {
         let login = SubscriptionAuthentication::deserialize(&*record.authentication).ok();
-        let mut seen = News::default();
         loop {
-            match self.handful(&mut record, login.as_ref()).await {
-                Ok(Some(0)) => {
-                    let before = seen.subscriptions;
-                    seen = self.store.news(seen).await;
-                    if seen.subscriptions != before && self.is_gone(&key).await {
-                        return key;
-                    }
+            let sent = match fan.next(&feed, record.sent).await {
+                Next::Gone => return Event::Gone,
+                Next::Rows(rows) => self.send(&mut record, (&rows, true), login.as_ref()).await,
+                Next::Behind => self.catch_up(&mut record, (fan, &feed), login.as_ref()).await,
+            };
+            match sent {
+                Ok(true) => {}
+                Ok(false) => {
+                    fan.forget(&key(&record));
+                    return Event::Gone;
                 }
-                Ok(Some(_)) => {}
-                Ok(None) => return key,
                 Err(error) => {
-                    tracing::warn!(subscription = key.1, %error, "cannot send notifications for now");
+                    let id = &record.subscription.id;
+                    tracing::warn!(subscription = id, %error, "cannot send notifications for now");
                     self.clock.sleep(FIRST_PAUSE).await;
                 }
             }
         }
     }
 
-    /// Sends what comes next, if anything does; how many rows that were. `None`: the subscription is gone.
-    async fn handful(
+    /// Reads for a subscription alone what it has not been handed, a handful at a time. False: it is gone.
+    async fn catch_up(
         &self,
         record: &mut SubscriptionRecord,
+        (fan, feed): (&Fan, &Feed),
         login: Option<&SubscriptionAuthentication>,
-    ) -> Result<Option<usize>, StoreError> {
-        let rows = self.store.outbox(record.sent, HANDFUL).await?;
-        let Some(last) = rows.last().map(|row| row.seq) else { return Ok(Some(0)) };
-        let (mut to_note, mut lost) = (rows.len() == HANDFUL, 0);
-        for row in &rows {
-            let is_seen = row.tenant == record.tenant && record.sight.sees(&row.about);
-            if !is_seen || !wants(&record.subscription, row) {
+    ) -> Result<bool, StoreError> {
+        let rows: Vec<_> =
+            self.store.outbox(record.sent, HANDFUL).await?.into_iter().map(Arc::new).collect();
+        let is_whole = rows.len() == HANDFUL;
+        if !rows.is_empty() && !self.send(record, (&rows, is_whole), login).await? {
+            return Ok(false);
+        }
+        record.sent = fan.caught_up(feed, record.sent, rows.is_empty());
+        Ok(true)
+    }
+
+    /// Sends what of these is wanted, and notes how far it is. False: the subscription is gone.
+    async fn send(
+        &self,
+        record: &mut SubscriptionRecord,
+        (rows, mut to_note): (&[Arc<OutboxRow>], bool),
+        login: Option<&SubscriptionAuthentication>,
+    ) -> Result<bool, StoreError> {
+        let mut lost = 0;
+        for row in rows.iter().filter(|row| row.seq > record.sent) {
+            if !is_wanted(record, row) {
                 continue;
             }
             if self.is_gone(&key(record)).await {
-                return Ok(None);
+                return Ok(false);
             }
             match self.deliver(record, row, login).await {
                 Outcome::Sent => {}
                 Outcome::Lost => lost += 1,
-                Outcome::Unwanted => return Ok(None),
+                Outcome::Unwanted => return Ok(false),
             }
             to_note = true;
         }
-        record.sent = last;
+        let Some(last) = rows.last().map(|row| row.seq) else { return Ok(true) };
+        record.sent = record.sent.max(last);
         if to_note {
             let (tenant, id) = key(record);
             let sent = Change::Sent { tenant, id, seq: last, lost };
             self.store.write(None, vec![sent]).await?;
         }
-        Ok(Some(rows.len()))
+        Ok(true)
     }
 
     /// Offers one notification until it is taken, and lets whoever measures know that it waits.
@@ -250,6 +283,12 @@ impl Notifier {
     async fn is_gone(&self, (tenant, id): &Key) -> bool {
         matches!(self.store.subscription(tenant, id).await, Err(StoreError::NotFound { .. }))
     }
+}
+
+/// Whether a subscription is to be told of it.
+fn is_wanted(record: &SubscriptionRecord, row: &OutboxRow) -> bool {
+    let is_seen = row.tenant == record.tenant && record.sight.sees(&row.about);
+    is_seen && wants(&record.subscription, row)
 }
 
 fn key(record: &SubscriptionRecord) -> Key {

@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::lcm::without_access_info;
 use crate::ports::{InstanceRecord, Schemas, StoreError};
 use crate::refusal::{self, Refusal, Why};
+use crate::vims::stays_where_it_belongs;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +101,10 @@ impl Connections {
         }
         if brought.is_none() && new.vim_id.is_none() {
             return Err("name a VIM of the registry by its vimId".to_owned());
+        }
+        if let Some(old) = brought.as_ref().filter(|_| is_inline) {
+            let given = patch.get("accessInfo").and_then(Value::as_object);
+            stays_where_it_belongs(old, &new, &given.cloned().unwrap_or_default())?;
         }
         let mut shown = new.clone();
         shown.access_info.clear();

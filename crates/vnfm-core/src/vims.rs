@@ -2,8 +2,10 @@
 //! cluster that a hook made appears here as an effect of the operation.
 
 mod any;
+mod login;
 
 pub(crate) use any::AnyVim;
+pub(crate) use login::stays_where_it_belongs;
 
 use crate::acts::Act;
 use crate::engine::Engine;
@@ -70,11 +72,11 @@ impl Engine {
 
     /// Changes a VIM after a login worked; operations in flight use it from their next call on. Members that
     /// `change` leaves out stay; but how the server is trusted is said anew with every `interfaceInfo`, so that a
-    /// certificate that is brought is looked at.
+    /// certificate that is brought is looked at, and a login goes nowhere but where it was given for.
     ///
     /// # Errors
     ///
-    /// As [`Engine::register_vim`].
+    /// As [`Engine::register_vim`]; and where endpoint, trust or proxy change without the login's secrets anew.
     pub async fn update_vim(
         &self,
         tenant: &str,
@@ -85,6 +87,7 @@ impl Engine {
         let policy = change.policy.map(sound).transpose()?;
         let mut connection = connection_of(&old);
         let new = change.connection.0;
+        let mut given = new.access_info.clone();
         if !new.interface_info.is_empty() {
             connection.interface_info.retain(|name, _| name == "endpoint");
             connection.interface_info.extend(new.interface_info);
@@ -94,8 +97,11 @@ impl Engine {
             connection.access_info = new.access_info;
         }
         if let Some(password) = change.password {
+            given.insert("password".to_owned(), password.reveal().into());
             connection.access_info.insert("password".to_owned(), password.reveal().into());
         }
+        stays_where_it_belongs(&connection_of(&old), &connection, &given)
+            .map_err(|why| Refusal::new(Why::Unprocessable, &LOGIN_ELSEWHERE, why))?;
         let key = (old.vim.id.clone(), change.name.unwrap_or_else(|| old.vim.name.clone()));
         let mut record = self.checked(tenant, key, connection, Some(&old)).await?;
         record.version = old.version;
@@ -184,7 +190,9 @@ impl Engine {
     ) -> Result<Vim, Refusal> {
         self.store().instance(tenant, instance_id).await?;
         let all = self.store().vims(tenant).await?;
-        let of_instance = |r: &&VimRecord| r.vim.registered_by.as_deref() == Some(instance_id);
+        let of_instance = |r: &&VimRecord| {
+            r.tenant == tenant && r.vim.registered_by.as_deref() == Some(instance_id)
+        };
         let Some(record) = all.iter().find(of_instance) else {
             let what = format!("VNF instance `{instance_id}` has registered no VIM");
             return Err(Refusal::new(Why::Conflict, &refusal::UNKNOWN_VIM, what));
@@ -456,4 +464,12 @@ const BAD_POLICY: Code = Code {
     next: "correct the member that is named; `docs/how-to/limit-a-vim.md` has all of them",
 };
 
-pub(crate) const CODES: &[&Code] = &[&SHARED, &BAD_POLICY];
+/// A stored login would be sent elsewhere.
+const LOGIN_ELSEWHERE: Code = Code {
+    name: "vim.login-elsewhere",
+    kind: ErrorKind::Refused,
+    means: "endpoint, trust or proxy of the VIM change, and the stored login was given for the old ones",
+    next: "send `accessInfo` with the whole login in the same request",
+};
+
+pub(crate) const CODES: &[&Code] = &[&SHARED, &BAD_POLICY, &LOGIN_ELSEWHERE];

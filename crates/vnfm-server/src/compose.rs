@@ -18,7 +18,8 @@ use crate::forwarded::Proxies;
 use crate::kept;
 use crate::listener::{self, Descriptors, Door, Places};
 use crate::nfvo::{self, Nfvo};
-use crate::onboarding::{Fetch, Onboarding};
+use crate::onboarding::{self, Onboarding};
+use crate::parts::Parts;
 use crate::problem::Problem;
 use crate::routes;
 use crate::secrets;
@@ -94,10 +95,7 @@ impl Server {
             .with_context(|| format!("cannot listen at {}", config.listen))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let store = Arc::new(secrets::open(data, &config.secrets, &clock).await?);
-        let mut descriptor_limits = vnfm_descriptor::Limits::default();
-        // A package that was taken stays readable where the setting becomes smaller.
-        let resources = config.limits.resources.unwrap_or_default();
-        descriptor_limits.resources = descriptor_limits.resources.max(resources);
+        let descriptor_limits = descriptor_limits(&config);
         let packages = Arc::new(PackageDir::open(&data.join("packages"), descriptor_limits)?);
         let plugins = Arc::new(plugins(&config, &clock)?);
         let access = access(&config, &clock)?;
@@ -132,8 +130,7 @@ impl Server {
             operating,
         });
         for fetch in unfinished {
-            let app = app.clone();
-            tokio::spawn(async move { app.onboarding.fetch_from_uri(fetch).await });
+            onboarding::go_on(app.clone(), fetch);
         }
         let stop = Arc::new(Notify::new());
         let every = config.retention.every_hours.unwrap_or(PRUNE_HOURS);
@@ -142,8 +139,9 @@ impl Server {
         let driving = tokio::spawn(work(engine, (clock.clone(), wake), beside, stop.clone()));
         let monitoring = monitoring(&config, (&app, &clock))?;
         let router = routes::router(app.clone());
-        let places = places(&config.limits);
-        let serving = serve(listener, (&config, certificate(&config)), places, (router, clock))?;
+        let (places, parts) = (places(&config.limits), app.operating.parts.clone());
+        let at = (&config, certificate(&config));
+        let serving = serve(listener, at, places, (router, clock), parts)?;
         Ok(Self { serving, driving, stop, monitoring, app, config })
     }
 
@@ -173,8 +171,19 @@ impl Server {
         differences
     }
 
+    /// Completes once a part of the server failed, and says which and why: the process is to end then.
+    pub async fn failed(&self) -> String {
+        self.app.operating.parts.failed().await
+    }
+
+    /// What runs beside requests.
+    pub fn parts(&self) -> &Parts {
+        &self.app.operating.parts
+    }
+
     /// Stops: no new requests, and what is being driven is left where the journal has it for the next start.
     pub async fn stop(self) {
+        self.app.operating.parts.stop();
         self.stop.notify_one();
         let mut ends = Vec::new();
         let all: Vec<_> = std::iter::once(self.serving).chain(self.monitoring).collect();
@@ -219,8 +228,8 @@ async fn work(
             () = &mut stopped => return,
         }
     }
-    let driving = drive::run(engine, clock, wake, stopped);
-    tokio::pin!(driving);
+    let parts = &app.operating.parts;
+    let driving = parts.ending("driving of operations", drive::run(engine, clock, wake, stopped));
     let pruned = async {
         upkeep.prune_every(pruning).await;
         std::future::pending::<()>().await;
@@ -231,12 +240,14 @@ async fn work(
             None => std::future::pending().await,
         }
     };
+    // A part that failed ends nothing beside it: operations are driven until the server stops in order.
     tokio::select! {
-        () = &mut driving => {}
-        () = pruned => {}
-        () = notifier.run() => {}
-        () = supplied => {}
+        _ = driving => {}
+        () = parts.lasting("pruning", pruned) => {}
+        () = parts.lasting("notifier", notifier.run()) => {}
+        () = parts.lasting("subscription at the NFVO", supplied) => {}
     }
+    parts.fail("driving of operations", "ended by itself");
 }
 
 /// Whoever tells subscribers.
@@ -359,6 +370,13 @@ fn engine(
     }))
 }
 
+/// What is read of a package at most. One that was taken stays readable where the setting becomes smaller.
+fn descriptor_limits(config: &Config) -> vnfm_descriptor::Limits {
+    let mut limits = vnfm_descriptor::Limits::default();
+    limits.resources = limits.resources.max(config.limits.resources.unwrap_or_default());
+    limits
+}
+
 /// Limits as they are configured.
 fn limits(config: &Config) -> Limits {
     let (limits, default) = (&config.limits, Limits::default());
@@ -404,8 +422,14 @@ fn monitoring(
     let is_open = !address.ip().is_loopback();
     let tls = certificate(config).filter(|_| is_open);
     let router = routes::monitoring(app.clone(), is_open);
-    let places = Places::new(MONITORING, MONITORING);
-    serve(listener, (config, tls), places, (router, clock.clone())).map(Some)
+    let (places, parts) = (Places::new(MONITORING, MONITORING), app.operating.parts.clone());
+    serve(listener, (config, tls), places, (router, clock.clone()), parts).map(Some)
+}
+
+/// Serves until it is told to stop.
+async fn listening(serving: impl Future<Output = ()>, parts: Parts) {
+    parts.ending("listener", serving).await;
+    parts.fail("listener", "ended by itself");
 }
 
 fn serve(
@@ -413,6 +437,7 @@ fn serve(
     (config, tls): (&Config, Option<Files>),
     places: Places,
     (router, clock): (Router, Arc<dyn Clock>),
+    parts: Parts,
 ) -> anyhow::Result<Serving> {
     listener.set_nonblocking(true).context("cannot use the listener")?;
     let address = listener.local_addr().context("cannot use the listener")?;
@@ -430,12 +455,12 @@ fn serve(
     let (stop, stopped) = watch::channel(false);
     let serving = listener::serve(listener, door, stopped, LAST_ANSWERS);
     let task = tokio::spawn(async move {
-        match tls.zip(read) {
-            None => serving.await,
-            Some((files, read)) => tokio::select! {
-                () = serving => {}
-                never = tls::watch(files, read, clock) => match never {},
-            },
+        let serving = listening(serving, parts.clone());
+        let Some((files, read)) = tls.zip(read) else { return serving.await };
+        let watching = async move { match tls::watch(files, read, clock).await {} };
+        tokio::select! {
+            () = serving => {}
+            () = parts.lasting("watch of the certificate", watching) => {}
         }
     });
     Ok(Serving { address, stop, task })

@@ -21,6 +21,7 @@
 //! | [`nfvo`] | the NFVO as it is configured |
 //! | [`tls`] | the certificate as it lies in its files, looked at again and again |
 //! | [`forwarded`], [`follow`] | where clients find us behind proxies; how a request is followed through logs |
+//! | [`parts`] | what runs beside requests: where it fails, the process ends |
 //! | [`probes`], [`metrics`], [`certificates`], [`told`] | what those see who operate it |
 //! | [`config`] | flag > `VNFM_*` > YAML file > default |
 
@@ -46,6 +47,7 @@ pub mod metrics;
 pub mod nfvo;
 pub mod onboarding;
 pub mod page;
+pub mod parts;
 pub mod probes;
 pub mod problem;
 pub mod query;

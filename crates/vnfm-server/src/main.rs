@@ -84,8 +84,11 @@ async fn serve(config: Config, (flags, logging): (Flags, Logging)) -> anyhow::Re
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut hang_up = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     notify_systemd("READY=1");
+    let parts = server.parts().clone();
+    let mut failed = None;
     loop {
         tokio::select! {
+            why = parts.failed() => { failed = Some(why); break; }
             _ = terminate.recv() => { tracing::info!("SIGTERM"); break; }
             _ = tokio::signal::ctrl_c() => { tracing::info!("interrupted"); break; }
             _ = hang_up.recv() => reload(&mut server, &flags, &logging),
@@ -93,7 +96,7 @@ async fn serve(config: Config, (flags, logging): (Flags, Logging)) -> anyhow::Re
     }
     notify_systemd("STOPPING=1");
     server.stop().await;
-    Ok(())
+    failed.map_or(Ok(()), |why| Err(anyhow::anyhow!(why)))
 }
 
 /// `vnfm-server hash-password`.

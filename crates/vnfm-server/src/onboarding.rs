@@ -20,7 +20,7 @@ mod held;
 mod modified;
 mod served;
 
-pub use fetched::Fetch;
+pub use fetched::{Fetch, go_on};
 pub use served::Accepts;
 
 use self::aside::Aside;

@@ -20,9 +20,12 @@ pub type Part = (&'static str, Result<(), String>);
 #[derive(Default)]
 pub struct LastLook(Mutex<Option<(Instant, Vec<Part>)>>);
 
-/// `GET /healthz`
-pub async fn health() -> &'static str {
-    "ok\n"
+/// `GET /healthz`: 200, or 503 once a part of the server failed; the process is about to end then.
+pub async fn health(State(app): State<App>) -> (StatusCode, &'static str) {
+    match app.operating.parts.failure() {
+        None => (StatusCode::OK, "ok\n"),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "a part of the server failed\n"),
+    }
 }
 
 /// `GET /readyz`: 200, or 503 with the parts that are not ready.

@@ -5,6 +5,7 @@ use crate::drive::Wake;
 use crate::forwarded::Proxies;
 use crate::metrics::Metrics;
 use crate::onboarding::Onboarding;
+use crate::parts;
 use crate::probes::LastLook;
 use crate::supply::Supply;
 use crate::upkeep::Upkeep;
@@ -118,6 +119,8 @@ pub struct Operating {
     pub certificates: Vec<(String, PathBuf)>,
     /// How ready it was when somebody asked last.
     pub last_look: LastLook,
+    /// What runs beside requests.
+    pub parts: parts::Parts,
 }
 
 impl Operating {
@@ -132,6 +135,7 @@ impl Operating {
             proxies: Proxies::default(),
             certificates: Vec::new(),
             last_look: LastLook::default(),
+            parts: parts::Parts::default(),
         })
     }
 }

@@ -4,7 +4,7 @@
 use super::bench::*;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use vnfm_core::Engine;
+use vnfm_core::{Engine, VimChange, Why};
 use vnfm_types::LcmOperationState::{self, Completed, FailedTemp, RolledBack};
 use vnfm_types::{InstantiateVnfRequest, OPENSTACK, VimConnectionInfo, VnfLcmOpOcc};
 
@@ -82,4 +82,57 @@ async fn what_is_not_touched_is_not_tried() {
     world.calls.lock().unwrap().clear();
     let (state, op) = modified(&engine, &id, json!({"vnfInstanceName": "web"})).await;
     assert_eq!((state, world.calls()), (Completed, Vec::<String>::new()), "{op:?}");
+}
+
+/// Mallory changes where a VIM is, and leaves its login to us: the password would go there.
+#[tokio::test]
+async fn a_stored_login_goes_nowhere_but_where_it_was_given_for() {
+    let world = Arc::new(World::default());
+    let engine = engine(store().await, &world);
+    for (connection, says) in [
+        (
+            json!({"vimType": "", "interfaceInfo": {"endpoint": "http://mallory/v3"}}),
+            "interfaceInfo.endpoint",
+        ),
+        (
+            json!({"vimType": "", "interfaceInfo": {"ssl_ca_cert": "None"}}),
+            "interfaceInfo.ssl_ca_cert",
+        ),
+        (json!({"vimType": "", "extra": {"proxy": "http://mallory:3128"}}), "extra.proxy"),
+    ] {
+        let there: VimConnectionInfo = serde_json::from_value(connection).unwrap();
+        let refusal =
+            engine.update_vim(TENANT, "cloud", VimChange::to(there.clone())).await.unwrap_err();
+        assert_eq!((refusal.why, refusal.code.name), (Why::Unprocessable, "vim.login-elsewhere"));
+        assert!(
+            refusal.detail.contains(says) && refusal.detail.contains("`password`"),
+            "{refusal}"
+        );
+        assert_eq!(world.calls(), Vec::<String>::new(), "nobody was called with it");
+
+        let mut whole = VimChange::to(there);
+        whole.connection.0.access_info.insert("password".into(), "new".into());
+        engine.update_vim(TENANT, "cloud", whole).await.unwrap();
+        world.calls.lock().unwrap().clear();
+    }
+}
+
+#[tokio::test]
+async fn a_login_of_an_instance_goes_nowhere_but_where_it_was_given_for() {
+    let (world, engine, id) = instantiated_inline().await;
+    world.calls.lock().unwrap().clear();
+    for there in [
+        json!({"interfaceInfo": {"endpoint": "https://mallory.example.com"}}),
+        json!({"extra": {"proxy": "http://mallory.example.com:3128"}}),
+        json!({"interfaceInfo": {"endpoint": "https://mallory.example.com"},
+            "accessInfo": {"username": "u"}}),
+    ] {
+        let patch = json!({"vimConnectionInfo": {"vim1": there}});
+        let request = serde_json::from_value(patch).unwrap();
+        let refusal = engine.modify(TENANT, &id, request, &|_| true).await.unwrap_err();
+        assert_eq!(refusal.why, Why::Unprocessable, "{refusal}");
+        assert!(refusal.detail.contains("send `accessInfo` with `password` anew"), "{refusal}");
+    }
+    assert_eq!(world.calls(), Vec::<String>::new(), "nobody was called with it");
+    assert_eq!(kept(&engine, &id).await.0, "planted-old");
 }

@@ -3,21 +3,18 @@
 
 use super::bench::*;
 use super::faults::{begin, ready_in, taken_over};
-use futures::stream::{FuturesUnordered, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use vnfm_core::ports::{Change, Clock, JournalRow, Store};
+use vnfm_core::query::Query;
 use vnfm_core::{Engine, Limits};
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, RolledBack, Starting};
 use vnfm_types::{LcmOperationType, ProblemDetails};
-
-fn limits() -> Limits {
-    Limits { lease: Duration::from_millis(50), ..Limits::default() }
-}
 
 /// Time as it is, but a wait of 30 seconds ends when somebody says so, and a longer one never.
 #[derive(Clone, Default)]
@@ -69,16 +66,14 @@ fn calls(world: &World, name: &str) -> usize {
 
 /// Drives everything until `seen`.
 async fn drive_until<F: Future<Output = bool>>(engine: &Engine, seen: impl Fn() -> F) {
+    // Each in a task of its own: one that stood still could hold what another needs.
+    let mut driven = JoinSet::new();
     let driving = async {
-        let mut driven = FuturesUnordered::new();
         loop {
             while let Some(operation) = engine.take_over().await.unwrap() {
-                driven.push(operation);
+                driven.spawn(operation);
             }
-            tokio::select! {
-                Some(ended) = driven.next(), if !driven.is_empty() => ended.unwrap(),
-                () = tokio::task::yield_now() => {}
-            }
+            tokio::task::yield_now().await;
         }
     };
     let begun = Instant::now();
@@ -92,11 +87,22 @@ async fn drive_until<F: Future<Output = bool>>(engine: &Engine, seen: impl Fn() 
         never = driving => never,
         () = looking => {}
     }
+    driven.shutdown().await;
 }
 
 /// A process that dies once the call of this name was made for the `number`th time.
 async fn dies_at(engine: &Engine, world: &World, (name, number): (&str, usize)) {
     drive_until(engine, || async { calls(world, name) >= number }).await;
+    free(engine.store()).await;
+}
+
+/// The leases of a process that died are over.
+async fn free(store: &dyn Store) {
+    for record in store.instances(TENANT, &Query::default()).await.unwrap() {
+        let Some(op_id) = record.active_op else { continue };
+        let off = Change::FenceOff { instance_id: record.vnf.id, op_id, force: true };
+        store.write(None, vec![off]).await.unwrap();
+    }
 }
 
 async fn error(engine: &Engine, op: &str) -> ProblemDetails {
@@ -128,7 +134,7 @@ async fn two_kills_during_any_step_fail_nothing_and_a_death_while_it_runs_alone_
                 let op = begin(&first, operation.kind, &id).await;
                 *world.hangs_at.lock().unwrap() = Some(name);
                 for number in 1..=kills {
-                    let engine = engine_with(store.clone(), &world, limits());
+                    let engine = engine_with(store.clone(), &world, Limits::default());
                     dies_at(&engine, &world, (name, number)).await;
                     let row = open_row(&*store, &op).await;
                     assert_eq!(row.lives.alone, number == 3, "{case}: {row:?}");
@@ -177,12 +183,12 @@ async fn stopped(engine: &Engine, op: &str, case: &str) {
 async fn suspect_and_another() -> (Arc<World>, Arc<dyn Store>, String, String) {
     let world = Arc::new(World::default());
     let store: Arc<dyn Store> = store().await;
-    let first = engine_with(store.clone(), &world, limits());
+    let first = engine_with(store.clone(), &world, Limits::default());
     let id = instance(&first).await;
     let suspect = first.instantiate(TENANT, &id, on("cloud")).await.unwrap();
     *world.hangs_at.lock().unwrap() = Some("allocate");
     dies_at(&first, &world, ("allocate", 1)).await;
-    let second = engine_with(store.clone(), &world, limits());
+    let second = engine_with(store.clone(), &world, Limits::default());
     dies_at(&second, &world, ("allocate", 2)).await;
     let id = instance(&second).await;
     let another = second.instantiate(TENANT, &id, on("cloud")).await.unwrap();
@@ -192,7 +198,7 @@ async fn suspect_and_another() -> (Arc<World>, Arc<dyn Store>, String, String) {
 #[tokio::test]
 async fn while_a_suspect_runs_alone_others_rest_and_go_on_after_its_death() {
     let (world, store, suspect, another) = suspect_and_another().await;
-    let third = engine_with(store.clone(), &world, limits());
+    let third = engine_with(store.clone(), &world, Limits::default());
     let waits = || async {
         let waiting = third.progress(TENANT, &another).await.unwrap().waiting;
         calls(&world, "allocate") == 3 && waiting.is_some()
@@ -203,10 +209,10 @@ async fn while_a_suspect_runs_alone_others_rest_and_go_on_after_its_death() {
     assert!(!waiting.for_what.contains(&suspect), "it may be another tenant's: {waiting:?}");
     assert_eq!(store.journal(&another).await.unwrap(), [], "nothing of it has begun");
     assert!(open_row(&*store, &suspect).await.lives.alone);
-    drop(third);
+    free(&*store).await;
 
     *world.hangs_at.lock().unwrap() = None;
-    let last = engine_with(store, &world, limits());
+    let last = engine_with(store, &world, Limits::default());
     let ended = || async {
         !state(&last, &another).await.is_driven() && !state(&last, &suspect).await.is_driven()
     };
@@ -221,7 +227,7 @@ async fn after_its_time_alone_others_go_on_beside_it_and_a_death_then_is_none_al
     *world.hangs_at.lock().unwrap() = None;
     *world.gate.lock().unwrap() = Some(("allocate", Arc::default()));
     let clock = HandClock::default();
-    let third = engine_at(store.clone(), &world, limits(), Arc::new(clock.clone()));
+    let third = engine_at(store.clone(), &world, Limits::default(), Arc::new(clock.clone()));
     let other_ended = || async {
         if calls(&world, "allocate") == 3 {
             clock.pass_the_time_alone();
@@ -231,9 +237,9 @@ async fn after_its_time_alone_others_go_on_beside_it_and_a_death_then_is_none_al
     drive_until(&third, other_ended).await;
     let row = open_row(&*store, &suspect).await;
     assert_eq!((row.lives.alone, row.lives.outlived), (false, 1), "{row:?}");
-    drop(third);
+    free(&*store).await;
 
-    let last = engine_with(store, &world, limits());
+    let last = engine_with(store, &world, Limits::default());
     taken_over(&last, &suspect).await;
     assert_eq!(state(&last, &suspect).await, Completed, "it died beside others: no verdict");
 }
@@ -246,7 +252,7 @@ async fn a_process_that_is_killed_while_it_stops_in_order_did_not_die_in_its_ste
         let op = begin(&first, kind, &id).await;
         *world.hangs_at.lock().unwrap() = Some(name);
         for number in 1..=5 {
-            let engine = engine_with(store.clone(), &world, limits());
+            let engine = engine_with(store.clone(), &world, Limits::default());
             dies_at(&engine, &world, (name, number)).await;
             engine.begin_to_stop().await;
         }
@@ -265,7 +271,7 @@ async fn a_process_that_loses_its_lease_did_not_die_in_the_step() {
     let op = begin(&first, kind, &id).await;
     *world.hangs_at.lock().unwrap() = Some("check");
     for number in 1..=4 {
-        let engine = engine_with(store.clone(), &world, limits());
+        let engine = engine_with(store.clone(), &world, Limits::default());
         let losing = async {
             while calls(&world, "check") < number {
                 tokio::task::yield_now().await;

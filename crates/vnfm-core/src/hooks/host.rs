@@ -1,5 +1,6 @@
 //! The engine's side of one running hook: the services that it may ask for, by name.
 
+use super::bounds::Remembered;
 use crate::engine::Engine;
 use crate::live::LiveOp;
 use crate::ports::{
@@ -28,6 +29,7 @@ pub(super) struct Host {
     pub(super) vim: AnyVim,
     pub(super) infra: Arc<dyn InfraDriver>,
     pub(super) pending: Pending,
+    pub(super) remembered: Remembered,
     /// The step's: a plugin calls from wherever it likes.
     pub(super) span: Span,
 }
@@ -195,6 +197,7 @@ impl Host {
     }
 
     async fn remember(&self, key: String, value: Value) -> Result<Value, PortError> {
+        self.remembered.count(&key, &value)?;
         let change = Change::Checkpoint {
             op_id: self.fence.op_id.clone(),
             step: self.step.clone(),

@@ -54,8 +54,10 @@ pub(crate) const CREATE_REFUSED: &str = "create";
 /// Id of a [`DONE`] whose driver cannot be called at all.
 pub(crate) const NO_CALL: u32 = u32::MAX;
 
-/// The longest message; an artifact of a package is the longest that is meant.
-const LONGEST: u32 = 1 << 30;
+/// The longest message that a process of a hook reads; an artifact of a package is the longest that is meant.
+const LONGEST: u32 = 128 << 20;
+/// The longest message that is read from such a process: whatever it says, it fills no memory of the server.
+const LONGEST_FROM_HOOK: u32 = 32 << 20;
 const HEAD: usize = 1 + 4 + 2;
 
 /// One message.
@@ -95,7 +97,7 @@ impl Frame {
     }
 }
 
-/// Reads a message.
+/// Reads a message, in the process of a hook or before anything of the vendor's runs.
 ///
 /// # Errors
 ///
@@ -103,13 +105,13 @@ impl Frame {
 pub(crate) fn read(from: &mut impl Read) -> io::Result<Frame> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
-    let length = length_of(length)?;
+    let length = length_of(length, LONGEST)?;
     let mut bytes = Vec::new();
     from.take(u64::from(length)).read_to_end(&mut bytes)?;
     whole(&bytes, length)
 }
 
-/// The same where nobody may be held up.
+/// The same from the process of a hook, where nobody may be held up.
 ///
 /// # Errors
 ///
@@ -117,7 +119,7 @@ pub(crate) fn read(from: &mut impl Read) -> io::Result<Frame> {
 pub(crate) async fn read_async(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Frame> {
     let mut length = [0; 4];
     from.read_exact(&mut length).await?;
-    let length = length_of(length)?;
+    let length = length_of(length, LONGEST_FROM_HOOK)?;
     let mut bytes = Vec::new();
     from.take(u64::from(length)).read_to_end(&mut bytes).await?;
     whole(&bytes, length)
@@ -132,12 +134,13 @@ pub(crate) fn write(to: &mut impl Write, frame: &Frame) -> io::Result<()> {
     to.write_all(&frame.bytes())
 }
 
-fn length_of(bytes: [u8; 4]) -> io::Result<u32> {
+fn length_of(bytes: [u8; 4], longest: u32) -> io::Result<u32> {
     let length = u32::from_be_bytes(bytes);
-    if length <= LONGEST {
+    if length <= longest {
         return Ok(length);
     }
-    Err(io::Error::new(io::ErrorKind::InvalidData, format!("a message of {length} bytes")))
+    let what = format!("a message of {length} bytes, more than the {longest} that are read");
+    Err(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
 fn whole(bytes: &[u8], length: u32) -> io::Result<Frame> {
@@ -150,7 +153,7 @@ fn whole(bytes: &[u8], length: u32) -> io::Result<Frame> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DONE, Frame, read, read_async};
+    use super::{DONE, Frame, LONGEST_FROM_HOOK, read, read_async};
     use std::io::ErrorKind;
 
     #[tokio::test]
@@ -163,6 +166,17 @@ mod tests {
             assert_eq!(read_async(&mut two).await.unwrap(), frame);
         }
         assert_eq!(read(&mut one).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[tokio::test]
+    async fn a_hook_cannot_say_more_than_the_server_reads_at_once() {
+        for (length, kind) in [
+            (LONGEST_FROM_HOOK, ErrorKind::UnexpectedEof),
+            (LONGEST_FROM_HOOK + 1, ErrorKind::InvalidData),
+        ] {
+            let said = length.to_be_bytes();
+            assert_eq!(read_async(&mut &said[..]).await.unwrap_err().kind(), kind, "{length}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 use super::{Aside, Onboarding, Received, Taking, not_onboarded, remove};
 use crate::problem::{Answer, Problem};
+use crate::state::App;
 use axum::http::StatusCode;
 use serde::Deserialize as _;
 use std::path::PathBuf;
@@ -18,6 +19,13 @@ use vnfm_nfvo::Origin;
 use vnfm_types::{
     KeyValuePairs, NfvoPackage, PackageOnboardingState, UploadVnfPackageFromUriRequest,
 };
+
+/// Fetches beside requests; a panic there ends the process, as for every part of the server.
+pub fn go_on(app: App, fetch: Fetch) {
+    let parts = app.operating.parts.clone();
+    let fetching = async move { app.onboarding.fetch_from_uri(fetch).await };
+    parts.spawn("fetch of a package", fetching);
+}
 
 /// What is to be fetched for a package.
 pub struct Fetch {

@@ -5,7 +5,7 @@ use crate::artifacts::{SIGNATURES, Selection, flag};
 use crate::body::Json;
 use crate::conditions::{self, Conditions};
 use crate::gate;
-use crate::onboarding::Accepts;
+use crate::onboarding::{self, Accepts};
 use crate::problem::{Answer, Problem};
 use crate::query::known;
 use crate::state::App;
@@ -107,7 +107,7 @@ pub(super) async fn upload_from_uri(
 ) -> Answer<StatusCode> {
     let left = app.access.bytes_left(&app, &tenant).await?;
     let fetch = app.onboarding.from_uri((&tenant, &id), request, left).await?;
-    tokio::spawn(async move { app.onboarding.fetch_from_uri(fetch).await });
+    onboarding::go_on(app, fetch);
     Ok(StatusCode::ACCEPTED)
 }
 

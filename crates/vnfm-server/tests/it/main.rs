@@ -38,6 +38,7 @@ mod refusals;
 mod signed;
 mod statuses;
 mod subscriptions;
+mod supervision;
 mod supply;
 mod tasks;
 mod tenants;
