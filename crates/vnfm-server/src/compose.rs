@@ -12,6 +12,7 @@
 
 use crate::access::Access;
 use crate::config::{self, Config, Differences, Purpose};
+use crate::data;
 use crate::drive::{self, Wake};
 use crate::externals::Externals;
 use crate::forwarded::Proxies;
@@ -32,7 +33,6 @@ use anyhow::Context as _;
 use axum::Router;
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,6 +55,7 @@ pub struct Server {
     /// Health and metrics at an address of their own.
     monitoring: Option<Serving>,
     app: App,
+    store: Arc<SqliteStore>,
     /// As it was configured last.
     config: Config,
 }
@@ -88,18 +89,18 @@ impl Server {
     ///
     /// Where the data folder, database, key file, certificate or address cannot be used: said with its name.
     pub async fn start(config: Config) -> anyhow::Result<Self> {
-        let data = &config.data;
-        make_private(data)?;
+        let folder = &config.data;
+        data::claim(folder)?;
         let listener = TcpListener::bind(config.listen)
             .with_context(|| format!("cannot listen at {}", config.listen))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let store = Arc::new(secrets::open(data, &config.secrets, &clock).await?);
+        let store = Arc::new(secrets::open(folder, &config.secrets, &clock).await?);
         tokio::spawn(kept::tell(store.kept_addresses(), config.destinations(Purpose::Vims)?));
         let mut descriptor_limits = vnfm_descriptor::Limits::default();
         // A package that was taken stays readable where the setting becomes smaller.
         let resources = config.limits.resources.unwrap_or_default();
         descriptor_limits.resources = descriptor_limits.resources.max(resources);
-        let packages = Arc::new(PackageDir::open(&data.join("packages"), descriptor_limits)?);
+        let packages = Arc::new(PackageDir::open(&folder.join("packages"), descriptor_limits)?);
         let plugins = Arc::new(plugins(&config, &clock)?);
         let access = access(&config, &clock)?;
         let (nfvo, supply) = nfvo(&config, listener.local_addr()?, &clock)?;
@@ -108,7 +109,7 @@ impl Server {
             .observed_by(operating.metrics.clone());
         let kept = (upkeep::retention(&config.retention), config.limits.free_bytes);
         let upkeep =
-            Upkeep::new((store.clone(), packages.clone()), data, kept, clock.clone()).await;
+            Upkeep::new((store.clone(), packages.clone()), folder, kept, clock.clone()).await;
         let upkeep = Arc::new(upkeep.context("cannot use the database")?);
         let onboarding = onboarding(&config, (&store, packages), &plugins, &clock)?;
         let unfinished = unfinished(&onboarding, &store, &access).await?;
@@ -128,7 +129,7 @@ impl Server {
             tls: config.tls.is_some(),
             access,
             plugins: Some(plugins),
-            rotation: Arc::new(Rotation(store)),
+            rotation: Arc::new(Rotation(store.clone())),
             upkeep: Some(upkeep.clone()),
             operating,
         });
@@ -145,7 +146,7 @@ impl Server {
         let router = routes::router(app.clone());
         let places = places(&config.limits);
         let serving = serve(listener, (&config, certificate(&config)), places, (router, clock))?;
-        Ok(Self { serving, driving, stop, monitoring, app, config })
+        Ok(Self { serving, driving, stop, monitoring, app, store, config })
     }
 
     /// Where it listens.
@@ -174,7 +175,8 @@ impl Server {
         differences
     }
 
-    /// Stops: no new requests, and what is being driven is left where the journal has it for the next start.
+    /// Stops: no new requests, and what is being driven is left where the journal has it for the next start. The database
+    /// is whole in its one file then.
     pub async fn stop(self) {
         self.stop.notify_one();
         let mut ends = Vec::new();
@@ -188,6 +190,9 @@ impl Server {
         }
         for error in ends {
             tracing::error!(%error, "a task of the server ended badly");
+        }
+        if let Err(error) = self.store.fold().await {
+            tracing::warn!(%error, "the write-ahead log stays beside the database");
         }
     }
 }
@@ -333,7 +338,10 @@ fn onboarding(
 
 fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {
     let dir = config.plugins.dir.clone().unwrap_or_else(|| config.data.join("plugins"));
-    make_private(&dir)?;
+    data::make_private(&dir)?;
+    if let Err(error) = vnfm_store::sweep(vnfm_store::Folder::Plugins, &dir) {
+        tracing::warn!(%error, folder = %dir.display(), "cannot remove what a crash left");
+    }
     Ok(PluginHost::new(config.plugins.for_host(dir), clock.clone()))
 }
 
@@ -446,16 +454,6 @@ fn certificate(config: &Config) -> Option<Files> {
     let clients = config.access.as_ref().and_then(|access| access.certificates.as_ref());
     let clients = clients.map(|clients| (clients.authorities_file.clone(), clients.required));
     config.tls.as_ref().map(|tls| Files { cert: tls.cert.clone(), key: tls.key.clone(), clients })
-}
-
-/// A folder that only its owner reads and writes.
-fn make_private(dir: &Path) -> anyhow::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .with_context(|| format!("cannot make the folder `{}`", dir.display()))
 }
 
 struct Rotation(Arc<SqliteStore>);

@@ -7,6 +7,8 @@
 mod audit;
 mod bench;
 mod configured;
+mod data_folder;
+#[cfg(test)]
 mod differences;
 mod events;
 mod external;
@@ -15,6 +17,8 @@ mod full_disk;
 mod gate;
 mod headers;
 mod held;
+#[cfg(test)]
+mod hostkeys;
 mod keys;
 mod large;
 mod letter;
