@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use vnfm_core::ports::{
     Change, Claim, Code, CommandOutput, Declaration, Effects, ErrorKind, Fence, HookHost,
-    HookRequest, HostServices, HttpRequest, HttpResponse, InstanceRecord, JournalRow, MgmtDriver,
-    MgmtDrivers, News, OpRecord, OpenStep, OutboxRow, PackageRecord, PortError, RemoteFile,
-    SecretJson, SshCommand, SshTarget, StepStatus, Store, StoreError, SubscriptionRecord, Usage,
-    Use, VimRecord,
+    HookRequest, HostPin, HostServices, HttpRequest, HttpResponse, InstanceRecord, JournalRow,
+    MgmtDriver, MgmtDrivers, News, OpRecord, OpenStep, OutboxRow, PackageRecord, PinnedKey,
+    PortError, RemoteFile, SecretJson, SshCommand, SshTarget, StepStatus, Store, StoreError,
+    SubscriptionRecord, Usage, Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_store::SqliteStore;
@@ -250,9 +250,14 @@ impl Store for WatchedStore {
         let _busy = self.probe.busy();
         self.inner.tenants().await
     }
-    async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
+    async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError> {
         let _busy = self.probe.busy();
-        self.inner.host_key(server_id).await
+        self.inner.host_key(pin).await
+    }
+
+    async fn host_keys(&self, tenant: &str) -> Result<Vec<PinnedKey>, StoreError> {
+        let _busy = self.probe.busy();
+        self.inner.host_keys(tenant).await
     }
 }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use vnfm_core::ports::{
-    Change, Claim, Clock, Fence, InstanceRecord, JournalRow, News, OpRecord, OpenStep, OutboxRow,
-    PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
+    Change, Claim, Clock, Fence, HostPin, InstanceRecord, JournalRow, News, OpRecord, OpenStep,
+    OutboxRow, PackageRecord, PinnedKey, SecretJson, Store, StoreError, SubscriptionRecord, Usage,
+    Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
@@ -220,7 +221,11 @@ impl Store for Faulty {
     async fn tenants(&self) -> Result<Vec<String>, StoreError> {
         self.inner.tenants().await
     }
-    async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
-        self.inner.host_key(server_id).await
+    async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError> {
+        self.inner.host_key(pin).await
+    }
+
+    async fn host_keys(&self, tenant: &str) -> Result<Vec<PinnedKey>, StoreError> {
+        self.inner.host_keys(tenant).await
     }
 }

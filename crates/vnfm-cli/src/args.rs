@@ -8,7 +8,7 @@ mod secrets;
 pub use packages::{Download, Kind, Lint, New, Onboard, Package, Part, Sign};
 pub use plugins::{NewPlugin, Plugin, Run};
 pub use profiles::{NewProfile, ProfileCommand};
-pub use secrets::{KeyPlace, Secrets};
+pub use secrets::{HostKey, KeyPlace, Secrets};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -95,6 +95,9 @@ pub enum Command {
     /// Servers by name, with their logins, in a file that only you can read
     #[command(subcommand)]
     Profile(ProfileCommand),
+    /// Keys of the hosts that hooks log in to
+    #[command(subcommand)]
+    Hostkey(HostKey),
     /// Sealed secrets
     #[command(subcommand)]
     Secrets(Secrets),

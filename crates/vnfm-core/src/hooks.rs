@@ -265,6 +265,7 @@ async fn call(
         engine: op.engine.clone(),
         live: op.live.clone(),
         fence: op.fence.clone(),
+        tenant: op.instance.tenant.clone(),
         instance_id: op.instance.vnf.id.clone(),
         step: name.clone(),
         package: op.package()?.clone(),

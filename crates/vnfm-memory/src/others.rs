@@ -2,7 +2,9 @@
 
 use crate::state::{Owned, State, absent, in_use};
 use std::collections::BTreeMap;
-use vnfm_core::ports::{OutboxRow, PackageRecord, SecretJson, StoreError, SubscriptionRecord};
+use vnfm_core::ports::{
+    HostPin, OutboxRow, PackageRecord, PinnedHost, SecretJson, StoreError, SubscriptionRecord,
+};
 use vnfm_types::{AuditEntry, PackageUsageState, Tombstone};
 
 const PACKAGE: &str = "VNF package";
@@ -157,16 +159,23 @@ pub(crate) fn forget(state: &mut State, tenant: &str, id: &str) -> Result<(), St
     Ok(())
 }
 
-/// The first key of a server stays; the same one again is a success, another one is refused.
-pub(crate) fn pin(
-    state: &mut State,
-    instance_id: String,
-    server_id: String,
-    key: String,
-) -> Result<(), StoreError> {
-    if state.host_keys.get(&server_id).is_some_and(|(_, known)| *known != key) {
-        return Err(StoreError::Exists { what: "pinned host key of server", id: server_id });
+/// The first key of a host stays until it is forgotten; the same one again is a success, another one is refused.
+pub(crate) fn pin(state: &mut State, pin: HostPin, key: String) -> Result<(), StoreError> {
+    let known = state.host_keys.get(&pin.at).map(|(_, known)| known);
+    if known.is_some_and(|known| !known.is_empty() && *known != key) {
+        return Err(StoreError::Exists { what: "pinned host key of host", id: pin.at.host });
     }
-    state.host_keys.put(server_id, (instance_id, key));
+    state.host_keys.put(pin.at, (pin.instance_id, key));
     Ok(())
+}
+
+/// That the next key of a host is trusted.
+pub(crate) fn unpin(state: &mut State, host: PinnedHost) -> Result<(), StoreError> {
+    match state.host_keys.get(&host).cloned() {
+        Some((instance_id, key)) if !key.is_empty() => {
+            state.host_keys.put(host, (instance_id, String::new()));
+            Ok(())
+        }
+        _ => Err(absent("pinned host key", &host.id())),
+    }
 }

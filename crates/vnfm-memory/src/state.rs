@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use vnfm_core::ports::{
     Change, Counted, Fence, Home, InstanceRecord, JournalRow, News, OpRecord, OutboxRow,
-    PackageRecord, SecretJson, StoreError, SubscriptionRecord, VimRecord,
+    PackageRecord, PinnedHost, SecretJson, StoreError, SubscriptionRecord, VimRecord,
 };
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 
@@ -70,8 +70,8 @@ pub(crate) struct State {
     pub(crate) subscriptions: Table<Owned, SubscriptionRecord>,
     pub(crate) audit: Table<u64, (String, AuditEntry)>,
     pub(crate) tombstones: Table<Owned, Tombstone>,
-    /// The instance and the key by server.
-    pub(crate) host_keys: Table<String, (String, String)>,
+    /// The instance and the key by host; an empty key is one that was forgotten.
+    pub(crate) host_keys: Table<PinnedHost, (String, String)>,
     /// Numbers that were given last, under names.
     pub(crate) counters: Table<&'static str, u64>,
     /// Written line by line, for people: no part of a list of changes.
@@ -201,9 +201,8 @@ impl State {
                 Ok(())
             }
             Change::Forget { tenant, instance_id } => others::forget(self, &tenant, &instance_id),
-            Change::PinHostKey { instance_id, server_id, key } => {
-                others::pin(self, instance_id, server_id, key)
-            }
+            Change::PinHostKey { pin, key } => others::pin(self, *pin, key),
+            Change::ForgetHostKey(host) => others::unpin(self, host),
             Change::Reserve { tenant, id, what, amount } => {
                 self.reservations.put(id, (tenant, what, amount));
                 Ok(())

@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Change, Claim, Clock, Fence, InstanceRecord, JournalRow, News, OpRecord, OpenStep, OutboxRow,
-    PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
+    Change, Claim, Clock, Fence, HostPin, InstanceRecord, JournalRow, News, OpRecord, OpenStep,
+    OutboxRow, PackageRecord, PinnedKey, SecretJson, Store, StoreError, SubscriptionRecord, Usage,
+    Use, VimRecord,
 };
 use vnfm_core::query::{Query, Sight};
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
@@ -321,9 +322,26 @@ impl Store for MemoryStore {
         Ok(all.into_iter().cloned().collect())
     }
 
-    async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
+    async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError> {
         let state = self.state();
-        Ok(state.host_keys.get(&server_id.to_owned()).map(|(_, key)| key.clone()))
+        let known = state.host_keys.get(&pin.at).filter(|(_, key)| !key.is_empty());
+        Ok(known.cloned().map(|(instance_id, key)| PinnedKey {
+            at: pin.at.clone(),
+            instance_id,
+            key,
+        }))
+    }
+
+    async fn host_keys(&self, tenant: &str) -> Result<Vec<PinnedKey>, StoreError> {
+        let state = self.state();
+        let all = state.host_keys.iter();
+        let all = all.filter(|(at, (_, key))| at.tenant == tenant && !key.is_empty());
+        let all = all.map(|(at, (instance_id, key))| PinnedKey {
+            at: at.clone(),
+            instance_id: instance_id.clone(),
+            key: key.clone(),
+        });
+        Ok(all.collect())
     }
 }
 

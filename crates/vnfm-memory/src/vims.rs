@@ -4,7 +4,7 @@
 use crate::state::{OpRow, State, absent, in_use};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use vnfm_core::ports::{About, Home, StoreError, Use, VimRecord};
+use vnfm_core::ports::{About, Home, PinnedHost, StoreError, Use, VimRecord};
 use vnfm_core::query::Sight;
 
 const WHAT: &str = "VIM";
@@ -67,7 +67,10 @@ pub(crate) fn remove(
     if !force && !users.is_empty() {
         return Err(in_use(WHAT, (tenant, id), &users));
     }
+    let is_shared = known.vim.shared;
     state.vims.remove(&key);
+    let is_its = |host: &PinnedHost| host.vim_id == id && (is_shared || host.tenant == tenant);
+    state.host_keys.remove_if(|host, _| is_its(host));
     Ok(())
 }
 

@@ -12,6 +12,7 @@
 
 use crate::access::Access;
 use crate::config::{self, Config, Differences, Purpose};
+use crate::data;
 use crate::drive::{self, Wake};
 use crate::externals::Externals;
 use crate::forwarded::Proxies;
@@ -33,7 +34,6 @@ use anyhow::Context as _;
 use axum::Router;
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -56,6 +56,7 @@ pub struct Server {
     /// Health and metrics at an address of their own.
     monitoring: Option<Serving>,
     app: App,
+    store: Arc<SqliteStore>,
     /// As it was configured last.
     config: Config,
 }
@@ -89,14 +90,14 @@ impl Server {
     ///
     /// Where the data folder, database, key file, certificate or address cannot be used: said with its name.
     pub async fn start(config: Config) -> anyhow::Result<Self> {
-        let data = &config.data;
-        make_private(data)?;
+        let folder = &config.data;
+        data::claim(folder)?;
         let listener = TcpListener::bind(config.listen)
             .with_context(|| format!("cannot listen at {}", config.listen))?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let store = Arc::new(secrets::open(data, &config.secrets, &clock).await?);
+        let store = Arc::new(secrets::open(folder, &config.secrets, &clock).await?);
         let descriptor_limits = descriptor_limits(&config);
-        let packages = Arc::new(PackageDir::open(&data.join("packages"), descriptor_limits)?);
+        let packages = Arc::new(PackageDir::open(&folder.join("packages"), descriptor_limits)?);
         let plugins = Arc::new(plugins(&config, &clock)?);
         let access = access(&config, &clock)?;
         let (nfvo, supply) = nfvo(&config, listener.local_addr()?, &clock)?;
@@ -105,7 +106,7 @@ impl Server {
             .observed_by(operating.metrics.clone());
         let kept = (upkeep::retention(&config.retention), config.limits.free_bytes);
         let upkeep =
-            Upkeep::new((store.clone(), packages.clone()), data, kept, clock.clone()).await;
+            Upkeep::new((store.clone(), packages.clone()), folder, kept, clock.clone()).await;
         let upkeep = Arc::new(upkeep.context("cannot use the database")?);
         let onboarding = onboarding(&config, (&store, packages), &plugins, &clock)?;
         let unfinished = unfinished(&onboarding, &store, &access).await?;
@@ -125,7 +126,7 @@ impl Server {
             tls: config.tls.is_some(),
             access,
             plugins: Some(plugins),
-            rotation: Arc::new(Rotation(store)),
+            rotation: Arc::new(Rotation(store.clone())),
             upkeep: Some(upkeep.clone()),
             operating,
         });
@@ -142,7 +143,7 @@ impl Server {
         let (places, parts) = (places(&config.limits), app.operating.parts.clone());
         let at = (&config, certificate(&config));
         let serving = serve(listener, at, places, (router, clock), parts)?;
-        Ok(Self { serving, driving, stop, monitoring, app, config })
+        Ok(Self { serving, driving, stop, monitoring, app, store, config })
     }
 
     /// Where it listens.
@@ -181,7 +182,8 @@ impl Server {
         &self.app.operating.parts
     }
 
-    /// Stops: no new requests, and what is being driven is left where the journal has it for the next start.
+    /// Stops: no new requests, and what is being driven is left where the journal has it for the next start. The database
+    /// is whole in its one file then.
     pub async fn stop(self) {
         self.app.operating.parts.stop();
         self.stop.notify_one();
@@ -196,6 +198,9 @@ impl Server {
         }
         for error in ends {
             tracing::error!(%error, "a task of the server ended badly");
+        }
+        if let Err(error) = self.store.fold().await {
+            tracing::warn!(%error, "the write-ahead log stays beside the database");
         }
     }
 }
@@ -343,7 +348,10 @@ fn onboarding(
 
 fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {
     let dir = config.plugins.dir.clone().unwrap_or_else(|| config.data.join("plugins"));
-    make_private(&dir)?;
+    data::make_private(&dir)?;
+    if let Err(error) = vnfm_store::sweep(vnfm_store::Folder::Plugins, &dir) {
+        tracing::warn!(%error, folder = %dir.display(), "cannot remove what a crash left");
+    }
     Ok(PluginHost::new(config.plugins.for_host(dir), clock.clone()))
 }
 
@@ -471,16 +479,6 @@ fn certificate(config: &Config) -> Option<Files> {
     let clients = config.access.as_ref().and_then(|access| access.certificates.as_ref());
     let clients = clients.map(|clients| (clients.authorities_file.clone(), clients.required));
     config.tls.as_ref().map(|tls| Files { cert: tls.cert.clone(), key: tls.key.clone(), clients })
-}
-
-/// A folder that only its owner reads and writes.
-fn make_private(dir: &Path) -> anyhow::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(dir)
-        .with_context(|| format!("cannot make the folder `{}`", dir.display()))
 }
 
 struct Rotation(Arc<SqliteStore>);

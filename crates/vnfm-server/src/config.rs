@@ -88,6 +88,8 @@ pub enum Command {
         /// What `vnfmctl backup` wrote
         file: PathBuf,
     },
+    /// Give up what was lost of the data folder, where a start is refused for it: a write-ahead log, or the database
+    AcceptLoss,
 }
 
 const AFTER_HELP: &str = "\

@@ -35,6 +35,7 @@ pub mod compose;
 pub mod conditions;
 pub mod config;
 pub mod content;
+pub mod data;
 pub mod drive;
 pub mod externals;
 pub mod follow;

@@ -64,6 +64,7 @@ fn run() -> anyhow::Result<()> {
         .build()
         .context("cannot start the runtime")?;
     let outcome = match command {
+        Some(Command::AcceptLoss) => vnfm_server::data::accept_loss(&config.data, &SystemClock),
         Some(Command::Restore { file }) => runtime.block_on(bring_back(&config, &file)),
         _ => runtime.block_on(serve(config, (flags, logging))),
     };

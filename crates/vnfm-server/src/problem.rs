@@ -195,6 +195,16 @@ pub const CODES: &[(&str, &str, &str)] = &[
         "the disk of the server is low: nothing new is begun, what is in flight goes on",
         "make room: `vnfmctl prune`, older backups, packages that are not in use",
     ),
+    (
+        "server.files-lost",
+        "the database or its folder was removed or replaced below the running server: what it writes would be lost",
+        "bring the files back as they were and restart the server; else restart it, and it says what is missing",
+    ),
+    (
+        "server.damaged",
+        "the check of the database at the start found it damaged",
+        "stop the server, look at the disk, restore a backup with `vnfm-server restore`",
+    ),
     ("server.bug", "the server met a bug in itself", "report it with the server's log"),
 ];
 

@@ -127,6 +127,7 @@ pub async fn open(
     clock: &Arc<dyn Clock>,
 ) -> anyhow::Result<SqliteStore> {
     let (database, file) = (data.join("vnfm.db"), data.join(KEY_FILE));
+    vnfm_store::check_files(data).context("cannot use the data folder")?;
     let sealer = secrets.sealer(clock)?;
     let until = clock.now().saturating_add(secrets.wait()).unwrap_or(Timestamp::MAX);
     loop {

@@ -98,14 +98,8 @@ impl Upkeep {
     ///
     /// Where the disk does not take it.
     pub async fn backup(&self) -> Answer<tokio::fs::File> {
-        let path = self.data.join(format!("backup-{}.part", uuid::Uuid::new_v4()));
-        self.store.backup(&self.packages, &path, self.clock.now()).await?;
-        let opened = tokio::fs::File::open(&path).await;
-        let removed = tokio::fs::remove_file(&path).await;
-        opened.and_then(|file| removed.map(|()| file)).map_err(|error| {
-            let what = format!("cannot read `{}`: {error}", path.display());
-            StoreError::Unavailable(what).into()
-        })
+        let made = self.store.nameless_backup(&self.packages, &self.data, self.clock.now());
+        Ok(tokio::fs::File::from_std(made.await?))
     }
 
     /// Removes what is older than it is kept, or only counts it; with that, how many parsed packages were forgotten.
@@ -162,7 +156,14 @@ impl Upkeep {
             Some(_) => Err("in recovery, until somebody confirms it".to_owned()),
             None => Ok(()),
         };
-        vec![("database", database), ("keys", keys), ("disk", disk), ("recovery", recovery)]
+        vec![
+            ("database", database),
+            ("files", self.store.in_place()),
+            ("integrity", self.store.integrity()),
+            ("keys", keys),
+            ("disk", disk),
+            ("recovery", recovery),
+        ]
     }
 
     /// Refuses where the disk has less room than what is in flight may need.
@@ -204,7 +205,29 @@ impl Upkeep {
             );
             return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "server.recovery", what));
         }
+        self.is_sound()?;
         if begins_something(request.method(), path) { self.room() } else { Ok(()) }
+    }
+}
+
+impl Upkeep {
+    /// Refuses what would be written into a database that is damaged, or that nobody finds any more.
+    fn is_sound(&self) -> Answer<()> {
+        let refused = |code, what| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, what);
+        self.store.in_place().map_err(|why| {
+            let what = format!(
+                "{why}: a change would be lost with this process; next: bring it back as it was, or stop the server and \
+                 restore a backup"
+            );
+            refused("server.files-lost", what)
+        })?;
+        self.store.integrity().map_err(|why| {
+            let what = format!(
+                "the database is damaged: {why}; next: stop the server, look at the disk, then restore a backup \
+                 (`vnfm-server restore FILE`)"
+            );
+            refused("server.damaged", what)
+        })
     }
 }
 

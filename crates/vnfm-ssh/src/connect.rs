@@ -88,7 +88,7 @@ async fn connect_unbounded(
     trust: (&dyn HostKeys, &Destinations),
 ) -> Result<Connection, PortError> {
     let (host_keys, to) = trust;
-    let pinned = host_keys.known(&target.server_id).await?;
+    let pinned = host_keys.known(target).await?;
     let trusted = pinned.as_deref().map(parse).unwrap_or_default();
     let shown = Arc::new(Mutex::new(None));
     let checker = Checker { trusted: trusted.clone(), shown: shown.clone() };
@@ -114,7 +114,7 @@ async fn connect_unbounded(
     })?;
     log_in(&mut handle, target).await?;
     if let (true, Some(key)) = (trusted.is_empty(), shown()) {
-        host_keys.learn(&target.server_id, &remembered(&key)).await?;
+        host_keys.learn(target, &remembered(&key)).await?;
     }
     Ok(Connection {
         handle,

@@ -35,8 +35,8 @@ pub(crate) const BAD_KEY: Code = Code {
 pub(crate) const HOST_KEY_CHANGED: Code = Code {
     name: "ssh.host-key-changed",
     kind: ErrorKind::Refused,
-    means: "the host shows another key than the one pinned to its server id",
-    next: "if the server was rebuilt on purpose, forget its pinned key and retry; else somebody else answers at its address: find out who",
+    means: "the host shows another key than the one that is pinned to it",
+    next: "if the server was rebuilt on purpose, forget its pinned key (`vnfmctl hostkey list`, `vnfmctl hostkey forget ID`) and retry; else somebody else answers at its address: find out who",
 };
 /// The connection broke.
 pub(crate) const LOST: Code = Code {

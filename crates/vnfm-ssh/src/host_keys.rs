@@ -4,39 +4,39 @@ use async_trait::async_trait;
 use russh::keys::{HashAlg, PublicKey};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use vnfm_core::ports::PortError;
+use vnfm_core::ports::{PortError, SshTarget};
 
-/// The memory of host keys, by the VIM's id of the server.
+/// The memory of host keys.
 #[async_trait]
 pub trait HostKeys: Send + Sync {
-    /// The keys of the server, one OpenSSH public key (`ssh-ed25519 AAAA…`) a line; `None` where none is known.
+    /// The keys of the host, one OpenSSH public key (`ssh-ed25519 AAAA…`) a line; `None` where none is known.
     ///
     /// # Errors
     ///
     /// Where the memory cannot be read.
-    async fn known(&self, server_id: &str) -> Result<Option<String>, PortError>;
+    async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError>;
 
-    /// Pins `key` to the server; called after the first login that worked.
+    /// Pins `key` to the host; called after the first login that worked.
     ///
     /// # Errors
     ///
     /// Where the memory cannot be written.
-    async fn learn(&self, server_id: &str, key: &str) -> Result<(), PortError>;
+    async fn learn(&self, host: &SshTarget, key: &str) -> Result<(), PortError>;
 }
 
-/// Host keys in memory, for tests and embedders that keep none.
+/// Host keys in memory, by the VIM's id of the server, for tests and embedders that keep none.
 #[derive(Debug, Default)]
 pub struct RememberedHostKeys(Mutex<BTreeMap<String, String>>);
 
 #[async_trait]
 impl HostKeys for RememberedHostKeys {
-    async fn known(&self, server_id: &str) -> Result<Option<String>, PortError> {
-        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(server_id).cloned())
+    async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&host.server_id).cloned())
     }
 
-    async fn learn(&self, server_id: &str, key: &str) -> Result<(), PortError> {
+    async fn learn(&self, host: &SshTarget, key: &str) -> Result<(), PortError> {
         let mut keys = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        keys.entry(server_id.to_owned()).or_insert_with(|| key.to_owned());
+        keys.entry(host.server_id.clone()).or_insert_with(|| key.to_owned());
         Ok(())
     }
 }

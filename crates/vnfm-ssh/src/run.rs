@@ -196,7 +196,7 @@ fn number(signal: &Sig) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::{brief, command_line};
-    use vnfm_core::ports::SshTarget;
+    use vnfm_core::ports::{HostPin, SshTarget};
 
     fn target(username: &str) -> SshTarget {
         SshTarget {
@@ -207,6 +207,7 @@ mod tests {
             password: None,
             private_key: None,
             jump: None,
+            pin: HostPin::default(),
         }
     }
 

@@ -347,9 +347,6 @@ async fn prepared(new: &Path, keys: SecretKeys, mark: &str) -> Done<String> {
 /// Keeps the database that is there, with its log folded in, beside itself.
 async fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, StoreError> {
     let has_any = database.metadata().is_ok_and(|meta| meta.len() > 0);
-    if !has_any {
-        return Ok(None);
-    }
     let kept = wal::beside(database, &format!(".before-{}", at.strftime("%Y%m%dT%H%M%SZ")));
     let folded = async {
         wal::check(database)?;
@@ -357,17 +354,23 @@ async fn set_aside(database: &Path, at: Timestamp) -> Result<Option<PathBuf>, St
         query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut old).await?;
         Ok(old.close().await?)
     };
-    let folded: Done<()> = folded.await;
-    if let Err(fault) = folded {
-        let why = fault.told("fold its log");
-        tracing::warn!(%why, "the database that was there is kept as it is");
+    if has_any {
+        let folded: Done<()> = folded.await;
+        if let Err(fault) = folded {
+            let why = fault.told("fold its log");
+            tracing::warn!(%why, "the database that was there is kept as it is");
+        }
     }
+    // Also without a database: SQLite would take the log of a lost one for that of the new one.
     for end in ["-wal", "-shm", "-acked"] {
         let companion = wal::beside(database, end);
         if companion.exists() {
             fs::rename(&companion, wal::beside(&kept, end))
                 .map_err(|e| said(&e, "keep", &companion))?;
         }
+    }
+    if !has_any {
+        return Ok(None);
     }
     fs::hard_link(database, &kept).map_err(|e| said(&e, "keep", database))?;
     Ok(Some(kept))

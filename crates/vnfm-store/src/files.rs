@@ -5,7 +5,10 @@
 //! ```
 //! The database comes first and goes last. Without it, any of the others says that it was lost.
 
-use crate::keys::sync_folder_of;
+use crate::fault::Fault;
+use crate::keys::{SecretKeys, sync_folder_of};
+use crate::leftovers::{Folder, sweep};
+use crate::sqlite::SqliteStore;
 use crate::{alone, wal};
 use jiff::Timestamp;
 use std::fs::{self, DirBuilder};
@@ -140,6 +143,66 @@ impl Places {
             return Err(format!("`{}`, which this server has open, {why}", file.display()));
         }
         Ok(())
+    }
+}
+
+/// Removes what killed processes left beside the database, retired keys first. What cannot be removed is no reason not to
+/// start.
+pub(crate) fn tidy(path: &Path, keys: &SecretKeys) {
+    let folders = [keys.folder(), path.parent()];
+    for folder in folders.into_iter().flatten() {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        if let Err(error) = sweep(Folder::Data, folder) {
+            tracing::warn!(%error, folder = %folder.display(), "cannot remove what a crash left");
+        }
+    }
+}
+
+impl SqliteStore {
+    /// Folds the write-ahead log into the database and empties it: what a server does last before it ends. What is
+    /// written later is safe as before.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` where the disk does not take it, or somebody reads the database for long; nothing is lost, the log
+    /// stays.
+    pub async fn fold(&self) -> Result<(), StoreError> {
+        if self.is_folded().await? {
+            return Ok(());
+        }
+        let why = "cannot fold the write-ahead log into the database: somebody reads it";
+        Err(StoreError::Unavailable(why.to_owned()))
+    }
+
+    /// The same; false where somebody reads the database, and the log stays.
+    pub(crate) async fn is_folded(&self) -> Result<bool, StoreError> {
+        const FOLD: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+        if let Some(file) = &self.file {
+            file.integrity.stop();
+        }
+        let mut writer = self.writer().await;
+        self.writer.note_for_good();
+        let folded = sqlx::query_as::<_, (i64, i64, i64)>(FOLD).fetch_one(&mut *writer).await;
+        let folded = folded.map(|(busy, ..)| busy == 0).map_err(Fault::from);
+        self.ended(&mut writer, folded, "fold the write-ahead log").await
+    }
+
+    /// Whether the database and its folder are still where they were opened; one in memory always is.
+    ///
+    /// # Errors
+    ///
+    /// Which of them was removed or replaced: what is written from now on is lost when this process ends.
+    pub fn in_place(&self) -> Result<(), String> {
+        self.file.as_ref().map_or(Ok(()), |file| file.places.check())
+    }
+
+    /// Whether the database is whole, as far as its check at the start has come.
+    ///
+    /// # Errors
+    ///
+    /// What is damaged.
+    pub fn integrity(&self) -> Result<(), String> {
+        self.file.as_ref().map_or(Ok(()), |file| file.integrity.result())
     }
 }
 

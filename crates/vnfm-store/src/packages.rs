@@ -395,7 +395,7 @@ pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
 /// Takes away what others than the owner may do; only the owner can.
 fn own(path: &Path, wanted: u32) -> io::Result<()> {
     let mode = path.metadata()?.permissions().mode();
-    if mode & 0o077 == 0 {
+    if mode & 0o777 & !wanted == 0 {
         return Ok(());
     }
     fs::set_permissions(path, Permissions::from_mode(wanted))

@@ -13,8 +13,8 @@ use sqlx::{
     query_with,
 };
 use vnfm_core::ports::{
-    InstanceRecord, OpRecord, OutboxRow, PackageRecord, SecretJson, StepStatus, StoreError, Use,
-    VimRecord,
+    HostPin, InstanceRecord, OpRecord, OutboxRow, PackageRecord, PinnedHost, PinnedKey, SecretJson,
+    StepStatus, StoreError, Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, LogLine, PackageUsageState, Tombstone, Vim, VnfLcmOpOcc, VnfPkgInfo};
@@ -390,13 +390,39 @@ pub(crate) async fn tombstones(
     rows.iter().map(|row| Ok(serde_json::from_str(row)?)).collect()
 }
 
-/// The pinned host key of a server.
+/// The key that is pinned to a host; else one that an older version pinned to a host of that name. The one that knows
+/// most counts, also where it was forgotten.
 pub(crate) async fn host_key(
     connection: &mut SqliteConnection,
-    server_id: &str,
-) -> Done<Option<String>> {
-    let found = query_scalar("SELECT key FROM host_keys WHERE server_id = $1").bind(server_id);
-    Ok(found.fetch_optional(connection).await?)
+    pin: &HostPin,
+) -> Done<Option<PinnedKey>> {
+    const FIND: &str = "
+        SELECT tenant, vim_id, host, instance_id, key FROM pinned_hosts
+        WHERE (tenant = $1 AND vim_id = $2 AND host = $3)
+            OR (tenant IN ($1, '') AND vim_id = '' AND host = $4)
+        ORDER BY vim_id DESC, tenant DESC LIMIT 1";
+    let at = &pin.at;
+    let found = query_as(FIND).bind(&at.tenant).bind(&at.vim_id).bind(&at.host).bind(&pin.formerly);
+    let found = found.fetch_optional(connection).await?.map(pinned);
+    Ok(found.filter(|pinned| !pinned.key.is_empty()))
+}
+
+/// All keys that are pinned for a tenant.
+pub(crate) async fn host_keys(
+    connection: &mut SqliteConnection,
+    tenant: &str,
+) -> Done<Vec<PinnedKey>> {
+    const ALL: &str = "
+        SELECT tenant, vim_id, host, instance_id, key FROM pinned_hosts
+        WHERE tenant = $1 AND key <> '' ORDER BY vim_id, host";
+    let rows = query_as(ALL).bind(tenant).fetch_all(connection).await?;
+    Ok(rows.into_iter().map(pinned).collect())
+}
+
+fn pinned(
+    (tenant, vim_id, host, instance_id, key): (String, String, String, String, String),
+) -> PinnedKey {
+    PinnedKey { at: PinnedHost { tenant, vim_id, host }, instance_id, key }
 }
 
 fn status(stored: &str) -> Done<StepStatus> {

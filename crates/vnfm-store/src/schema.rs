@@ -25,6 +25,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 9, sql: include_str!("../migrations/0009_uploads.sql") },
     Migration { number: 10, sql: include_str!("../migrations/0010_lived.sql") },
     Migration { number: 11, sql: include_str!("../migrations/0011_lives.sql") },
+    Migration { number: 12, sql: include_str!("../migrations/0012_host_keys.sql") },
     Migration { number: 13, sql: include_str!("../migrations/0013_quotas.sql") },
     Migration { number: 15, sql: include_str!("../migrations/0015_kept_addresses.sql") },
 ];
@@ -98,9 +99,11 @@ async fn version(connection: &mut SqliteConnection) -> Done<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Migration, migrate, version};
+    use super::{MIGRATIONS, Migration, migrate, version};
+    use crate::read::host_key;
     use sqlx::Connection as _;
     use sqlx::sqlite::SqliteConnection;
+    use vnfm_core::ports::{HostPin, PinnedHost};
 
     const FIRST: Migration =
         Migration { number: 1, sql: "CREATE TABLE a (x BIGINT); INSERT INTO a VALUES (7)" };
@@ -131,6 +134,42 @@ mod tests {
         assert!(error.to_string().contains("migration 3"), "{error}");
         assert_eq!(y(&mut connection).await, 8);
         assert_eq!(version(&mut connection).await.unwrap(), 2);
+    }
+
+    /// Pins of before know no VIM, and those that were learned at a login no tenant either: none is dropped, each still
+    /// holds for a host of that name, and what is pinned or forgotten anew goes before it.
+    #[tokio::test]
+    async fn host_keys_that_were_pinned_before_still_hold() {
+        let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let before: Vec<_> = MIGRATIONS.iter().filter(|one| one.number < 12).collect();
+        let before: Vec<_> =
+            before.iter().map(|one| Migration { number: one.number, sql: one.sql }).collect();
+        migrate(&mut connection, &before).await.unwrap();
+        let pinned = "
+            INSERT INTO host_keys (server_id, instance_id, key)
+            VALUES ('server', '', 'AAAA'), ('jump-192.0.2.1', '', 'BBBB')";
+        sqlx::query(pinned).execute(&mut connection).await.unwrap();
+        migrate(&mut connection, MIGRATIONS).await.unwrap();
+        let pin = |tenant: &str, host: &str, formerly: &str| HostPin {
+            at: PinnedHost { tenant: tenant.into(), vim_id: "vim".into(), host: host.into() },
+            instance_id: String::new(),
+            formerly: formerly.into(),
+        };
+        let (server, jump) =
+            (pin("default", "server", "server"), pin("other", "192.0.2.1:22", "jump-192.0.2.1"));
+        for (pin, key) in [(&server, "AAAA"), (&jump, "BBBB")] {
+            let found = host_key(&mut connection, pin).await.unwrap().unwrap();
+            assert_eq!(found.key, key);
+            assert_ne!(found.at, pin.at, "it is to be pinned anew");
+        }
+        let mine = "INSERT INTO pinned_hosts (tenant, vim_id, host, instance_id, key)
+            VALUES ('default', 'vim', 'server', '', 'CCCC')";
+        sqlx::query(mine).execute(&mut connection).await.unwrap();
+        let found = host_key(&mut connection, &server).await.unwrap().unwrap();
+        assert_eq!((found.at, &*found.key), (server.at.clone(), "CCCC"));
+        let forgotten = "UPDATE pinned_hosts SET key = '' WHERE tenant = 'default'";
+        sqlx::query(forgotten).execute(&mut connection).await.unwrap();
+        assert_eq!(host_key(&mut connection, &server).await.unwrap(), None);
     }
 
     #[tokio::test]

@@ -7,13 +7,12 @@
 
 use crate::alone::{Lock, create, lock};
 use crate::fault::{Done, Fault};
-use crate::files::{Places, refuse_lost};
+use crate::files::{Places, refuse_lost, tidy};
 use crate::group::{Answer, Group, Turn, Work, Writer};
 use crate::integrity::Integrity;
 use crate::kept::{self, KeptAddress, KeptAddresses};
 use crate::keys::SecretKeys;
 use crate::known::KnownVims;
-use crate::leftovers::{Folder, sweep};
 use crate::place::Place;
 use crate::quotas::{Most, Quotas};
 use crate::wal::Acknowledged;
@@ -29,8 +28,9 @@ use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, watch};
 use uuid::Uuid;
 use vnfm_core::ports::{
-    Change, Claim, Counted, Fence, InstanceRecord, JournalRow, News, OpRecord, OpenStep, OutboxRow,
-    PackageRecord, SecretJson, Store, StoreError, SubscriptionRecord, Usage, Use, VimRecord,
+    Change, Claim, Counted, Fence, HostPin, InstanceRecord, JournalRow, News, OpRecord, OpenStep,
+    OutboxRow, PackageRecord, PinnedKey, SecretJson, Store, StoreError, SubscriptionRecord, Usage,
+    Use, VimRecord,
 };
 use vnfm_core::query::Query;
 use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone, VimConnectionInfo};
@@ -41,7 +41,7 @@ const READERS: usize = 4;
 pub struct SqliteStore {
     // It ends first, the lock last.
     group: Group,
-    writer: Arc<Writer>,
+    pub(crate) writer: Arc<Writer>,
     readers: Vec<Mutex<SqliteConnection>>,
     next_reader: AtomicUsize,
     installation_id: String,
@@ -52,13 +52,13 @@ pub struct SqliteStore {
     quotas: OnceLock<Quotas>,
     /// Of the write-ahead log; it must not close before the connections do.
     index: Option<Arc<File>>,
-    file: Option<OfFile>,
+    pub(crate) file: Option<OfFile>,
 }
 
 /// What a database in a file has beside its connections.
-struct OfFile {
-    integrity: Integrity,
-    places: Places,
+pub(crate) struct OfFile {
+    pub(crate) integrity: Integrity,
+    pub(crate) places: Places,
     _lock: Lock,
 }
 
@@ -198,52 +198,6 @@ impl SqliteStore {
         closed.await.map_err(|fault: Fault| fault.told("close the database"))
     }
 
-    /// Folds the write-ahead log into the database and empties it: what a server does last before it ends. What is
-    /// written later is safe as before.
-    ///
-    /// # Errors
-    ///
-    /// `Unavailable` where the disk does not take it, or somebody reads the database for long; nothing is lost, the log
-    /// stays.
-    pub async fn fold(&self) -> Result<(), StoreError> {
-        if self.is_folded().await? {
-            return Ok(());
-        }
-        let why = "cannot fold the write-ahead log into the database: somebody reads it";
-        Err(StoreError::Unavailable(why.to_owned()))
-    }
-
-    /// The same; false where somebody reads the database, and the log stays.
-    pub(crate) async fn is_folded(&self) -> Result<bool, StoreError> {
-        const FOLD: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
-        if let Some(file) = &self.file {
-            file.integrity.stop();
-        }
-        let mut writer = self.writer().await;
-        self.writer.note_for_good();
-        let folded = sqlx::query_as::<_, (i64, i64, i64)>(FOLD).fetch_one(&mut *writer).await;
-        let folded = folded.map(|(busy, ..)| busy == 0).map_err(Fault::from);
-        self.ended(&mut writer, folded, "fold the write-ahead log").await
-    }
-
-    /// Whether the database and its folder are still where they were opened; one in memory always is.
-    ///
-    /// # Errors
-    ///
-    /// Which of them was removed or replaced: what is written from now on is lost when this process ends.
-    pub fn in_place(&self) -> Result<(), String> {
-        self.file.as_ref().map_or(Ok(()), |file| file.places.check())
-    }
-
-    /// Whether the database is whole, as far as its check at the start has come.
-    ///
-    /// # Errors
-    ///
-    /// What is damaged.
-    pub fn integrity(&self) -> Result<(), String> {
-        self.file.as_ref().map_or(Ok(()), |file| file.integrity.result())
-    }
-
     /// The one connection that writes, once those who wait for it now had it.
     pub(crate) async fn writer(&self) -> Turn<'_> {
         self.writer.turn().await
@@ -315,18 +269,6 @@ impl SqliteStore {
             *writer = new;
         }
         outcome.map_err(|fault| fault.told(doing))
-    }
-}
-
-/// Removes what killed processes left beside the database, retired keys first. What cannot be removed is no reason not to
-/// start.
-fn tidy(path: &Path, keys: &SecretKeys) {
-    let folders = [keys.folder(), path.parent()];
-    for folder in folders.into_iter().flatten() {
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        if let Err(error) = sweep(Folder::Data, folder) {
-            tracing::warn!(%error, folder = %folder.display(), "cannot remove what a crash left");
-        }
     }
 }
 
@@ -565,9 +507,14 @@ impl Store for SqliteStore {
         tenants.map_err(|e| e.told("list tenants"))
     }
 
-    async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
-        let key = read::host_key(&mut *self.reader().await, server_id).await;
+    async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError> {
+        let key = read::host_key(&mut *self.reader().await, pin).await;
         key.map_err(|e| e.told("read a host key"))
+    }
+
+    async fn host_keys(&self, tenant: &str) -> Result<Vec<PinnedKey>, StoreError> {
+        let keys = read::host_keys(&mut *self.reader().await, tenant).await;
+        keys.map_err(|e| e.told("list host keys"))
     }
 }
 

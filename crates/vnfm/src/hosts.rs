@@ -38,16 +38,18 @@ struct Pinned(Arc<dyn Store>);
 
 #[async_trait]
 impl HostKeys for Pinned {
-    async fn known(&self, server_id: &str) -> Result<Option<String>, PortError> {
-        Ok(self.0.host_key(server_id).await?)
+    /// A key that an older version pinned for whomever counts, and is pinned anew to this host alone.
+    async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError> {
+        let Some(known) = self.0.host_key(&host.pin).await? else { return Ok(None) };
+        if known.at != host.pin.at {
+            self.learn(host, &known.key).await?;
+        }
+        Ok(Some(known.key))
     }
 
-    async fn learn(&self, server_id: &str, key: &str) -> Result<(), PortError> {
-        let change = Change::PinHostKey {
-            instance_id: String::new(),
-            server_id: server_id.to_owned(),
-            key: key.to_owned(),
-        };
+    async fn learn(&self, host: &SshTarget, key: &str) -> Result<(), PortError> {
+        let pin = Box::new(host.pin.clone());
+        let change = Change::PinHostKey { pin, key: key.to_owned() };
         Ok(self.0.write(None, vec![change]).await?)
     }
 }

@@ -172,7 +172,11 @@ impl Store for Stopping {
     async fn tenants(&self) -> Result<Vec<String>, StoreError> {
         self.inner.tenants().await
     }
-    async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError> {
-        self.inner.host_key(server_id).await
+    async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError> {
+        self.inner.host_key(pin).await
+    }
+
+    async fn host_keys(&self, tenant: &str) -> Result<Vec<PinnedKey>, StoreError> {
+        self.inner.host_keys(tenant).await
     }
 }

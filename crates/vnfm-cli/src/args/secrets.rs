@@ -1,4 +1,4 @@
-//! `vnfmctl secrets …`
+//! `vnfmctl secrets …` and `vnfmctl hostkey …`
 
 use clap::{Subcommand, ValueEnum};
 
@@ -14,6 +14,18 @@ pub enum Secrets {
         /// Where to
         #[arg(long, value_enum)]
         to: KeyPlace,
+    },
+}
+
+/// Keys of the hosts that hooks log in to.
+#[derive(Debug, Subcommand)]
+pub enum HostKey {
+    /// All that are pinned, with their fingerprints
+    List,
+    /// Trust the next key that a host shows: it was rebuilt on purpose
+    Forget {
+        /// As `vnfmctl hostkey list` has it
+        id: String,
     },
 }
 

@@ -4,6 +4,7 @@ mod described;
 mod download;
 mod events;
 mod graph;
+mod hostkey;
 mod lint;
 mod new;
 mod op;
@@ -54,6 +55,7 @@ pub async fn run(cli: Cli) -> Outcome<()> {
         Command::Subscription(command) => subscription::run(&client, output, command).await,
         Command::Plugin(command) => plugin::run(&client, output, command).await,
         Command::Profile(command) => profile::run(output, command),
+        Command::Hostkey(command) => hostkey::run(&client, output, command).await,
         Command::Secrets(command) => secrets::run(&client, output, &command).await,
         Command::Orphans { forget: Some(id), reason } => {
             forget(&client, output, &id, reason.as_deref()).await

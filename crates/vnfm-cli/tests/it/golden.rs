@@ -372,6 +372,23 @@ async fn what_overrides_says_why() {
 }
 
 #[tokio::test]
+async fn host_keys_are_listed_and_forgotten() {
+    let key = json!({"id": "k-1", "host": "192.0.2.1:22", "vimId": "v-1", "fingerprints": ["SHA256:abc (ssh-ed25519)"]});
+    let stub = Stub::new([
+        ("GET /vnfm/v1/hostkeys", ok(&json!([key]))),
+        ("DELETE /vnfm/v1/hostkeys/k%2D1", ok(&Value::Null)),
+    ])
+    .await;
+    let listed = stub.run(&["hostkey", "list"]).await;
+    for word in ["k-1", "192.0.2.1:22", "v-1", "SHA256:abc"] {
+        assert!(listed.data.contains(word), "{listed:?}");
+    }
+    let forgot = stub.run(&["hostkey", "forget", "k-1"]).await;
+    let said = "forgot host key k-1; the next key that the host shows is trusted\n";
+    assert_eq!((forgot.code, forgot.data.as_str()), (0, said), "{}", forgot.said);
+}
+
+#[tokio::test]
 async fn the_audit_is_read_to_its_end() {
     let entry = |seq: u64, what: &str| {
         json!({"seq": seq, "at": "2026-01-01T00:00:00Z", "who": "ann", "what": what,

@@ -3,7 +3,9 @@
 use super::records::{TENANT, becomes, instance, instantiated, op, package, seed, step, told, vim};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use vnfm_core::ports::{Change, InstanceRecord, SecretJson, StepStatus, Store, StoreError};
+use vnfm_core::ports::{
+    Change, HostPin, InstanceRecord, PinnedHost, SecretJson, StepStatus, Store, StoreError,
+};
 use vnfm_core::query::Query;
 use vnfm_types::LcmOperationState::Completed;
 use vnfm_types::PackageUsageState;
@@ -151,19 +153,59 @@ pub(super) async fn a_package_that_is_used_is_not_removed(store: Shared) {
     assert!(matches!(store.write(None, remove()).await, Err(StoreError::NotFound { .. })));
 }
 
+/// The host `server` of a tenant on a VIM.
+fn host(tenant: &str, vim_id: &str) -> HostPin {
+    let at = PinnedHost { tenant: tenant.into(), vim_id: vim_id.into(), host: "server".into() };
+    HostPin { at, instance_id: "i1".into(), formerly: "server".into() }
+}
+
+async fn key_of(store: &Shared, pin: &HostPin) -> Option<String> {
+    store.host_key(pin).await.unwrap().map(|pinned| pinned.key)
+}
+
+fn pinning(pin: &HostPin, key: &str) -> Vec<Change> {
+    vec![Change::PinHostKey { pin: Box::new(pin.clone()), key: key.into() }]
+}
+
 pub(super) async fn the_first_host_key_stays_until_its_instance_goes(store: Shared) {
     seed(&*store, &["i1"]).await;
-    let pin = |key: &str| {
-        let (instance_id, server_id) = ("i1".to_owned(), "server".to_owned());
-        vec![Change::PinHostKey { instance_id, server_id, key: key.into() }]
-    };
-    assert_eq!(store.host_key("server").await, Ok(None));
-    store.write(None, pin("ssh-ed25519 AAAA")).await.unwrap();
-    store.write(None, pin("ssh-ed25519 AAAA")).await.unwrap();
-    let other = store.write(None, pin("ssh-ed25519 BBBB")).await;
+    let pin = host(TENANT, "vim");
+    assert_eq!(key_of(&store, &pin).await, None);
+    store.write(None, pinning(&pin, "ssh-ed25519 AAAA")).await.unwrap();
+    store.write(None, pinning(&pin, "ssh-ed25519 AAAA")).await.unwrap();
+    let other = store.write(None, pinning(&pin, "ssh-ed25519 BBBB")).await;
     assert!(matches!(other, Err(StoreError::Exists { id, .. }) if id == "server"));
-    assert_eq!(store.host_key("server").await, Ok(Some("ssh-ed25519 AAAA".into())));
+    assert_eq!(key_of(&store, &pin).await, Some("ssh-ed25519 AAAA".into()));
     let gone = Change::RemoveInstance { tenant: TENANT.into(), id: "i1".into() };
     store.write(None, vec![gone]).await.unwrap();
-    assert_eq!(store.host_key("server").await, Ok(None));
+    assert_eq!(key_of(&store, &pin).await, None);
+}
+
+pub(super) async fn a_host_key_is_of_one_tenant_and_vim(store: Shared) {
+    let hosts = [host(TENANT, "a"), host(TENANT, "b"), host("other", "a")];
+    for (pin, key) in hosts.iter().zip(["AAAA", "BBBB", "CCCC"]) {
+        store.write(None, pinning(pin, key)).await.unwrap();
+    }
+    for (pin, key) in hosts.iter().zip(["AAAA", "BBBB", "CCCC"]) {
+        assert_eq!(key_of(&store, pin).await.as_deref(), Some(key));
+    }
+    let listed = store.host_keys(TENANT).await.unwrap();
+    let listed: Vec<_> = listed.iter().map(|one| (one.at.vim_id.as_str(), &*one.key)).collect();
+    assert_eq!(listed, [("a", "AAAA"), ("b", "BBBB")]);
+}
+
+pub(super) async fn a_forgotten_host_key_makes_room_for_the_next_one(store: Shared) {
+    let (pin, other) = (host(TENANT, "a"), host("other", "a"));
+    for pin in [&pin, &other] {
+        store.write(None, pinning(pin, "AAAA")).await.unwrap();
+    }
+    let forget = || vec![Change::ForgetHostKey(pin.at.clone())];
+    store.write(None, forget()).await.unwrap();
+    assert_eq!(key_of(&store, &pin).await, None);
+    assert_eq!(store.host_keys(TENANT).await.unwrap(), []);
+    let again = store.write(None, forget()).await;
+    assert!(matches!(again, Err(StoreError::NotFound { id, .. }) if id == pin.at.id()));
+    store.write(None, pinning(&pin, "BBBB")).await.unwrap();
+    assert_eq!(key_of(&store, &pin).await.as_deref(), Some("BBBB"));
+    assert_eq!(key_of(&store, &other).await.as_deref(), Some("AAAA"));
 }

@@ -99,8 +99,12 @@ crate::rules! { Arc<dyn Store>:
     told::a_quota_holds_for_what_there_is_and_what_is_set_aside;
     /// A log keeps its newest 2000 lines of at most 4096 bytes.
     ops::a_log_keeps_its_newest_lines;
-    /// The first host key of a server stays until its instance goes.
+    /// The first host key of a host stays until its instance goes.
     instances::the_first_host_key_stays_until_its_instance_goes;
+    /// A host key is of one tenant and one VIM: another one pins and sees its own.
+    instances::a_host_key_is_of_one_tenant_and_vim;
+    /// A host key that was forgotten makes room for the next one, and for nobody else.
+    instances::a_forgotten_host_key_makes_room_for_the_next_one;
     /// Lists come in pages in order of id, and without what is sealed.
     lists::lists_come_in_pages_in_order_of_id;
     /// A filter finds by every operator in every kind of value; several expressions of one list speak of one entry.

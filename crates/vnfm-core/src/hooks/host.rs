@@ -4,8 +4,9 @@ use super::bounds::Remembered;
 use crate::engine::Engine;
 use crate::live::LiveOp;
 use crate::ports::{
-    Change, Code, CommandOutput, ErrorKind, Fence, HookCall, HookFile, HookHost, HttpRequest,
-    InfraDriver, PortError, SecretJson, SshCommand, SshTarget, Watcher as _, files_of, wrong_call,
+    Change, Code, CommandOutput, ErrorKind, Fence, HookCall, HookFile, HookHost, HostPin,
+    HttpRequest, InfraDriver, PortError, SecretJson, SshCommand, SshTarget, Watcher as _, files_of,
+    wrong_call,
 };
 use crate::vims::AnyVim;
 use async_trait::async_trait;
@@ -23,6 +24,7 @@ pub(super) struct Host {
     pub(super) engine: Engine,
     pub(super) live: Arc<LiveOp>,
     pub(super) fence: Fence,
+    pub(super) tenant: String,
     pub(super) instance_id: String,
     pub(super) step: String,
     pub(super) package: Arc<Package>,
@@ -92,9 +94,9 @@ impl Host {
 
     async fn serve(&self, service: &str, request: Value) -> Result<Value, PortError> {
         match HookCall::parse(service, request)? {
-            HookCall::Run(target, command) => self.ssh_run(&target, &command).await,
-            HookCall::Put(target, file) => self.ssh_put(&target, file).await,
-            HookCall::Wait(target, seconds) => self.ssh_wait(&target, seconds).await,
+            HookCall::Run(target, command) => self.ssh_run(target, &command).await,
+            HookCall::Put(target, file) => self.ssh_put(target, file).await,
+            HookCall::Wait(target, seconds) => self.ssh_wait(target, seconds).await,
             HookCall::Http(request) => self.http(&request).await,
             HookCall::Artifacts => Ok(files_of(&self.package)),
             HookCall::Artifact(path) => {
@@ -114,8 +116,8 @@ impl Host {
 const LAST_LINES: usize = 40;
 
 impl Host {
-    async fn ssh_run(&self, target: &SshTarget, command: &SshCommand) -> Result<Value, PortError> {
-        self.pin(target).await?;
+    async fn ssh_run(&self, target: SshTarget, command: &SshCommand) -> Result<Value, PortError> {
+        let target = &self.pinned(target).await?;
         let source = format!("{} {}", self.step, target.address);
         self.live.log("debug", &source, &format!("$ {}", command.command));
         let output = self.engine.parts.host.ssh_run(target, command).await?;
@@ -137,36 +139,36 @@ impl Host {
         self.live.log("info", source, &format!("exit code {}", output.exit_code));
     }
 
-    async fn ssh_put(&self, target: &SshTarget, file: HookFile) -> Result<Value, PortError> {
-        self.pin(target).await?;
+    async fn ssh_put(&self, target: SshTarget, file: HookFile) -> Result<Value, PortError> {
+        let target = &self.pinned(target).await?;
         let file = file.with(|path| self.read(path))?;
         self.engine.parts.host.ssh_put(target, &file).await?;
         Ok(json!({}))
     }
 
-    async fn ssh_wait(&self, target: &SshTarget, seconds: u32) -> Result<Value, PortError> {
-        self.pin(target).await?;
+    async fn ssh_wait(&self, target: SshTarget, seconds: u32) -> Result<Value, PortError> {
+        let target = &self.pinned(target).await?;
         self.live.waiting(&format!("a login at {}@{}", target.username, target.address));
         self.engine.parts.host.ssh_wait(target, seconds).await?;
         Ok(json!({}))
     }
 
-    /// Pins the host's key as its console log shows it, before anybody logs in for the first time.
-    async fn pin(&self, target: &SshTarget) -> Result<(), PortError> {
+    /// The host with what its key is pinned to. Before anybody logs in for the first time, the key is pinned as its
+    /// console log shows it.
+    async fn pinned(&self, target: SshTarget) -> Result<SshTarget, PortError> {
         let store = self.engine.store();
-        if store.host_key(&target.server_id).await?.is_some() {
-            return Ok(());
+        let instance = (self.tenant.as_str(), self.instance_id.as_str());
+        let target = HostPin::server(target, instance, self.vim.registered_id());
+        if store.host_key(&target.pin).await?.is_some() {
+            return Ok(target);
         }
         let keys = self.infra.host_keys(&self.vim, &target.server_id).await.unwrap_or_default();
-        if keys.is_empty() {
-            return Ok(());
+        if !keys.is_empty() {
+            let change =
+                Change::PinHostKey { pin: Box::new(target.pin.clone()), key: keys.join("\n") };
+            store.write(Some(&self.fence), vec![change]).await?;
         }
-        let change = Change::PinHostKey {
-            instance_id: self.instance_id.clone(),
-            server_id: target.server_id.clone(),
-            key: keys.join("\n"),
-        };
-        Ok(store.write(Some(&self.fence), vec![change]).await?)
+        Ok(target)
     }
 
     async fn http(&self, request: &HttpRequest) -> Result<Value, PortError> {

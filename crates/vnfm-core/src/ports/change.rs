@@ -1,8 +1,8 @@
 //! What is written: one [`Change`] is one statement with the condition under which it holds.
 
 use super::{
-    Counted, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, SecretJson,
-    SubscriptionRecord, Use, VimRecord,
+    Counted, HostPin, InstanceRecord, JournalRow, OpRecord, OutboxRow, PackageRecord, PinnedHost,
+    SecretJson, SubscriptionRecord, Use, VimRecord,
 };
 use std::sync::Arc;
 use vnfm_types::{AuditEntry, LcmOperationState, Tombstone};
@@ -174,12 +174,10 @@ pub enum Change {
         /// The instance.
         instance_id: String,
     },
-    /// The host key of a server, kept until the instance is gone.
+    /// The host key of a host, kept until its instance or its VIM is gone.
     PinHostKey {
-        /// The instance.
-        instance_id: String,
-        /// The server on the VIM.
-        server_id: String,
+        /// The host.
+        pin: Box<HostPin>,
         /// The key, `ssh-ed25519 AAAA…`.
         key: String,
     },
@@ -220,4 +218,6 @@ pub enum Change {
         /// How much of it these changes add, for the refusal.
         adds: u64,
     },
+    /// That the next key which a host shows is trusted.
+    ForgetHostKey(PinnedHost),
 }

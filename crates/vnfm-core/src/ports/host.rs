@@ -1,12 +1,12 @@
 //! What a hook may ask of its host, filled at the composition root with an SSH and an HTTP client.
 
-use super::PortError;
+use super::{HostPin, PortError};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vnfm_types::Secret;
 
-/// A host to log in to. Its host key is pinned to `server_id`: trusted at first use, then fixed.
+/// A host to log in to. Its host key is trusted at first use, then fixed ([`HostPin`]).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SshTarget {
@@ -28,6 +28,9 @@ pub struct SshTarget {
     /// The host to go through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jump: Option<Box<SshTarget>>,
+    /// What its host key is pinned to; the engine says that, never a plugin.
+    #[serde(skip)]
+    pub pin: HostPin,
 }
 
 fn ssh_port() -> u16 {

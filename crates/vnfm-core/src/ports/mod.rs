@@ -24,6 +24,7 @@ mod mgmt;
 mod nfvo;
 mod observer;
 mod packages;
+mod pins;
 mod quota;
 mod records;
 mod schemas;
@@ -56,6 +57,7 @@ pub use nfvo::{GrantAnswer, Granted, Nfvo, compute_id, link_id, port_id, storage
 pub(crate) use observer::Nobody;
 pub use observer::{CallEnd, Observer};
 pub use packages::Packages;
+pub use pins::{HostPin, PinnedHost, PinnedKey};
 pub use quota::Counted;
 pub use records::{
     About, Home, InstanceRecord, JournalRow, Lives, OpRecord, OpenStep, OutboxRow, PackageRecord,

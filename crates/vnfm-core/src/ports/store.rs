@@ -3,8 +3,8 @@
 //! instance, no new VNF on a cluster that is being taken away) is a condition here and not a lock elsewhere.
 
 use super::{
-    Change, Code, Counted, ErrorKind, InstanceRecord, JournalRow, OpRecord, OpenStep, OutboxRow,
-    PackageRecord, PortError, SecretJson, SubscriptionRecord, Use, VimRecord,
+    Change, Code, Counted, ErrorKind, HostPin, InstanceRecord, JournalRow, OpRecord, OpenStep,
+    OutboxRow, PackageRecord, PinnedKey, PortError, SecretJson, SubscriptionRecord, Use, VimRecord,
 };
 use crate::query::Query;
 use async_trait::async_trait;
@@ -431,12 +431,19 @@ pub trait Store: Send + Sync {
     /// Where the database does not answer.
     async fn tenants(&self) -> Result<Vec<String>, StoreError>;
 
-    /// The pinned host key of a server.
+    /// The key that is pinned to a host; where there is none, that which an older version pinned to it.
     ///
     /// # Errors
     ///
     /// Where the database does not answer.
-    async fn host_key(&self, server_id: &str) -> Result<Option<String>, StoreError>;
+    async fn host_key(&self, pin: &HostPin) -> Result<Option<PinnedKey>, StoreError>;
+
+    /// All pinned keys of a tenant; of none (an empty text) those that an older version pinned for whomever.
+    ///
+    /// # Errors
+    ///
+    /// Where the database does not answer.
+    async fn host_keys(&self, tenant: &str) -> Result<Vec<PinnedKey>, StoreError>;
 
     /// Whether a VIM of the registry, or a connection that came with a request where `vim` is `None`, was in use with this
     /// endpoint and proxy before addresses were checked.

@@ -9,7 +9,7 @@ use std::str::Chars;
 
 /// The most expressions of a filter, names of a path, and values of an expression; more is refused.
 const EXPRESSIONS: usize = 50;
-const NAMES: usize = 20;
+const NAMES: usize = 12;
 const VALUES: usize = 500;
 
 /// One comparison as it was written.

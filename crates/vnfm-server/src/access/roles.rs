@@ -72,6 +72,8 @@ pub const NEEDS: &[Row] = &[
     ("/vnfm/v1/vims", &[("get", READ), ("post", ADMIN)]),
     ("/vnfm/v1/vims/{vimId}", &[("get", READ), ("patch", ADMIN), ("delete", ADMIN)]),
     ("/vnfm/v1/vims/{vimId}/check", &[("post", OPERATE)]),
+    ("/vnfm/v1/hostkeys", &[("get", READ)]),
+    ("/vnfm/v1/hostkeys/{hostKeyId}", &[("delete", ADMIN)]),
     ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/progress", &[("get", READ)]),
     ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/events", &[("get", READ)]),
     ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/log", &[("get", READ)]),

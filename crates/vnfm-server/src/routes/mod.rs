@@ -3,6 +3,7 @@
 mod acts;
 pub mod api_versions;
 mod events;
+mod hostkeys;
 mod list;
 mod nfvo_notifications;
 mod orphans;
@@ -71,6 +72,8 @@ pub const PATHS: &[(&str, &[&str])] = &[
     ("/vnfm/v1/vims", &["get", "post"]),
     ("/vnfm/v1/vims/{vimId}", &["get", "patch", "delete"]),
     ("/vnfm/v1/vims/{vimId}/check", &["post"]),
+    ("/vnfm/v1/hostkeys", &["get"]),
+    ("/vnfm/v1/hostkeys/{hostKeyId}", &["delete"]),
     ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/progress", &["get"]),
     ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/events", &["get"]),
     ("/vnfm/v1/op_occs/{vnfLcmOpOccId}/log", &["get"]),
@@ -221,6 +224,8 @@ fn own() -> Router<App> {
         .route("/vnfm/v1/vims", get(vims::list).post(vims::register))
         .route("/vnfm/v1/vims/{id}", get(vims::show).patch(vims::update).delete(vims::delete))
         .route("/vnfm/v1/vims/{id}/check", post(vims::check))
+        .route("/vnfm/v1/hostkeys", get(hostkeys::list))
+        .route("/vnfm/v1/hostkeys/{id}", axum::routing::delete(hostkeys::forget))
         .route("/vnfm/v1/op_occs/{id}/progress", get(own_op_occs::progress))
         .route("/vnfm/v1/op_occs/{id}/events", get(own_op_occs::events))
         .route("/vnfm/v1/op_occs/{id}/log", get(own_op_occs::log))

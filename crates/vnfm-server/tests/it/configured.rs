@@ -249,7 +249,7 @@ async fn health_and_figures_have_an_address_of_their_own_where_it_is_configured(
         async |path: &str| client.get(format!("http://{address}{path}")).send().await.unwrap();
     assert_eq!(get("/healthz").await.status(), 200);
     let ready: Value = get("/readyz").await.json().await.unwrap();
-    let parts = ["database", "keys", "disk", "recovery", "plugins"];
+    let parts = ["database", "files", "integrity", "keys", "disk", "recovery", "plugins"];
     assert_eq!(ready["parts"].as_object().unwrap().keys().collect::<Vec<_>>(), parts, "{ready}");
     assert!(get("/metrics").await.text().await.unwrap().contains("vnfm_build_info"));
     assert_eq!(get("/vnfm/v1/vims").await.status(), 404);

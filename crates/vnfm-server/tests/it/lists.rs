@@ -189,4 +189,15 @@ async fn hostile_parameters_are_refused_or_find_nothing() {
         assert_eq!((answer.status, answer.text.as_str()), (200, "[]"), "{filter}");
     }
     assert_eq!(ids(&bench.get(INSTANCES).await).len(), 2);
+    // Deeper than the database compiles: refused by name, and no fault of the server.
+    for names in 12..25 {
+        let path = format!("metadata{}", "/a".repeat(names));
+        let answer = bench.get(&format!("{INSTANCES}?filter=(eq,{path},x)")).await;
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert!(answer.detail().contains("no more than 12 names"), "{answer:?}");
+    }
+    // A chain of alternatives that long was too deep as well.
+    let many = format!("(cont,metadata/a,{})", vec!["x"; 500].join(","));
+    let answer = bench.get(&format!("{INSTANCES}?filter={many}")).await;
+    assert_eq!((answer.status, answer.text.as_str()), (200, "[]"));
 }

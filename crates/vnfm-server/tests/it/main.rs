@@ -7,6 +7,8 @@
 mod audit;
 mod bench;
 mod configured;
+mod data_folder;
+#[cfg(test)]
 mod differences;
 mod events;
 mod external;
@@ -16,6 +18,8 @@ mod gate;
 mod headers;
 mod held;
 mod hostile;
+#[cfg(test)]
+mod hostkeys;
 mod keys;
 mod large;
 mod letter;

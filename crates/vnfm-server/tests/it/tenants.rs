@@ -5,6 +5,7 @@ use crate::bench::{Answer, Bench, HASHED, INSTANCES, OPS, PACKAGES, Setup, VIMS,
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
+use vnfm_core::ports::{Change, HostPin, PinnedHost};
 use vnfm_server::access::Role;
 use vnfm_server::access::roles::{NEEDS, Needs};
 
@@ -53,14 +54,27 @@ pub(crate) async fn furnished(bench: &Bench, callback: &str) -> Has {
     let op = started.made();
     assert_eq!(bench.ended(&op).await["operationState"], "COMPLETED");
     let subscription = bench.post(SUBSCRIPTIONS, &json!({"callbackUri": callback})).await.id();
+    let key = pinned(bench, "acme", &vim).await;
     let ids = vec![
         ("{vnfInstanceId}", instance),
         ("{vnfLcmOpOccId}", op),
         ("{subscriptionId}", subscription),
         ("{vnfPkgId}", package),
         ("{vimId}", vim),
+        ("{hostKeyId}", key),
     ];
     Has { ids, vnfd }
+}
+
+/// Pins the key of a host of a tenant; its id.
+pub(crate) async fn pinned(bench: &Bench, tenant: &str, vim: &str) -> String {
+    let at = PinnedHost { tenant: tenant.into(), vim_id: vim.into(), host: "server".into() };
+    let id = at.id();
+    let pin = HostPin { at, ..HostPin::default() };
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
+    let change = Change::PinHostKey { pin: Box::new(pin), key: key.into() };
+    bench.app.engine.store().write(None, vec![change]).await.unwrap();
+    id
 }
 
 /// A path with ids in place of its parameters, and the id that it names.

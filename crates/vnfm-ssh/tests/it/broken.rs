@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval};
-use vnfm_core::ports::{ErrorKind, PortError, RemoteFile, SshCommand, SshTarget};
+use vnfm_core::ports::{ErrorKind, HostPin, PortError, RemoteFile, SshCommand, SshTarget};
 use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
 use vnfm_types::Secret;
@@ -29,6 +29,7 @@ fn target(port: u16) -> SshTarget {
         password: Some(Secret::new("planted-password")),
         private_key: None,
         jump: None,
+        pin: HostPin::default(),
     }
 }
 

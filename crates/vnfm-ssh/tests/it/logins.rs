@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use vnfm_core::ports::{ErrorKind, SshCommand, SshTarget};
+use vnfm_core::ports::{ErrorKind, HostPin, SshCommand, SshTarget};
 use vnfm_outbound::Destinations;
 use vnfm_ssh::{RememberedHostKeys, Ssh};
 use vnfm_types::Secret;
@@ -107,6 +107,7 @@ fn target(port: u16, password: &str) -> SshTarget {
         password: Some(Secret::new(password)),
         private_key: None,
         jump: None,
+        pin: HostPin::default(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
-use vnfm_core::ports::SshTarget;
+use vnfm_core::ports::{HostPin, SshTarget};
 use vnfm_types::Secret;
 
 const SSHD: &str = "/usr/sbin/sshd";
@@ -132,6 +132,7 @@ impl Sshd {
             password: None,
             private_key: Some(Secret::new(pem)),
             jump: None,
+            pin: HostPin::default(),
         }
     }
 }

@@ -84,9 +84,10 @@ pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str) -> Done<()> 
 
 /// What is kept for an instance goes with it.
 pub(super) fn forget(writing: &Writing<'_>, id: &str) -> Done<()> {
-    for sql in
-        ["DELETE FROM host_keys WHERE instance_id = $1", "DELETE FROM uses WHERE instance_id = $1"]
-    {
+    for sql in [
+        "DELETE FROM pinned_hosts WHERE instance_id = $1",
+        "DELETE FROM uses WHERE instance_id = $1",
+    ] {
         writing.statement(sql).bind(id).run()?;
     }
     Ok(())

@@ -5,6 +5,7 @@ mod acts;
 mod instances;
 mod ops;
 mod packages;
+mod pins;
 mod statement;
 mod subscriptions;
 mod vims;
@@ -76,9 +77,8 @@ pub(crate) fn apply(writing: &Writing<'_>, change: &Change) -> Done<()> {
         Change::Abandon { tenant, id, force } => acts::abandon(writing, (tenant, id), *force),
         Change::Bury { tenant, tombstone } => acts::bury(writing, tenant, tombstone),
         Change::Forget { tenant, instance_id } => acts::forget(writing, tenant, instance_id),
-        Change::PinHostKey { instance_id, server_id, key } => {
-            pin(writing, instance_id, server_id, key)
-        }
+        Change::PinHostKey { pin, key } => pins::pin(writing, pin, key),
+        Change::ForgetHostKey(host) => pins::forget(writing, host),
         other => apply_to_quotas(writing, other),
     }
 }
@@ -136,6 +136,7 @@ pub(crate) fn doing(change: &Change) -> &'static str {
         Change::Bury { .. } => "write a tombstone",
         Change::Forget { .. } => "forget an abandoned instance",
         Change::PinHostKey { .. } => "pin a host key",
+        Change::ForgetHostKey(_) => "forget a host key",
         Change::Reserve { .. } => "set a part of a quota aside",
         Change::Release { .. } => "release a part of a quota",
         Change::PackageSize { .. } => "note the size of a package",
@@ -214,19 +215,6 @@ fn outbox(writing: &Writing<'_>, row: &OutboxRow) -> Done<()> {
         .bind(serde_json::to_string(&row.about)?)
         .bind(number)
         .run()
-}
-
-/// The first key of a server stays; the same one again is a success, another one is refused.
-fn pin(writing: &Writing<'_>, instance_id: &str, server_id: &str, key: &str) -> Done<()> {
-    const PIN: &str = "
-        INSERT INTO host_keys (server_id, instance_id, key) VALUES ($1, $2, $3)
-        ON CONFLICT (server_id) DO UPDATE SET instance_id = excluded.instance_id
-        WHERE host_keys.key = excluded.key";
-    if !writing.statement(PIN).bind(server_id).bind(instance_id).bind(key).changed()? {
-        let what = "pinned host key of server";
-        return Err(StoreError::Exists { what, id: server_id.to_owned() }.into());
-    }
-    Ok(())
 }
 
 /// Appends to an operation's log, which keeps its newest lines.

@@ -4,7 +4,7 @@
 //! [`retire`] are each other's condition; as transactions that write come one after the other, of an
 //! instantiation on a cluster and the termination of the VNF that carries it, exactly one is accepted.
 
-use super::{Writing, absent, number};
+use super::{Writing, absent, number, pins};
 use crate::fault::Done;
 use crate::kept;
 use vnfm_core::ports::{StoreError, Use, VimRecord};
@@ -108,6 +108,7 @@ pub(super) fn remove(writing: &Writing<'_>, tenant: &str, id: &str, force: bool)
         LEFT JOIN instances i ON i.id = u.instance_id
         WHERE u.vim_id = $2
         ORDER BY u.instance_id";
+    pins::forget_vim(writing, tenant, id)?; // what is refused below is undone as a whole
     let remove = writing.statement(REMOVE).bind(tenant).bind(id).bind(i64::from(force));
     if remove.changed()? || !is_known(writing, tenant, id)? {
         return kept::removed(writing, tenant, id);

@@ -11,7 +11,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vnfm::HostKeys;
-use vnfm::ports::{Code, ErrorKind, PortError};
+use vnfm::ports::{Code, ErrorKind, PortError, SshTarget};
 
 const FILE: &str = "state.json";
 
@@ -140,13 +140,13 @@ impl Kept {
 
 #[async_trait::async_trait]
 impl HostKeys for Kept {
-    async fn known(&self, server_id: &str) -> Result<Option<String>, PortError> {
-        Ok(self.state().host_keys.get(server_id).cloned())
+    async fn known(&self, host: &SshTarget) -> Result<Option<String>, PortError> {
+        Ok(self.state().host_keys.get(&host.server_id).cloned())
     }
 
-    async fn learn(&self, server_id: &str, key: &str) -> Result<(), PortError> {
+    async fn learn(&self, host: &SshTarget, key: &str) -> Result<(), PortError> {
         self.change(|state| {
-            state.host_keys.insert(server_id.to_owned(), key.to_owned());
+            state.host_keys.insert(host.server_id.clone(), key.to_owned());
         })
     }
 }
