@@ -120,13 +120,6 @@ pub const VALUE: Code = Code {
     means: "a value in the request is not of the type that its variable takes",
     next: "give the variable that is named a value of the type in the message",
 };
-/// More than one instance may be.
-pub const BUDGET: Code = Code {
-    name: "kubernetes.too-many-objects",
-    kind: ErrorKind::Refused,
-    means: "the manifests of the package, with the values of the request, are more than one instance may be; nothing was made",
-    next: "give smaller values, or split the package into several VNFs",
-};
 /// The policy of the VIM.
 pub const POLICY: Code = Code {
     name: "kubernetes.policy",
@@ -229,7 +222,6 @@ pub const CODES: &[&Code] = &[
     &GRANT,
     &VARIABLE,
     &VALUE,
-    &BUDGET,
     &POLICY,
     &KIND,
     &FOREIGN,

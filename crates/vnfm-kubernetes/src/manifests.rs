@@ -8,8 +8,8 @@
 //! Every error names the file and the line. `$namespace` is always declared. No value makes an object, a list or a
 //! member: see [`crate::template`].
 
-use crate::errors::{BUDGET, MANIFEST, VALUE, VARIABLE};
-use crate::template::{self, Budget, Unfilled};
+use crate::errors::{MANIFEST, VALUE, VARIABLE};
+use crate::template::{self, BytesLeft, Unfilled};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use vnfm_core::ports::{Allocation, PortError};
@@ -17,10 +17,8 @@ use vnfm_descriptor::{
     Marked, MissingVariable, ORDER_FILE, OrderFile, Package, UnfitValue, Variables,
 };
 
-/// Objects that the manifests of a package may make.
-pub(crate) const MOST_OBJECTS: usize = 2_000;
-/// Bytes that all of them may have once values stand in them.
-pub(crate) const MOST_BYTES: usize = 16 << 20;
+/// What a plan that is too large was for.
+const PLANNING: &str = "plan the objects";
 
 /// The objects of a VNF.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,16 +59,13 @@ impl Plan {
         let order = what.package.order_file().ok_or_else(|| no_manifests(what))?;
         let default = vim_namespace.map_or_else(|| format!("vnf-{instance}"), str::to_owned);
         let (namespace, values) = values(order, what, &default)?;
-        let mut budget = Budget::of(MOST_BYTES);
+        let mut left = BytesLeft::of(what.budget.bytes);
         let (mut stages, mut count) = (Vec::new(), 0);
         for stage in order.stages() {
             let mut items = Vec::new();
             for manifest in stage {
-                items.extend(read_file(&what.package, &manifest.path, (&values, &mut budget))?);
-                if count + items.len() > MOST_OBJECTS {
-                    let text = format!("with it there are more than {MOST_OBJECTS} objects");
-                    return Err(too_much(&manifest.path, text));
-                }
+                items.extend(read_file(what, &manifest.path, (&values, &mut left))?);
+                what.budget.allows(PLANNING, (count + items.len()) as u64, 0)?;
             }
             count += items.len();
             stages.push(items);
@@ -145,37 +140,38 @@ fn is_label(name: &str) -> bool {
 }
 
 fn read_file(
-    package: &Package,
+    what: &Allocation,
     path: &str,
-    (values, budget): (&Variables, &mut Budget),
+    (values, left): (&Variables, &mut BytesLeft),
 ) -> Result<Vec<Item>, PortError> {
-    let bytes = package.read(path).map_err(|error| unusable(path, error.to_string()))?;
+    let bytes = what.package.read(path).map_err(|error| unusable(path, error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| unusable(path, "it is not UTF-8"))?;
     let marked = Marked::new(&text, |name| values.contains_key(name));
     let mut items = Vec::new();
     for (line, document) in documents(marked.text()) {
-        let place = format!("{path}:{line}");
-        let object =
-            template::parse(document, &marked, values, budget).map_err(
-                |unfilled| match unfilled {
-                    Unfilled::Text(inner, reason) => {
-                        unusable(&format!("{path}:{}", line + inner), reason)
-                    }
-                    Unfilled::Missing(missing) => no_value(package, path, &missing),
-                    Unfilled::NoScalar { name, given } => no_scalar(&place, &name, given),
-                    Unfilled::Twin(key) => unusable(
-                        &place,
-                        format!("with the values of the request two of its keys are `{key}`"),
-                    ),
-                    Unfilled::TooMuch => too_much(
-                        &place,
-                        format!("with the values there are more than {MOST_BYTES} bytes"),
-                    ),
-                },
-            )?;
-        collect(object, &place, &mut items)?;
+        let object = template::parse(document, &marked, values, left)
+            .map_err(|unfilled| unfilled_at(what, (path, line), unfilled))?;
+        collect(object, &format!("{path}:{line}"), &mut items)?;
     }
     Ok(items)
+}
+
+/// Why the document that begins on a line of a file cannot be used.
+fn unfilled_at(what: &Allocation, (path, line): (&str, usize), unfilled: Unfilled) -> PortError {
+    let place = format!("{path}:{line}");
+    match unfilled {
+        Unfilled::Text(inner, reason) => unusable(&format!("{path}:{}", line + inner), reason),
+        Unfilled::Missing(missing) => no_value(&what.package, path, &missing),
+        Unfilled::NoScalar { name, given } => no_scalar(&place, &name, given),
+        Unfilled::Twin(key) => {
+            unusable(&place, format!("with the values of the request two of its keys are `{key}`"))
+        }
+        Unfilled::TooMuch => {
+            let over = what.budget.bytes.saturating_add(1);
+            let told = what.budget.allows(&format!("fill `{place}`"), 0, over);
+            told.err().unwrap_or_else(|| unusable(&place, "it is too large with its values"))
+        }
+    }
 }
 
 /// The documents of a YAML stream, each with the line, from 1, where its content starts.
@@ -249,10 +245,6 @@ fn collect(object: Value, place: &str, items: &mut Vec<Item>) -> Result<(), Port
     Ok(())
 }
 
-fn too_much(place: &str, reason: String) -> PortError {
-    PortError::new(&BUDGET, format!("use `{place}` of the package"), reason).on(place)
-}
-
 fn no_scalar(place: &str, name: &str, given: &str) -> PortError {
     let text = format!(
         "variable `{name}` is {given}, and a placeholder takes one text, number or boolean"
@@ -323,7 +315,7 @@ mod tests {
         let marked = Marked::new(text, |_| false);
         let values = Variables::new();
         for (line, document) in documents(marked.text()) {
-            let object = template::parse(document, &marked, &values, &mut Budget::of(MOST_BYTES))
+            let object = template::parse(document, &marked, &values, &mut BytesLeft::of(1 << 20))
                 .map_err(|unfilled| match unfilled {
                 Unfilled::Text(inner, reason) => format!("{}: {reason}", line + inner),
                 other => format!("{other:?}"),

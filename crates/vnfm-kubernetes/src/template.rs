@@ -26,21 +26,21 @@ pub(crate) enum Unfilled {
     NoScalar { name: String, given: &'static str },
     /// Two keys of one object become equal.
     Twin(String),
-    /// More bytes than the budget has left.
+    /// More bytes than are left of the budget.
     TooMuch,
 }
 
 /// Bytes that may still be written.
 #[derive(Debug)]
-pub(crate) struct Budget(usize);
+pub(crate) struct BytesLeft(u64);
 
-impl Budget {
-    pub(crate) fn of(bytes: usize) -> Self {
+impl BytesLeft {
+    pub(crate) fn of(bytes: u64) -> Self {
         Self(bytes)
     }
 
     fn spend(&mut self, bytes: usize) -> Result<(), Unfilled> {
-        self.0 = self.0.checked_sub(bytes).ok_or(Unfilled::TooMuch)?;
+        self.0 = self.0.checked_sub(bytes as u64).ok_or(Unfilled::TooMuch)?;
         Ok(())
     }
 }
@@ -53,14 +53,14 @@ pub(crate) fn parse(
     document: &str,
     marked: &Marked,
     values: &Variables,
-    budget: &mut Budget,
+    left: &mut BytesLeft,
 ) -> Result<Value, Unfilled> {
     let tree = read(document, marked)?;
     let mut places = Places::default();
     places.look(&tree, marked);
     let alone: Vec<usize> = places.alone.difference(&places.in_keys).copied().collect();
     let bare = bare(document, marked, (&tree, &alone))?;
-    Filling { marked, values, bare, budget }.fill(tree)
+    Filling { marked, values, bare, left }.fill(tree)
 }
 
 fn read(document: &str, marked: &Marked) -> Result<Value, Unfilled> {
@@ -133,7 +133,7 @@ struct Filling<'a> {
     marked: &'a Marked,
     values: &'a Variables,
     bare: BTreeSet<usize>,
-    budget: &'a mut Budget,
+    left: &'a mut BytesLeft,
 }
 
 impl Filling<'_> {
@@ -171,7 +171,7 @@ impl Filling<'_> {
                 given: type_of(value),
             }),
             Value::String(text) => {
-                self.budget.spend(text.len())?;
+                self.left.spend(text.len())?;
                 Ok(value.clone())
             }
             _ => Ok(value.clone()),
@@ -180,14 +180,14 @@ impl Filling<'_> {
 
     fn text(&mut self, text: &str) -> Result<String, Unfilled> {
         let filled = self.marked.fill(text, self.values).map_err(Unfilled::Missing)?;
-        self.budget.spend(filled.len())?;
+        self.left.spend(filled.len())?;
         Ok(filled)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, Unfilled, parse};
+    use super::{BytesLeft, Unfilled, parse};
     use proptest::prelude::*;
     use serde_json::{Value, json};
     use vnfm_descriptor::{Marked, Variables};
@@ -198,7 +198,7 @@ mod tests {
             |(name, value): (String, Value)| (name, Some(value).filter(|one| !one.is_null()));
         let values: Variables = values.into_iter().map(value).collect();
         let marked = Marked::new(document, |name| values.contains_key(name));
-        parse(marked.text(), &marked, &values, &mut Budget::of(1 << 20))
+        parse(marked.text(), &marked, &values, &mut BytesLeft::of(1 << 20))
     }
 
     /// What of a tree is no scalar, with the types of scalars left out.

@@ -124,6 +124,7 @@ impl Plan {
             ignored: ignored(wanted),
             secrets: secrets(wanted),
         };
+        sendable(&plan.proxy)?;
         plan.look_into(wanted, artifacts)?;
         plan.part_names();
         Ok(plan)
@@ -209,6 +210,19 @@ fn with_port(address: &str) -> String {
     }
 }
 
+/// No shell and no unit can hold a NUL: whoever read the file would see another value.
+fn sendable(proxy: &Proxy) -> Result<(), DriverError> {
+    let urls = [("http_proxy", &proxy.http_proxy), ("https_proxy", &proxy.https_proxy)];
+    let urls = urls.map(|(name, url)| (name, url.as_ref().map(Secret::reveal)));
+    let hosts = [("no_proxy", &proxy.no_proxy), ("k8s_node_cidr", &proxy.k8s_node_cidr)];
+    let hosts = hosts.map(|(name, hosts)| (name, hosts.as_deref()));
+    let mut all = urls.into_iter().chain(hosts);
+    match all.find(|(_, value)| value.is_some_and(|value| value.contains('\0'))) {
+        None => Ok(()),
+        Some((name, _)) => Err(bad(format!("`proxy.{name}` holds a NUL, which no host takes"))),
+    }
+}
+
 fn bad(detail: String) -> DriverError {
     DriverError::new("bad-parameters", detail).phase("preflight")
 }
@@ -283,4 +297,21 @@ fn secrets(wanted: &Installation) -> Vec<Secret> {
     let proxies = [&wanted.proxy.http_proxy, &wanted.proxy.https_proxy];
     all.extend(proxies.into_iter().flatten().filter(|url| url.reveal().contains('@')).cloned());
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sendable;
+    use crate::params::Proxy;
+    use vnfm_plugin_sdk::Secret;
+
+    #[test]
+    fn a_value_that_no_host_can_hold_is_refused_by_name() {
+        let proxy = |url: &str| Proxy { http_proxy: Some(Secret::new(url)), ..Proxy::default() };
+        assert!(sendable(&proxy("http://192.0.2.1:3128 'x' \n")).is_ok());
+        let refused = sendable(&proxy("http://192.0.2.1\0")).unwrap_err();
+        assert!(refused.to_string().contains("`proxy.http_proxy`"), "{refused}");
+        let hosts = Proxy { no_proxy: Some("a\0b".into()), ..Proxy::default() };
+        assert!(sendable(&hosts).unwrap_err().to_string().contains("`proxy.no_proxy`"));
+    }
 }
