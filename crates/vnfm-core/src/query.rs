@@ -70,7 +70,17 @@ impl Filter {
             .collect::<Result<_, _>>()
             .map(Self)
     }
+
+    /// What a store can tell, and what only the resource as it is served can: its links.
+    pub fn parted(self) -> (Self, Self) {
+        let is_of_links = |term: &Term| term.hops.first() == Some(&Hop::Member(LINKS));
+        let (served, stored) = self.0.into_iter().partition(is_of_links);
+        (Self(stored), Self(served))
+    }
 }
+
+/// The attribute that is made when a resource is served.
+const LINKS: &str = "_links";
 
 /// One comparison: true where any of the values that `hops` lead to compares so.
 #[derive(Debug, Clone, PartialEq)]

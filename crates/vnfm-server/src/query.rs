@@ -60,8 +60,10 @@ const OF_A_LIST: &[&str] = &[FILTER, ALL_FIELDS, FIELDS, EXCLUDE_FIELDS, EXCLUDE
 
 /// What a request for a list asks for.
 pub struct Asked {
-    /// Which entries.
+    /// Which entries, as far as the store knows.
     pub filter: Filter,
+    /// Which of those, by the links that they are served with.
+    pub served: Filter,
     /// After which one.
     pub after: Option<String>,
     /// Which attributes of them.
@@ -97,7 +99,8 @@ impl Asked {
             return Err(Problem::bad_request(what));
         }
         let selector = selector(resource, &given)?;
-        Ok(Self { filter: filter.unwrap_or_default(), after, selector, same })
+        let (filter, served) = filter.unwrap_or_default().parted();
+        Ok(Self { filter, served, after, selector, same })
     }
 
     /// The same for the store, at most `limit` entries.

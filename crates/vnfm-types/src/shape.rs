@@ -94,6 +94,39 @@ impl Type {
         self.attributes.iter().find(|attribute| attribute.name == name)
     }
 
+    /// The names of the links that its `_links` may have, as the standard has them.
+    pub fn links(&self) -> &'static [&'static str] {
+        match self.name {
+            "VnfInstance" => &[
+                "self",
+                "indicators",
+                "instantiate",
+                "terminate",
+                "scale",
+                "scaleToLevel",
+                "changeFlavour",
+                "heal",
+                "operate",
+                "changeExtConn",
+                "createSnapshot",
+                "revertToSnapshot",
+                "changeCurrentVnfPkg",
+            ],
+            "VnfLcmOpOcc" => &[
+                "self",
+                "vnfInstance",
+                "grant",
+                "cancel",
+                "retry",
+                "rollback",
+                "fail",
+                "vnfSnapshot",
+            ],
+            "VnfPkgInfo" => &["self", "vnfd", "packageContent"],
+            _ => &["self"],
+        }
+    }
+
     /// The names of all attributes, for people.
     pub fn names(&self) -> String {
         let names: Vec<_> = self.attributes.iter().map(|attribute| attribute.name).collect();

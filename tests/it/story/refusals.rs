@@ -18,8 +18,8 @@ type Case = (fn(&mut Value), u16, &'static [&'static str]);
 const CASES: &[Case] = &[
     (|request| request["flavourId"] = json!("huge"), 422, &["huge", "cluster_install"]),
     (|request| request["instantiationLevelId"] = json!("tiny"), 422, &["tiny"]),
-    (|request| request["flavourId"] = json!(7), 400, &["flavourId"]),
-    (|request| drop(request.as_object_mut().unwrap().remove("flavourId")), 400, &["flavourId"]),
+    (|request| request["flavourId"] = json!(7), 422, &["flavourId"]),
+    (|request| drop(request.as_object_mut().unwrap().remove("flavourId")), 422, &["flavourId"]),
     (
         |request| request["vimConnectionInfo"]["vim1"]["vimId"] = json!("nobody-knows-me"),
         422,

@@ -28,7 +28,13 @@ fn is_about_equality(comparison: Comparison) -> bool {
 enum Place {
     Within(&'static Type),
     Map(&'static Attribute),
-    Free { root: bool },
+    Free {
+        root: bool,
+    },
+    /// `_links` of this type.
+    Links(&'static Type),
+    /// One of its links.
+    Link,
     Value(Leaf),
 }
 
@@ -47,6 +53,15 @@ fn way(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed>
                 hops.push(Hop::Free(name.text.text.clone()));
                 Place::Free { root: false }
             }
+            Place::Links(of) => {
+                hops.push(Hop::Free(name.text.text.clone()));
+                link(of, name)?
+            }
+            Place::Link if !name.key && name.text.text == "href" => {
+                hops.push(Hop::Free("href".to_owned()));
+                Place::Value(Leaf::Text)
+            }
+            Place::Link => return Err(IllFormed::at(column, "a link has `href` alone")),
             Place::Value(Leaf::Hidden) => Place::Value(Leaf::Hidden),
             Place::Value(_) => {
                 let why = format!("there is nothing within it: `{}` is too much", name.text.text);
@@ -65,6 +80,12 @@ fn way(of: &'static Type, names: &[Name]) -> Result<(Vec<Hop>, Leaf), IllFormed>
         Place::Map(_) => {
             Err(IllFormed::at(column, "it is a map: go on with `/` and a key, or `/@key`"))
         }
+        Place::Links(of) => {
+            let why =
+                format!("it is a structure: go on with `/` and one of {}", of.links().join(", "));
+            Err(IllFormed::at(column, why))
+        }
+        Place::Link => Err(IllFormed::at(column, "it is a link: go on with `/href`")),
         Place::Within(of) => {
             let why = format!("it is a structure: go on with `/` and one of {}", of.names());
             Err(IllFormed::at(column, why))
@@ -89,10 +110,7 @@ fn member(of: &'static Type, name: &Name, hops: &mut Vec<Hop>) -> Result<Place, 
         Many::One => {}
     }
     match attribute.shape {
-        Shape::Links => {
-            let why = "links are made when they are served: use `id` or another attribute";
-            Err(IllFormed::at(column, why))
-        }
+        Shape::Links => Ok(Place::Links(of)),
         Shape::Key => {
             // It is shown as a member of each entry, and is what the map has it by.
             hops.truncate(hops.len().saturating_sub(2));
@@ -100,6 +118,16 @@ fn member(of: &'static Type, name: &Name, hops: &mut Vec<Hop>) -> Result<Place, 
         }
         _ => Ok(inside(attribute)),
     }
+}
+
+/// One of the links of a type.
+fn link(of: &'static Type, name: &Name) -> Result<Place, IllFormed> {
+    if !name.key && of.links().contains(&name.text.text.as_str()) {
+        return Ok(Place::Link);
+    }
+    let (text, has) = (&name.text.text, of.links().join(", "));
+    let why = format!("`{}` has no link `{text}`; it has {has}", of.name);
+    Err(IllFormed::at(name.text.column, why))
 }
 
 /// One value of an attribute.
@@ -237,7 +265,11 @@ mod tests {
             ("(eq,vimConnectionInfo/v,1)", 23, "one of vimId, vimType"),
             ("(eq,metadata,1)", 5, "it is an object"),
             ("(eq,instantiatedVnfInfo/@key,1)", 25, "is no map"),
-            ("(eq,_links/self/href,1)", 5, "links are made when"),
+            ("(eq,_links,1)", 5, "it is a structure: go on with `/` and one of self,"),
+            ("(eq,_links/self,1)", 12, "it is a link: go on with `/href`"),
+            ("(eq,_links/sefl/href,1)", 12, "`VnfInstance` has no link `sefl`"),
+            ("(eq,_links/self/name,1)", 17, "a link has `href` alone"),
+            ("(eq,_links/self/href/x,1)", 22, "there is nothing within it"),
             ("(eq,instantiatedVnfInfo/scaleStatus/scaleLevel,one)", 48, "`one` is no number"),
         ] {
             let told = Filter::parse(&VNF_INSTANCES, text).unwrap_err();

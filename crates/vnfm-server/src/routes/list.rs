@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::sync::atomic::Ordering;
 use vnfm_core::ports::{InstanceRecord, OpRecord, PackageRecord, StoreError, SubscriptionRecord};
-use vnfm_core::query::{Query, Selector};
+use vnfm_core::query::{Filter, Query, Selector};
 use vnfm_types::shape::{
     LCCN_SUBSCRIPTIONS, Resource, VNF_INSTANCES, VNF_INSTANCES_V1, VNF_LCM_OP_OCCS,
     VNF_LCM_OP_OCCS_V1, VNF_PACKAGES,
@@ -29,7 +29,7 @@ const PIECE: usize = 100;
 /// A resource that has a list.
 pub(super) trait Listed: Send + Sync + 'static {
     /// What the store keeps of it.
-    type Record: Send;
+    type Record: Clone + Send;
     /// What is shown.
     type Shown: Serialize;
 
@@ -182,7 +182,7 @@ async fn page<L: Listed>(
     most: usize,
 ) -> Answer {
     let query = asked.query(most + 1, &principal.only);
-    let mut records = L::read(app, &principal.tenant, &query).await?;
+    let mut records = found::<L>((app, &principal.tenant), root, &asked.served, query).await?;
     let more = records.len() > most;
     records.truncate(most);
     let last = records.last().map(|record| L::id(record).to_owned()).filter(|_| more);
@@ -199,12 +199,43 @@ async fn page<L: Listed>(
     Ok(response)
 }
 
+/// As many entries as are asked for of those with the links that are asked for. Links are made when an entry is served,
+/// so the store is asked for more until there are enough, or no more.
+async fn found<L: Listed>(
+    (app, tenant): (&App, &str),
+    root: &Root,
+    served: &Filter,
+    query: Query,
+) -> Result<Vec<L::Record>, StoreError> {
+    if served.0.is_empty() {
+        return L::read(app, tenant, &query).await;
+    }
+    let is_served = |record: &L::Record| {
+        let shown = serde_json::to_value(L::show(record.clone(), root)).unwrap_or_default();
+        served.holds(&shown)
+    };
+    let wanted = query.limit;
+    let mut query = Query { limit: PIECE, ..query };
+    let mut found = Vec::new();
+    loop {
+        let records = L::read(app, tenant, &query).await?;
+        let is_last = records.len() < query.limit;
+        query.after = records.last().map(|record| L::id(record).to_owned()).or(query.after);
+        found.extend(records.into_iter().filter(is_served));
+        if is_last || found.len() >= wanted {
+            found.truncate(wanted);
+            return Ok(found);
+        }
+    }
+}
+
 /// What is left of a whole list.
 struct Rest {
     app: App,
     tenant: String,
     root: Root,
     selector: Selector,
+    served: Filter,
     /// The next piece; `None` once the last one was sent.
     next: Option<Query>,
     opened: bool,
@@ -214,7 +245,8 @@ struct Rest {
 /// cannot be read, the connection ends in the middle of the list.
 async fn whole<L: Listed>((app, who): (App, Principal), root: Root, asked: Asked) -> Answer {
     let (next, tenant) = (Some(asked.query(PIECE, &who.only)), who.tenant);
-    let mut rest = Rest { app, tenant, root, selector: asked.selector, next, opened: false };
+    let Asked { selector, served, .. } = asked;
+    let mut rest = Rest { app, tenant, root, selector, served, next, opened: false };
     let first = piece::<L>(&mut rest).await?;
     let others = stream::unfold(rest, |mut rest| async {
         rest.next.is_some().then_some(())?;
@@ -231,7 +263,8 @@ async fn whole<L: Listed>((app, who): (App, Principal), root: Root, asked: Asked
 /// The next piece of a list as JSON, with the brackets that belong to it.
 async fn piece<L: Listed>(rest: &mut Rest) -> Result<Bytes, StoreError> {
     let Some(query) = rest.next.take() else { return Ok(Bytes::new()) };
-    let records = L::read(&rest.app, &rest.tenant, &query).await?;
+    let of = (&rest.app, rest.tenant.as_str());
+    let records = found::<L>(of, &rest.root, &rest.served, query.clone()).await?;
     let (is_last, is_empty) = (records.len() < query.limit, records.is_empty());
     let last = records.last().map(|record| L::id(record).to_owned());
     let mut text = Vec::new();

@@ -218,3 +218,62 @@ fn headers_are_spelt_as_old_clients_look_for_them() {
     assert!(head.contains("\r\nVersion: 2.3.0") && head.contains("\r\nContent-Type: "), "{head}");
     assert!(names.all(|name| name.starts_with(|first: char| first.is_ascii_uppercase())), "{head}");
 }
+
+#[tokio::test]
+async fn links_are_attributes_of_a_filter_like_others() {
+    let bench = Bench::with(Setup { page: 2, ..Setup::default() }).await;
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        made.push(bench.create(&vnfd).await);
+    }
+    made.sort();
+    let (first, last) = (&made[0], &made[4]);
+    let href = |id: &str| format!("{}{INSTANCES}/{id}", bench.url);
+    let request = bench.request_b().await;
+    let op = bench.post(&format!("{INSTANCES}/{last}/instantiate"), &request).await.made();
+    bench.ended(&op).await;
+    let list = async |of: &str, filter: &str| -> Vec<String> {
+        let mut path = format!("{of}?filter={filter}");
+        let mut found = Vec::new();
+        loop {
+            let answer = bench.get(&path).await;
+            let entries = answer.body.as_array().unwrap_or_else(|| panic!("{filter}: {answer:?}"));
+            assert!(entries.len() <= 2, "{answer:?}");
+            found.extend(entries.iter().map(|one| one["id"].as_str().unwrap().to_owned()));
+            let Some(next) = answer.headers.get("link") else { return found };
+            let next = next.to_str().unwrap().split(['<', '>']).nth(1).unwrap();
+            next.strip_prefix(&bench.url).unwrap().clone_into(&mut path);
+        }
+    };
+    let (one, other) = (href(first), href(last));
+    for (filter, wanted) in [
+        (format!("(eq,_links/self/href,{other})"), vec![last.clone()]),
+        (format!("(in,_links/self/href,{one},{other})"), vec![first.clone(), last.clone()]),
+        (format!("(neq,_links/self/href,{one})"), made[1..].to_vec()),
+        (format!("(cont,_links/self/href,{first})"), vec![first.clone()]),
+        ("(eq,_links/self/href,nowhere)".to_owned(), Vec::new()),
+        // A task's link is there while the task is possible.
+        ("(cont,_links/terminate/href,terminate)".to_owned(), vec![last.clone()]),
+        ("(cont,_links/instantiate/href,http)".to_owned(), made[..4].to_vec()),
+        ("(cont,_links/scale/href,http)".to_owned(), Vec::new()),
+        (
+            format!("(eq,_links/self/href,{other});(eq,instantiationState,NOT_INSTANTIATED)"),
+            Vec::new(),
+        ),
+    ] {
+        assert_eq!(list(INSTANCES, &filter).await, wanted, "{filter}");
+    }
+    let of_instance = format!("(eq,_links/vnfInstance/href,{other})");
+    assert_eq!(list(OPS, &of_instance).await, [op.clone()]);
+    assert_eq!(list(OPS, "(cont,_links/retry/href,http)").await, [""; 0]);
+    // The link is compared as the client sees it, in its version.
+    let path = format!(
+        "/vnflcm/v1/vnf_instances?filter=(eq,_links/self/href,{})",
+        other.replace("/v2/", "/v1/")
+    );
+    let old = bench.send(bench.bare(Method::GET, &path)).await;
+    assert_eq!(old.body[0]["id"], last.as_str());
+    let wrong = bench.get(&format!("{INSTANCES}?filter=(eq,_links/sefl/href,x)")).await;
+    assert!(wrong.status == 400 && wrong.detail().contains("no link `sefl`"), "{wrong:?}");
+}
