@@ -306,9 +306,9 @@ fn onboarding(
 }
 
 fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {
-    let dir = config.plugins.dir.clone().unwrap_or_else(|| config.data.join("plugins"));
-    make_private(&dir)?;
-    Ok(PluginHost::new(config.plugins.for_host(dir), clock.clone()))
+    let plugins = config.plugin_host();
+    make_private(&plugins.dir)?;
+    Ok(PluginHost::new(plugins, clock.clone()))
 }
 
 fn engine(

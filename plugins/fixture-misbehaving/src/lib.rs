@@ -76,7 +76,8 @@ impl Misbehaving {
                 Ok(Effects::none())
             }
             Some(how) => {
-                cx.info(&format!("process {}", std::process::id()));
+                let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+                cx.info(&format!("process {}", namespace.display()));
                 worse::be(how).await.map(|message| Effects::none().message(message))
             }
         }

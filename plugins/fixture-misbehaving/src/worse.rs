@@ -35,7 +35,7 @@ fn run(script: &str) -> Result<String, DriverError> {
 fn write_without_end() -> Result<String, DriverError> {
     use std::io::Write as _;
     let failed = |error: std::io::Error| DriverError::new("no-file", error.to_string());
-    let name = format!("/tmp/fixture-misbehaving.{}", std::process::id());
+    let name = std::env::temp_dir().join("fixture-misbehaving");
     let mut file = std::fs::File::create(&name).map_err(failed)?;
     std::fs::remove_file(&name).map_err(failed)?;
     loop {
