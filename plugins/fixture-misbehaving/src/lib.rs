@@ -30,7 +30,7 @@ pub struct Pipe {
 pub struct Wrong {
     /// What it does; it panics where nothing is said. [`worse`] lists the rest.
     how: Option<String>,
-    /// A named pipe, for what happens after the end.
+    /// A named pipe, for what happens after the end; or what to steal, a path in each line.
     path: Option<String>,
 }
 
@@ -74,6 +74,10 @@ impl Misbehaving {
             Some("late") => {
                 late(cx, path.clone().unwrap_or_default());
                 Ok(Effects::none())
+            }
+            Some("steal") => {
+                let paths = path.clone().unwrap_or_default();
+                Ok(Effects::none().message(worse::steal(&paths)))
             }
             Some(how) => {
                 let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();

@@ -43,6 +43,25 @@ fn write_without_end() -> Result<String, DriverError> {
     }
 }
 
+/// What of these paths can be opened, listed or written, a line each.
+pub(crate) fn steal(paths: &str) -> String {
+    let mut got = String::new();
+    for path in paths.lines() {
+        let made = std::path::Path::new(path).join("made");
+        for (what, done) in [
+            ("opened", std::fs::File::open(path).is_ok()),
+            ("listed", std::fs::read_dir(path).is_ok()),
+            ("wrote", std::fs::OpenOptions::new().append(true).open(path).is_ok()),
+            ("made", std::fs::write(made, "x").is_ok()),
+        ] {
+            if done {
+                let _ = writeln!(got, "{what} {path}");
+            }
+        }
+    }
+    got
+}
+
 /// What this process has and is, a line each.
 fn around() -> String {
     let mut said = String::new();

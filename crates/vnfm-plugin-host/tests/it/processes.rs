@@ -264,6 +264,33 @@ async fn two_hooks_at_once_have_two_processes_and_two_users() {
 }
 
 #[tokio::test]
+async fn a_user_under_whom_something_runs_is_given_to_no_hook() {
+    use std::os::unix::process::CommandExt as _;
+    const FIRST: u32 = 2_100_000_000;
+    if !rustix::process::geteuid().is_root() {
+        return; // then there is one user for all
+    }
+    let sleeping = |uid: u32| {
+        let mut command = Command::new("/bin/sleep");
+        command.arg("600").uid(uid).current_dir("/").spawn().unwrap()
+    };
+    let users = Users { first: FIRST, count: 2 };
+    let mut busy = sleeping(FIRST);
+    let stage = Stage::new(|config| config.process.as_mut().unwrap().users = users);
+    let said = stage.be("look around", AMPLE).await.unwrap().message.unwrap();
+    assert!(said.contains(&format!("Uid:\t{}\t", FIRST + 1)), "{said}");
+    let mut other = sleeping(FIRST + 1);
+    let error = stage.plugins.isolation().unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("each of the users") && said.contains("2100000000"), "{said}");
+    for process in [&mut busy, &mut other] {
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+    stage.plugins.isolation().unwrap();
+}
+
+#[tokio::test]
 async fn many_hooks_run_side_by_side_with_their_services() {
     let folder = Folder::new();
     c::plugin(folder.path(), "c.so", &[]);
