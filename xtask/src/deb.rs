@@ -7,6 +7,7 @@
 //! the scripts of dpkg, and that the Containerfile starts what the package has.
 
 use crate::places;
+use crate::sbom;
 use crate::terminal::note;
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
@@ -49,6 +50,9 @@ const COMPLETIONS: &[(&str, &str)] = &[
     ("fish", "usr/share/fish/vendor_completions.d/vnfmctl.fish"),
 ];
 
+/// Every crate that is linked into the programs, for scanners.
+const MATERIALS: &str = "usr/share/doc/vnfm/sbom.cdx.json";
+
 /// Builds the package and prints where it is.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let built = match &arguments.built {
@@ -80,6 +84,7 @@ fn package(built: &Path, out: &Path) -> anyhow::Result<PathBuf> {
     for (shell, to) in COMPLETIONS {
         size += complete(&built.join("vnfmctl"), shell, &folder.join(to))?;
     }
+    size += materials(&folder.join(MATERIALS))?;
     let control = fs::read_to_string(root.join("crates/vnfm-server/packaging/debian/control"))?
         .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
         .replace("@ARCHITECTURE@", &architecture)
@@ -91,6 +96,16 @@ fn package(built: &Path, out: &Path) -> anyhow::Result<PathBuf> {
     )?;
     note(&told);
     Ok(package)
+}
+
+/// Writes the bill of materials; how many bytes it has.
+fn materials(to: &Path) -> anyhow::Result<u64> {
+    let text = sbom::document()?;
+    let above = to.parent().context("a file has no folder")?;
+    fs::create_dir_all(above).with_context(|| format!("cannot make `{}`", above.display()))?;
+    fs::write(to, &text).with_context(|| format!("cannot write `{}`", to.display()))?;
+    fs::set_permissions(to, fs::Permissions::from_mode(0o644))?;
+    Ok(text.len() as u64)
 }
 
 /// Has the built client write how it is completed in a shell; how many bytes that has.
@@ -135,7 +150,7 @@ fn said(command: &mut Command) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{COMPLETIONS, FILES, package};
+    use super::{COMPLETIONS, FILES, MATERIALS, package};
     use crate::places;
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
@@ -183,8 +198,29 @@ mod tests {
             said(Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(path))
         };
         assert_eq!(verify(&unit), "", "systemd has something to say of the unit");
+        hooks_can_be_shut_in(&unit);
         let odd = verify(&unit.replace("ProtectProc=", "ProtectPrco="));
         assert!(odd.contains("ProtectPrco"), "it would say so: {odd}");
+    }
+
+    /// What the processes of hooks are shut in by is allowed, and nothing is given to the server itself.
+    fn hooks_can_be_shut_in(unit: &str) {
+        let values = |name: &str| -> Vec<&str> {
+            let lines = unit.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            lines.flat_map(str::split_whitespace).collect()
+        };
+        assert_eq!(values("RestrictNamespaces"), ["user", "mnt", "pid", "ipc", "net"]);
+        let calls = values("SystemCallFilter");
+        for call in ["capset", "mount", "umount2", "pivot_root", "mount_setattr", "seccomp"] {
+            assert!(calls.contains(&call), "no `{call}` in {calls:?}");
+        }
+        for call in ["create_ruleset", "add_rule", "restrict_self"] {
+            assert!(calls.contains(&&*format!("landlock_{call}")), "{calls:?}");
+        }
+        assert!(calls.contains(&"~@privileged"), "{calls:?}");
+        assert!(
+            values("CapabilityBoundingSet").is_empty() && values("NoNewPrivileges") == ["true"]
+        );
     }
 
     #[test]
@@ -206,6 +242,10 @@ mod tests {
             let script = fs::read_to_string(scratch.join(to)).unwrap();
             assert!(script.contains("vnfmctl"), "{shell}: {script}");
         }
+        let materials = fs::read_to_string(scratch.join(MATERIALS)).unwrap();
+        let materials: serde_json::Value = serde_json::from_str(&materials).unwrap();
+        let crates = materials["components"].as_array().unwrap();
+        assert!(crates.iter().any(|one| one["name"] == "vnfm-server"), "{materials}");
         let licence = fs::read_to_string(scratch.join("usr/share/doc/vnfm/copyright")).unwrap();
         assert_eq!(licence, fs::read_to_string(places::root().join("LICENSE")).unwrap());
         let conffiles = fs::read_to_string(scratch.join("DEBIAN/conffiles")).unwrap();

@@ -26,6 +26,7 @@ mod outside;
 mod places;
 mod process;
 mod samples;
+mod sbom;
 mod stack;
 mod terminal;
 mod tiers;

@@ -13,6 +13,7 @@
 //! What was expected is said once for each code, where it occurs first.
 
 use crate::commands::place;
+use crate::output::plain;
 use annotate_snippets::{AnnotationKind, Element, Level, Origin, Renderer, Snippet};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -43,9 +44,12 @@ fn one(
     let level = if finding.severity == Severity::Error { Level::ERROR } else { Level::WARNING };
     let span = finding.span.as_ref();
     let file = span.map_or_else(|| path.display().to_string(), |span| place(path, &span.file));
-    let line = span.and_then(|span| report.line(span));
+    // The report quotes a package, and the colours are ours alone.
+    let file = plain(&file).into_owned();
+    let line = span.and_then(|span| report.line(span)).map(plain);
+    let (message, hint) = (plain(&finding.message), finding.hint.as_deref().map(plain));
     let mut elements: Vec<Element<'_>> = Vec::new();
-    match (span, line) {
+    match (span, line.as_deref()) {
         (Some(span), Some(line)) => {
             let mark = AnnotationKind::Primary.span(marked(line, span.column));
             let snippet = Snippet::source(line).line_start(span.line).path(file.as_str());
@@ -62,13 +66,13 @@ fn one(
         let expected = Level::NOTE.with_name("expected").message(explanation.expected);
         elements.push(expected.into());
     }
-    if let Some(hint) = &finding.hint {
-        elements.push(Level::HELP.with_name("hint").message(hint.as_str()).into());
+    if let Some(hint) = &hint {
+        elements.push(Level::HELP.with_name("hint").message(hint.as_ref()).into());
     }
     if let Some(explanation) = explanation {
         elements.push(Level::NOTE.with_name("clause").message(explanation.clause).into());
     }
-    let title = level.primary_title(finding.message.as_str()).id(finding.code);
+    let title = level.primary_title(message.as_ref()).id(finding.code);
     renderer.render(&[title.elements(elements)])
 }
 

@@ -10,6 +10,8 @@
 //! | [`output`] | tables, JSON, YAML |
 //! | [`excerpt`], [`sarif`] | what lint found, as people and as code scanners read it |
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 /// The first word of the command line that makes this program the process of one hook of a plugin.
 pub const RUNNER_MODE: &str = "plugin-runner";
 

@@ -1,10 +1,12 @@
 //! The binary around [`vnfm_cli`]: parses, runs, and turns an error into lines and an exit code. As
 //! `vnfmctl plugin-runner` it is the process that one hook of `plugin run` runs in.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 use clap::Parser as _;
 use std::process::ExitCode;
 use vnfm_cli::args::Cli;
-use vnfm_cli::{client, commands};
+use vnfm_cli::{client, commands, output};
 
 fn main() -> ExitCode {
     // Hidden from `--help`: nobody starts it by hand.
@@ -23,11 +25,10 @@ fn main() -> ExitCode {
     outcome.map_or_else(|failure| report(&failure), |()| ExitCode::SUCCESS)
 }
 
-#[expect(clippy::print_stderr, reason = "errors of a command go to standard error")]
 fn report(failure: &client::Failure) -> ExitCode {
-    eprintln!("error: {failure}");
+    output::tell(&format!("error: {failure}"));
     if let Some(hint) = failure.hint() {
-        eprintln!("hint: {hint}");
+        output::tell(&format!("hint: {hint}"));
     }
     ExitCode::from(failure.exit_code())
 }

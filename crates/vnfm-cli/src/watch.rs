@@ -1,7 +1,7 @@
 //! Live progress of an operation: a bar on a terminal, plain lines elsewhere; why it waits is always said.
 
 use crate::client::{Client, Failure, Outcome, lost, parted};
-use crate::output::tell;
+use crate::output::{plain, tell};
 use futures::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use reqwest::Method;
@@ -116,7 +116,7 @@ impl Teller {
         match &self.bar {
             Some(bar) => {
                 bar.set_position(share(now));
-                bar.set_message(line);
+                bar.set_message(plain(&line).into_owned());
             }
             None if before.map(self::line).as_ref() != Some(&line) => tell(&line),
             None => {}
@@ -125,7 +125,7 @@ impl Teller {
 
     fn say(&self, what: &str) {
         match &self.bar {
-            Some(bar) => bar.println(what),
+            Some(bar) => bar.println(plain(what)),
             None => tell(what),
         }
     }

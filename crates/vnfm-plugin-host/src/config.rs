@@ -34,7 +34,7 @@ pub struct Scripts {
     /// Whether they have the server's network. Without it they reach the hosts of their VNF, by the VNFM, and nothing
     /// else.
     pub network: bool,
-    /// Where each gets its private folder.
+    /// Where each gets its private folder; so do the hooks of plugins.
     pub folder: PathBuf,
 }
 
@@ -105,6 +105,10 @@ pub struct ProcessConfig {
     pub users: Users,
     /// What it may use.
     pub limits: ProcessLimits,
+    /// Files and folders that it may read beside the system's programs and libraries.
+    pub readable: Vec<PathBuf>,
+    /// What no hook may see, such as the data folder: hooks are refused where it lies in what they may read.
+    pub hidden: Vec<PathBuf>,
 }
 
 impl Default for ProcessConfig {
@@ -114,6 +118,8 @@ impl Default for ProcessConfig {
             arguments: Vec::new(),
             users: Users::default(),
             limits: ProcessLimits::default(),
+            readable: Vec::new(),
+            hidden: Vec::new(),
         }
     }
 }
@@ -127,7 +133,8 @@ impl ProcessConfig {
 
 /// Numbers of users, of which each process that runs gets one of its own; they need no entry anywhere.
 ///
-/// Alone under its number, a hook cannot signal another one, and the limit on processes counts only its own.
+/// A number is taken only when nothing runs under it, also by another server. Alone under its number, a hook cannot signal
+/// another one, and the limit on processes counts only its own. With one number, all hooks share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Users {
@@ -172,7 +179,7 @@ pub(crate) struct Seclusion {
     /// It has the engine's network.
     pub(crate) network: bool,
     /// Where it gets a folder of its own, which goes with it.
-    pub(crate) folder: Option<PathBuf>,
+    pub(crate) folder: PathBuf,
 }
 
 impl std::fmt::Debug for Config {
@@ -204,12 +211,10 @@ impl Config {
         }
     }
 
-    /// What the processes of the plugin `name` are kept from: only scripts are.
+    /// What the processes of the plugin `name` are kept from: only scripts are kept from the network.
     pub(crate) fn seclusion(&self, name: &str) -> Seclusion {
-        if name != self.scripts.plugin {
-            return Seclusion { network: true, folder: None };
-        }
-        Seclusion { network: self.scripts.network, folder: Some(self.scripts.folder.clone()) }
+        let network = name != self.scripts.plugin || self.scripts.network;
+        Seclusion { network, folder: self.scripts.folder.clone() }
     }
 
     /// Where hooks of the plugin `name` run.

@@ -104,6 +104,9 @@ errors! {
     RUNNER "plugin.no-process" Refused,
         "no process can be started for hooks of plugins",
         "correct `plugins.process` in the configuration, or let the plugin run in the server's own process (`plugins.runners`)";
+    NOT_APART "plugin.not-apart" Refused,
+        "hooks cannot be kept from the server's data and its process on this machine, so none is run",
+        "allow what is missing, as `docs/how-to/harden.md` shows for systemd, containers and Kubernetes; `vnfm-server check-config` says what this machine allows";
     RUNTIME "plugin.no-runtime" Broken,
         "the hook was called where there is no runtime or no thread for it",
         "call the engine on a tokio runtime with time enabled";

@@ -28,6 +28,7 @@ mod driver;
 mod elf;
 mod errors;
 mod folder;
+mod isolation;
 mod library;
 mod lock;
 mod process;
@@ -41,6 +42,7 @@ pub use config::{
 };
 pub use driver::PluginDriver;
 pub use errors::codes;
+pub use isolation::{Files, Isolation, Network, Processes};
 pub use library::{Inspection, file_sha256, inspect};
 pub use lock::{LOCK_FILE, Lock, PackagePin, Pin};
 pub use registry::{PluginHost, PluginStatus};

@@ -1,9 +1,10 @@
 //! Which plugin serves a VNFD's hook: by name, newest version first, loaded at first use.
 
-use crate::config::{AllowedScripts, Config, Runner};
+use crate::config::{AllowedScripts, Config, Runner, Seclusion};
 use crate::driver::PluginDriver;
 use crate::errors::{MISNAMED, NOT_FOUND, RUNNER, SCRIPT};
 use crate::folder::{self, Checked};
+use crate::isolation::Isolation;
 use crate::library::{self, Inspection, Libraries};
 use crate::lock::{LOCK_FILE, Lock, Pin, newer};
 use crate::process::{self, ProcessDriver, Starter};
@@ -69,7 +70,9 @@ impl std::fmt::Debug for PluginHost {
 impl PluginHost {
     /// The plugins of the folder that `config` names. Nothing is loaded yet, and nothing has to be there.
     pub fn new(config: Config, clock: Arc<dyn Clock>) -> Self {
-        let starter = config.process.clone().map(|process| Arc::new(Starter::new(process)));
+        let seclusion = Seclusion { network: true, ..config.seclusion("") };
+        let starter = config.process.clone();
+        let starter = starter.map(|process| Arc::new(Starter::new(process, seclusion)));
         Self {
             config,
             starter,
@@ -78,6 +81,19 @@ impl PluginHost {
             libraries: Libraries::default(),
             state: Mutex::default(),
         }
+    }
+
+    /// How hooks in processes are kept from the server on this machine, as a process says that was started for this.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where they cannot be kept from it, so that none runs; what is missing is named.
+    pub fn isolation(&self) -> Result<Isolation, PortError> {
+        let Some(starter) = &self.starter else {
+            let what = "the configuration names no program for processes of hooks";
+            return Err(PortError::new(&RUNNER, "find out how hooks are kept apart", what));
+        };
+        process::probe(&starter.secluded(self.config.seclusion(&self.config.scripts.plugin)))
     }
 
     /// Adds a driver that is linked into the program, as the SDK's `static_driver` gives it.

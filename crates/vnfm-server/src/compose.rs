@@ -347,12 +347,12 @@ fn onboarding(
 }
 
 fn plugins(config: &Config, clock: &Arc<dyn Clock>) -> anyhow::Result<PluginHost> {
-    let dir = config.plugins.dir.clone().unwrap_or_else(|| config.data.join("plugins"));
-    data::make_private(&dir)?;
-    if let Err(error) = vnfm_store::sweep(vnfm_store::Folder::Plugins, &dir) {
-        tracing::warn!(%error, folder = %dir.display(), "cannot remove what a crash left");
+    let plugins = config.plugin_host();
+    data::make_private(&plugins.dir)?;
+    if let Err(error) = vnfm_store::sweep(vnfm_store::Folder::Plugins, &plugins.dir) {
+        tracing::warn!(%error, folder = %plugins.dir.display(), "cannot remove what a crash left");
     }
-    Ok(PluginHost::new(config.plugins.for_host(dir), clock.clone()))
+    Ok(PluginHost::new(plugins, clock.clone()))
 }
 
 fn engine(

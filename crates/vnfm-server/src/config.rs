@@ -604,7 +604,7 @@ mod tests {
         writeln!(file, "{text}").unwrap();
         let path = file.path().to_str().unwrap();
         let of = |arguments: &[&str]| {
-            load(&[arguments, &["--data", "d"]].concat()).unwrap().plugins.for_host("d".into())
+            load(&[arguments, &["--data", "d"]].concat()).unwrap().plugin_host()
         };
         let runner = |config: &vnfm_plugin_host::Config, name: &str| {
             config.plugins.get(name).map(|plugin| plugin.runner).unwrap_or_default()

@@ -74,6 +74,7 @@ fn run() -> anyhow::Result<()> {
 }
 
 async fn serve(config: Config, (flags, logging): (Flags, Logging)) -> anyhow::Result<()> {
+    say_how_hooks_are_kept_apart(config.clone());
     let mut server = Server::start(config).await?;
     if let Some(address) = server.monitoring() {
         tracing::info!(%address, "health and metrics");
@@ -151,15 +152,37 @@ fn reload(server: &mut Server, flags: &Flags, logging: &Logging) {
     }
 }
 
+/// A process that is started for it finds it out; nobody waits for that.
+fn say_how_hooks_are_kept_apart(config: Config) {
+    let finding_out = std::thread::Builder::new().name("isolation".into());
+    let found = finding_out.spawn(move || match config.isolation() {
+        Ok(isolation) => tracing::info!("hooks in processes are kept apart: {isolation}"),
+        Err(error) => tracing::warn!("no hook runs in a process: {error}; {}", error.next()),
+    });
+    if let Err(error) = found {
+        tracing::warn!(%error, "cannot find out how hooks are kept apart");
+    }
+}
+
+/// How hooks in processes are kept apart, for whoever asked; the configuration may be right without.
+fn isolation(flags: Flags) -> Option<String> {
+    let config = Config::load(flags).ok()?;
+    Some(match config.isolation() {
+        Ok(isolation) => format!("hooks in processes are kept apart: {isolation}"),
+        Err(error) => format!("no hook runs in a process: {error}; {}", error.next()),
+    })
+}
+
 /// `vnfm-server check-config`.
 fn check_config(flags: Flags) -> anyhow::Result<()> {
+    let hooks = isolation(flags.clone());
     let name = flags.config.as_ref().map(|path| path.display().to_string());
     Descriptors::raise();
     let checked = config::check(flags, &config::environment())?;
     #[expect(clippy::print_stderr, reason = "what is wrong is for whoever asked")]
     {
         checked.mistakes.iter().for_each(|mistake| eprintln!("{mistake}"));
-        checked.notes.iter().for_each(|note| eprintln!("note: {note}"));
+        checked.notes.iter().chain(&hooks).for_each(|note| eprintln!("note: {note}"));
     }
     let name = name.as_deref().unwrap_or("the configuration");
     match checked.mistakes.len() {

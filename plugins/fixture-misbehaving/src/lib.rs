@@ -30,7 +30,7 @@ pub struct Pipe {
 pub struct Wrong {
     /// What it does; it panics where nothing is said. [`worse`] lists the rest.
     how: Option<String>,
-    /// A named pipe, for what happens after the end.
+    /// A named pipe, for what happens after the end; or what to steal, a path in each line.
     path: Option<String>,
 }
 
@@ -75,8 +75,13 @@ impl Misbehaving {
                 late(cx, path.clone().unwrap_or_default());
                 Ok(Effects::none())
             }
+            Some("steal") => {
+                let paths = path.clone().unwrap_or_default();
+                Ok(Effects::none().message(worse::steal(&paths)))
+            }
             Some(how) => {
-                cx.info(&format!("process {}", std::process::id()));
+                let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+                cx.info(&format!("process {}", namespace.display()));
                 worse::be(how).await.map(|message| Effects::none().message(message))
             }
         }

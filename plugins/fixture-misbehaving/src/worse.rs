@@ -35,12 +35,31 @@ fn run(script: &str) -> Result<String, DriverError> {
 fn write_without_end() -> Result<String, DriverError> {
     use std::io::Write as _;
     let failed = |error: std::io::Error| DriverError::new("no-file", error.to_string());
-    let name = format!("/tmp/fixture-misbehaving.{}", std::process::id());
+    let name = std::env::temp_dir().join("fixture-misbehaving");
     let mut file = std::fs::File::create(&name).map_err(failed)?;
     std::fs::remove_file(&name).map_err(failed)?;
     loop {
         file.write_all(&vec![0; 1 << 16]).map_err(failed)?;
     }
+}
+
+/// What of these paths can be opened, listed or written, a line each.
+pub(crate) fn steal(paths: &str) -> String {
+    let mut got = String::new();
+    for path in paths.lines() {
+        let made = std::path::Path::new(path).join("made");
+        for (what, done) in [
+            ("opened", std::fs::File::open(path).is_ok()),
+            ("listed", std::fs::read_dir(path).is_ok()),
+            ("wrote", std::fs::OpenOptions::new().append(true).open(path).is_ok()),
+            ("made", std::fs::write(made, "x").is_ok()),
+        ] {
+            if done {
+                let _ = writeln!(got, "{what} {path}");
+            }
+        }
+    }
+    got
 }
 
 /// What this process has and is, a line each.

@@ -35,6 +35,16 @@ pub(crate) struct Arguments {
     /// Leave the real neighbours running that this run has started.
     #[arg(long)]
     keep: bool,
+    /// Run the simulated tier by `cargo test`, as a machine without cargo-nextest does.
+    #[arg(long)]
+    without_nextest: bool,
+}
+
+/// What holds for all tiers of a run.
+#[derive(Clone, Copy)]
+struct Ways {
+    keep: bool,
+    without_nextest: bool,
 }
 
 /// A set of tests with the same needs.
@@ -107,7 +117,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if !process::foreground(&mut build)? {
         bail!("the workspace does not build; cargo's words are above");
     }
-    let reports = run_all(&tiers, arguments.keep)?;
+    let ways = Ways { keep: arguments.keep, without_nextest: arguments.without_nextest };
+    let reports = run_all(&tiers, ways)?;
     for report in &reports {
         println!("{report}");
     }
@@ -150,7 +161,7 @@ fn must_run() -> bool {
 }
 
 /// Runs these tiers' tests side by side, with the neighbours that they need.
-fn run_all(tiers: &[Tier], keep: bool) -> Result<Vec<Report>> {
+fn run_all(tiers: &[Tier], ways: Ways) -> Result<Vec<Report>> {
     let names: Vec<_> = tiers.iter().map(|tier| tier.name()).collect();
     let began = Instant::now();
     let parts = stack::ALL.into();
@@ -158,25 +169,28 @@ fn run_all(tiers: &[Tier], keep: bool) -> Result<Vec<Report>> {
     let obstacles = if needs_neighbours { stack::obstacles(&parts) } else { Vec::new() };
     if !obstacles.is_empty() {
         let others: Vec<_> = tiers.iter().copied().filter(|tier| *tier != Tier::Real).collect();
-        let mut reports = if others.is_empty() { Vec::new() } else { run_all(&others, keep)? };
+        let mut reports = if others.is_empty() { Vec::new() } else { run_all(&others, ways)? };
         let count = Count { skipped: live_tests()?, why: obstacles, ..Count::default() };
         reports.push(Report { tier: Tier::Real, ran: false, seconds: 0.0, count });
         return Ok(reports);
     }
     terminal::note(&format!("── tier {} ──", names.join(" and ")));
-    let counts =
-        if needs_neighbours { beside_neighbours(tiers, &parts, keep) } else { run_tests(tiers) };
+    let counts = if needs_neighbours {
+        beside_neighbours(tiers, &parts, ways)
+    } else {
+        run_tests(tiers, ways)
+    };
     let seconds = began.elapsed().as_secs_f64();
     let report = |(tier, count): (&Tier, _)| Report { tier: *tier, ran: true, seconds, count };
     Ok(tiers.iter().zip(counts?).map(report).collect())
 }
 
 /// Starts what of the neighbours does not run, and stops that again, unless it is to be kept.
-fn beside_neighbours(tiers: &[Tier], parts: &BTreeSet<Part>, keep: bool) -> Result<Vec<Count>> {
+fn beside_neighbours(tiers: &[Tier], parts: &BTreeSet<Part>, ways: Ways) -> Result<Vec<Count>> {
     let running = stack::look(parts).into_iter().filter(|part| part.is_up);
     let running: BTreeSet<_> = running.map(|part| part.part).collect();
-    let to_stop = if keep { BTreeSet::new() } else { parts - &running };
-    let counts = stack::up(parts).and_then(|()| run_tests(tiers));
+    let to_stop = if ways.keep { BTreeSet::new() } else { parts - &running };
+    let counts = stack::up(parts).and_then(|()| run_tests(tiers, ways));
     if !to_stop.is_empty() {
         interrupt::forgive();
         let stopped = stack::down(&to_stop);
@@ -186,14 +200,26 @@ fn beside_neighbours(tiers: &[Tier], parts: &BTreeSet<Part>, keep: bool) -> Resu
 }
 
 /// Runs the tests of these tiers; a count for each.
-fn run_tests(tiers: &[Tier]) -> Result<Vec<Count>> {
-    if has_nextest() {
+fn run_tests(tiers: &[Tier], ways: Ways) -> Result<Vec<Count>> {
+    if !has_nextest() {
+        terminal::note(
+            "cargo-nextest is absent (`cargo install cargo-nextest --locked`): `cargo test` it is, which is slower",
+        );
+        return tiers.iter().map(|tier| plain::run(*tier)).collect();
+    }
+    if !ways.without_nextest {
         return with_nextest(tiers);
     }
-    terminal::note(
-        "cargo-nextest is absent (`cargo install cargo-nextest --locked`): `cargo test` it is, which is slower",
-    );
-    tiers.iter().map(|tier| plain::run(*tier)).collect()
+    // Side by side, as nextest runs them: the real tests wait more than they work.
+    std::thread::scope(|scope| {
+        let run = |tier: Tier| match tier {
+            Tier::Simulated => plain::run(tier),
+            Tier::Real => with_nextest(&[tier])?.pop().context("nextest has no count"),
+        };
+        let running: Vec<_> = tiers.iter().map(|tier| scope.spawn(move || run(*tier))).collect();
+        let joined = running.into_iter().map(|one| one.join());
+        joined.map(|one| one.map_err(|_| anyhow::anyhow!("a tier's thread panicked"))?).collect()
+    })
 }
 
 fn has_nextest() -> bool {

@@ -3,7 +3,7 @@
 use super::vendor::{self, Local};
 use crate::args::{Format, Lint};
 use crate::client::{Failure, Outcome, local};
-use crate::output::{Output, print, tell};
+use crate::output::{Output, print, print_rendered, tell};
 use crate::{excerpt, sarif};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ fn print_text(all: &[Linted]) {
     for (path, report) in all {
         let text = excerpt::text(path, report);
         if !text.is_empty() {
-            print(text.trim_end());
+            print_rendered(text.trim_end());
         }
         if !report.allowed.is_empty() {
             let many = report.allowed.len();

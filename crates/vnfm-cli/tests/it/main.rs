@@ -9,4 +9,5 @@ mod plugin_run;
 mod plugins;
 mod profiles;
 mod stub;
+mod terminal;
 mod vendor;

@@ -3,32 +3,38 @@
 //!
 //! ```text
 //! arrive   socket and library are moved out of the way, everything else is closed     sandbox.rs
-//! LOAD     limits, user, no way out of the process group                              sandbox.rs
+//! LOAD     limits, user, namespaces, files, system calls                              sandbox.rs
+//!          from here on in a process of its own, for which the first one waits        supervise.rs
 //!          the library is opened, says what it is
 //! CREATE   the driver is made
 //! CALL     the hook is polled on this thread; its services go over the socket         services.rs
 //! ```
 //!
 //! A second thread reads the socket from the beginning on. At its end the engine is gone, or done with us, and
-//! the whole process group ends: also where the first thread is in an endless loop.
+//! this process ends: also where the first thread is in an endless loop.
 #![expect(unsafe_code, reason = "calls the plugin's `create`")]
 
+mod calls;
+mod landlock;
+mod root;
 mod sandbox;
 mod services;
+mod supervise;
+pub(crate) mod user;
+pub(crate) mod visible;
 
 pub(crate) use services::OF_THE_HOOK;
 
 use crate::elf::Facts;
-use crate::errors::RUNNER;
+use crate::errors::{NOT_APART, RUNNER};
 use crate::library;
 use crate::library::Said;
 use crate::process::wire::{self, Frame};
 use crate::process::{IDLE, Load};
-use sandbox::Arrived;
+use sandbox::{Arrived, Refusal};
 use services::{Link, Side};
 use std::io::Write as _;
 use std::mem::MaybeUninit;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -52,10 +58,10 @@ pub fn plugin_runner() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Ends the process group, and so this process.
+/// Ends this process. Who waits for it ends all that it started.
 fn end() -> ! {
-    let _ = rustix::process::kill_current_process_group(rustix::process::Signal::KILL);
-    std::process::abort()
+    // SAFETY: ends this process with all its threads, and calls nothing of the plugin.
+    unsafe { libc::_exit(2) }
 }
 
 fn serve(mut arrived: Arrived) -> Result<(), String> {
@@ -66,11 +72,22 @@ fn serve(mut arrived: Arrived) -> Result<(), String> {
     let writing = arrived.socket.try_clone().map_err(unusable)?;
     let link = Arc::new(Link::new(writing));
     let doing = format!("load plugin library `{}`", load.shown);
-    if let Err(what) = sandbox::shut(&load) {
-        link.refuse(&PortError::new(&RUNNER, doing, what));
-        end();
+    let isolation = match sandbox::shut(&load) {
+        Ok(isolation) => isolation,
+        Err(refusal) => {
+            let (code, what) = match refusal {
+                Refusal::Failed(what) => (&RUNNER, what),
+                Refusal::NotApart(what) => (&NOT_APART, what),
+            };
+            link.refuse(&PortError::new(code, doing, what));
+            end();
+        }
+    };
+    let calls = listen(arrived.socket, &link)?;
+    if load.probe {
+        link.send(wire::DECLARED, 0, "", &serde_json::to_vec(&isolation).unwrap_or_default());
+        wait_to_be_ended();
     }
-    let calls = listen(arrived.socket, &link, load.folder.clone())?;
     match open(&load, arrived.library, &doing) {
         Ok((plugin, said)) => {
             link.send(wire::DECLARED, 0, "", &serde_json::to_vec(&said).unwrap_or_default());
@@ -78,27 +95,26 @@ fn serve(mut arrived: Arrived) -> Result<(), String> {
         }
         Err(error) => link.refuse(&error),
     }
-    // Whoever reads the refusal or the answer ends us.
+    wait_to_be_ended()
+}
+
+/// Whoever reads the refusal or the answer ends us.
+fn wait_to_be_ended() -> ! {
     loop {
         std::thread::park();
     }
 }
 
-/// Reads the socket on a thread of its own: answers go to who waits for them, the rest to the first thread. At its end
-/// nobody else is there to remove the `folder` of this process.
+/// Reads the socket on a thread of its own: answers go to who waits for them, the rest to the first thread.
 fn listen(
     mut socket: std::os::unix::net::UnixStream,
     link: &Arc<Link>,
-    folder: Option<PathBuf>,
 ) -> Result<Receiver<Frame>, String> {
     let (calls, receiver) = channel();
     let link = link.clone();
     let read = move || {
         loop {
-            let Ok(frame) = wire::read(&mut socket) else {
-                let _ = folder.as_ref().map(std::fs::remove_dir_all);
-                end()
-            };
+            let Ok(frame) = wire::read(&mut socket) else { end() };
             match frame.kind {
                 wire::ANSWER => link.answered(frame.id, Ok(frame.body)),
                 wire::FAILED => link.answered(frame.id, Err(frame.body)),

@@ -3,8 +3,8 @@
 use super::Phase;
 use crate::config::ProcessLimits;
 use crate::errors::{CRASHED, DEADLINE, KILLED, LIMIT, PROTOCOL};
-use rustix::process::Pid;
-use std::collections::VecDeque;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -150,28 +150,72 @@ impl Tail {
     }
 }
 
-/// How many processes a group has that are not dead yet.
-pub(crate) fn census(group: Pid) -> usize {
-    let group = group.as_raw_nonzero().to_string();
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let stats = processes.filter_map(|process| {
-        let number = process.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit());
-        number.then(|| std::fs::read_to_string(process.path().join("stat")).ok()).flatten()
-    });
-    stats.filter(|stat| lives_in(stat, &group)).count()
+/// How many processes a hook has that are not dead yet, without those of ours that wait for it.
+pub(crate) fn census(supervisor: Pid) -> usize {
+    let all = Stat::all();
+    let (groups, own) = (groups(&all, supervisor), supervisor.as_raw_nonzero().get());
+    let hooks = all.iter().filter(|stat| stat.lives && stat.number != own);
+    hooks.filter(|stat| groups.contains(&stat.group) && !stat.is_first()).count()
 }
 
-/// `pid (name) state parent group …`; a name may hold anything.
-fn lives_in(stat: &str, group: &str) -> bool {
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let mut fields = after_name.split_whitespace();
-    let lives = fields.next().is_some_and(|state| !matches!(state, "Z" | "X"));
-    lives && fields.nth(1) == Some(group)
+/// Kills all processes of a hook whose supervisor does not do it.
+pub(crate) fn kill_all(supervisor: Pid) {
+    for group in groups(&Stat::all(), supervisor) {
+        let group = Pid::from_raw(group).filter(|group| !group.is_init());
+        let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+    }
+}
+
+/// The supervisor's own process group, and those of its children.
+fn groups(all: &[Stat], supervisor: Pid) -> BTreeSet<i32> {
+    let supervisor = supervisor.as_raw_nonzero().get();
+    let children = all.iter().filter(|stat| stat.parent == supervisor).map(|stat| stat.group);
+    children.chain([supervisor]).collect()
+}
+
+/// What `/proc/PID/stat` says.
+struct Stat {
+    number: i32,
+    lives: bool,
+    parent: i32,
+    group: i32,
+}
+
+impl Stat {
+    fn all() -> Vec<Self> {
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let texts = processes.filter_map(|process| {
+            let number = process.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit());
+            number.then(|| std::fs::read_to_string(process.path().join("stat")).ok()).flatten()
+        });
+        texts.filter_map(|text| Self::of(&text)).collect()
+    }
+
+    /// `pid (name) state parent group …`; a name may hold anything.
+    fn of(text: &str) -> Option<Self> {
+        let mut fields = text.rsplit(')').next()?.split_whitespace();
+        let lives = !matches!(fields.next()?, "Z" | "X");
+        let number = text.split_whitespace().next()?.parse().ok()?;
+        let (parent, group) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some(Self { number, lives, parent, group })
+    }
+
+    /// Whether it is the first process of a namespace.
+    fn is_first(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.number));
+        let status = status.unwrap_or_default();
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        numbers.is_some_and(|numbers| {
+            let numbers: Vec<_> = numbers.split_whitespace().collect();
+            numbers.len() > 1 && numbers.last() == Some(&"1")
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Tail, lives_in};
+    use super::{Stat, Tail, groups};
+    use rustix::process::Pid;
 
     #[test]
     fn the_last_lines_are_kept_whole() {
@@ -189,8 +233,12 @@ mod tests {
 
     #[test]
     fn a_process_is_counted_by_its_group_whatever_its_name_is() {
-        assert!(lives_in("77 (a) b) S 1 42 42 0", "42"));
-        assert!(!lives_in("77 (a) S 42 1 42 0", "42"));
-        assert!(!lives_in("77 (a) Z 1 42 42 0", "42"));
+        let stat = |text: &str| Stat::of(text).unwrap();
+        assert!(stat("77 (a) b) S 1 42 42 0").lives);
+        assert_eq!(stat("77 (a) b) S 1 42 42 0").group, 42);
+        assert!(!stat("77 (a) Z 1 42 42 0").lives);
+        let all = [stat("8 (hook) S 7 8 1 0"), stat("9 (other) S 1 9 9 0")];
+        let supervisor = Pid::from_raw(7).unwrap();
+        assert_eq!(groups(&all, supervisor).into_iter().collect::<Vec<_>>(), [7, 8]);
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Failed {
 const MOST_LOGGED: usize = 200;
 /// How long the last words of a process that has ended may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a process that has closed its socket may take to end, with all that it started.
+const ITS_END: Duration = Duration::from_secs(10);
 
 /// Runs the hook of `call` in a process, for at most `limit`. The process has ended when this returns, and it
 /// ends when this is dropped.
@@ -67,7 +69,7 @@ pub(super) async fn run(
         Ok(Ok(Outcome::Failed(error))) => Err(driver::hook_error(error, doing())),
         Ok(Ok(Outcome::Gone)) => Ok(Ended::Gone(process.end().await)),
         Ok(Err(error)) => Ok(Ended::Garbled(error.to_string())),
-        Err(_) => Ok(Ended::Late { limit, processes: census(process.group) }),
+        Err(_) => Ok(Ended::Late { limit, processes: census(process.number) }),
     };
     process.end().await;
     let too_early = matches!(ended, Ok(Ended::Gone(_))) && talk.phase != Phase::Running;
@@ -159,7 +161,7 @@ impl<'a> Talk<'a> {
                         return Ok(outcome);
                     },
                     Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
-                    _ => match timeout(LAST_WORDS, ended.readable()).await {
+                    _ => match timeout(ITS_END, ended.readable()).await {
                         Ok(_) => break,
                         Err(_) => return Err(io::Error::other("it closed its socket")),
                     },
@@ -170,8 +172,7 @@ impl<'a> Talk<'a> {
                 _ = ended.readable() => break,
             }
         }
-        // What it said before it ended may still be on its way; the processes that it left keep the way open.
-        let _ = rustix::process::kill_process_group(process.group, rustix::process::Signal::KILL);
+        // What it said before it ended may still be on its way.
         let last = async {
             while let Some(Ok(frame)) = frames.next().await {
                 let outcome = self.heard(frame);

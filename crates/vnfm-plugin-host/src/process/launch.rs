@@ -1,16 +1,21 @@
-//! Starts the process of a hook, and ends it: by one signal to its group, whatever it is doing.
+//! Starts the process of a hook, and ends it: by one signal to the process that waits for it, whatever it is doing.
 #![expect(unsafe_code, reason = "has a descriptor watched by the runtime")]
 
-use super::end::{Ended, Tail};
+use super::end::{Ended, Tail, kill_all};
 use super::wire::{self, Frame};
 use super::{Load, Phase};
+use crate::child::user::Choice;
+use crate::child::visible;
 use crate::config::{ProcessConfig, Seclusion, Users};
-use crate::errors::{RUNNER, codes};
+use crate::errors::{NOT_APART, RUNNER, codes};
 use crate::folder::Checked;
+use crate::isolation::Isolation;
 use crate::library::{self, Said};
 use crate::services;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
-use std::fs::Permissions;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+use serde::de::DeserializeOwned;
+use std::fs::{File, Permissions};
 use std::io::{self, PipeReader, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
@@ -29,7 +34,7 @@ use vnfm_core::ports::PortError;
 const INTRODUCTION: Duration = Duration::from_secs(10);
 
 /// How long a process that was killed may take to be gone.
-const LAST_BREATH: Duration = Duration::from_secs(1);
+const LAST_BREATH: Duration = Duration::from_secs(5);
 
 /// What all processes of one host have in common.
 #[derive(Debug)]
@@ -38,27 +43,46 @@ pub(crate) struct Starter {
     users: Option<Users>,
     next: Arc<AtomicU32>,
     seclusion: Seclusion,
+    /// What no hook may see and would, and by which path.
+    exposed: Option<(PathBuf, PathBuf)>,
 }
 
 impl Starter {
-    pub(crate) fn new(config: ProcessConfig) -> Self {
+    pub(crate) fn new(config: ProcessConfig, seclusion: Seclusion) -> Self {
         let users = users(config.users);
         // Several servers on one host begin at different places.
         let begin = std::process::id().wrapping_mul(2_654_435_761);
-        let seclusion = Seclusion { network: true, folder: None };
-        Self { config, users, next: Arc::new(AtomicU32::new(begin)), seclusion }
+        let exposed = visible::exposed(&config.hidden, &config.readable);
+        Self { config, users, next: Arc::new(AtomicU32::new(begin)), seclusion, exposed }
     }
 
     /// The same for processes that are kept from more.
     pub(crate) fn secluded(&self, seclusion: Seclusion) -> Arc<Self> {
         let (config, users, next) = (self.config.clone(), self.users, self.next.clone());
-        Arc::new(Self { config, users, next, seclusion })
+        Arc::new(Self { config, users, next, seclusion, exposed: self.exposed.clone() })
     }
 
-    /// The user of the next process: each number in turn.
-    fn uid(&self) -> Option<u32> {
+    /// What every process is told.
+    fn load(&self) -> Load {
+        Load {
+            shown: String::new(),
+            symbol: String::new(),
+            symbol_size: 0,
+            glibc: None,
+            user: None,
+            network: self.seclusion.network,
+            folder: PathBuf::new(),
+            readable: self.config.readable.clone(),
+            limits: self.config.limits,
+            probe: false,
+        }
+    }
+
+    /// The users of the next process: it begins to look at each number in turn.
+    fn user(&self) -> Option<Choice> {
         let users = self.users?;
-        Some(users.first + self.next.fetch_add(1, Ordering::Relaxed) % users.count)
+        let begin = self.next.fetch_add(1, Ordering::Relaxed);
+        Some(Choice { users, begin, shared: users.count == 1 })
     }
 }
 
@@ -107,13 +131,24 @@ impl Launcher {
             symbol: facts.symbol,
             symbol_size: facts.symbol_size,
             glibc: facts.glibc,
-            uid: None,
-            network: starter.seclusion.network,
-            folder: None,
-            limits: starter.config.limits,
+            ..starter.load()
         };
         let library = library::sealed_copy(checked, &doing)?;
         Ok(Self { starter: starter.clone(), library, load, doing })
+    }
+
+    /// How hooks are kept apart here, as a process says that runs none.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where they cannot be kept apart, or no process can be started.
+    pub(crate) fn probe(starter: &Arc<Starter>) -> Result<Isolation, PortError> {
+        let doing = "find out how hooks are kept apart".to_owned();
+        let nothing = File::open("/dev/null")
+            .map_err(|error| PortError::new(&RUNNER, doing.clone(), error.to_string()))?;
+        let load = Load { probe: true, ..starter.load() };
+        let probe = Self { starter: starter.clone(), library: nothing.into(), load, doing };
+        probe.hear().map(|(isolation, _)| isolation)
     }
 
     pub(crate) fn limits(&self) -> &crate::ProcessLimits {
@@ -132,6 +167,14 @@ impl Launcher {
     /// `Refused` where it cannot be started.
     pub(crate) fn start(&self, then: &[u8]) -> Result<Running, PortError> {
         let config = &self.starter.config;
+        if let Some((secret, seen)) = &self.starter.exposed {
+            let what = format!(
+                "`{}` lies where hooks may read: `{}`; move it elsewhere",
+                secret.display(),
+                seen.display()
+            );
+            return Err(PortError::new(&NOT_APART, self.doing.clone(), what));
+        }
         self.spawn(then).map_err(|error| {
             let what = format!("cannot start `{}`: {error}", config.program.display());
             PortError::new(&RUNNER, self.doing.clone(), what)
@@ -142,20 +185,18 @@ impl Launcher {
         let config = &self.starter.config;
         let (socket, theirs) = UnixStream::pair()?;
         let (words, said) = io::pipe()?;
-        let uid = self.starter.uid();
-        let within = self.starter.seclusion.folder.as_deref();
-        let folder = within.map(|within| OwnFolder::new(within, uid)).transpose()?;
+        let folder = OwnFolder::new(&self.starter.seclusion.folder)?;
         let mut command = Command::new(&config.program);
         command.args(&config.arguments).env_clear().current_dir("/").process_group(0);
-        command.envs(folder.iter().map(|folder| ("TMPDIR", folder.path())));
         let child = command
+            .env("TMPDIR", folder.path())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(self.library.try_clone()?))
             .stderr(said)
             .spawn()?;
-        let path = folder.as_ref().map(|folder| folder.path().to_owned());
+        let path = folder.path().to_owned();
         let process = Process::new(child, folder)?;
-        let load = Load { uid, folder: path, ..self.load.clone() };
+        let load = Load { user: self.starter.user(), folder: path, ..self.load.clone() };
         let load = Frame::new(wire::LOAD, 0, "", &serde_json::to_vec(&load)?);
         let mut running = Running { process, socket, words, phase: Phase::Loading };
         // A process that has ended already says why on its standard error.
@@ -169,6 +210,11 @@ impl Launcher {
     ///
     /// As for any library that cannot be loaded, and where it crashes or hangs in its initialisers.
     pub(crate) fn introduce(&self) -> Result<(Said, Running), PortError> {
+        self.hear()
+    }
+
+    /// The first thing that a process says.
+    fn hear<T: DeserializeOwned>(&self) -> Result<(T, Running), PortError> {
         let mut running = self.start(&[])?;
         let refused = |what: &str| PortError::new(&RUNNER, self.doing.clone(), what.to_owned());
         let limit = Some(INTRODUCTION);
@@ -193,7 +239,7 @@ impl Launcher {
 
     /// Why nothing came from a process that was started.
     fn silent(&self, mut running: Running, error: &io::Error) -> PortError {
-        let processes = super::end::census(running.process.group);
+        let processes = super::end::census(running.process.number);
         let status = running.process.end_now();
         let mut words = Vec::new();
         let _ = running.words.take(1 << 20).read_to_end(&mut words);
@@ -228,10 +274,10 @@ pub(crate) struct Running {
     pub(crate) phase: Phase,
 }
 
-/// A process group of our own. It ends when this is dropped.
+/// A process of our own, which waits for that of the hook. Both end when this is dropped.
 pub(crate) struct Process {
     child: Option<Child>,
-    pub(crate) group: Pid,
+    pub(crate) number: Pid,
     ended: OwnedFd,
     /// Goes after the process.
     folder: Option<OwnFolder>,
@@ -241,7 +287,7 @@ pub(crate) struct Process {
 struct OwnFolder(PathBuf);
 
 impl OwnFolder {
-    fn new(within: &Path, uid: Option<u32>) -> io::Result<Self> {
+    fn new(within: &Path) -> io::Result<Self> {
         let cannot = |error: io::Error| {
             let what = format!("no folder of its own in `{}`: {error}", within.display());
             io::Error::new(error.kind(), what)
@@ -249,9 +295,7 @@ impl OwnFolder {
         let own = Permissions::from_mode(0o700);
         let made =
             tempfile::Builder::new().prefix("vnfm-hook-").permissions(own).tempdir_in(within);
-        let folder = Self(made.map_err(cannot)?.keep());
-        std::os::unix::fs::chown(folder.path(), uid, uid).map_err(cannot)?;
-        Ok(folder)
+        Ok(Self(made.map_err(cannot)?.keep()))
     }
 
     fn path(&self) -> &Path {
@@ -275,14 +319,16 @@ impl Drop for OwnFolder {
 }
 
 impl Process {
-    fn new(mut child: Child, folder: Option<OwnFolder>) -> io::Result<Self> {
+    fn new(mut child: Child, folder: OwnFolder) -> io::Result<Self> {
         let known = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let opened = known.ok_or_else(|| io::ErrorKind::NotFound.into()).and_then(|group| {
-            let ended = pidfd_open(group, PidfdFlags::NONBLOCK)?;
-            Ok((group, ended))
+        let opened = known.ok_or_else(|| io::ErrorKind::NotFound.into()).and_then(|number| {
+            let ended = pidfd_open(number, PidfdFlags::NONBLOCK)?;
+            Ok((number, ended))
         });
         match opened {
-            Ok((group, ended)) => Ok(Self { child: Some(child), group, ended, folder }),
+            Ok((number, ended)) => {
+                Ok(Self { child: Some(child), number, ended, folder: Some(folder) })
+            }
             Err(error) => {
                 child.kill()?;
                 child.wait()?;
@@ -291,7 +337,7 @@ impl Process {
         }
     }
 
-    /// Readable once its first process has ended.
+    /// Readable once it has ended, and all that the hook started.
     ///
     /// # Errors
     ///
@@ -302,37 +348,59 @@ impl Process {
         Ok(unsafe { AsyncFd::register(ended) }?)
     }
 
-    /// Ends the whole group, and says how its first process ended; `None` where that is not known, or was told
-    /// before.
+    /// Ends it with all that the hook started, and says how the hook ended; `None` where that is not known, or was
+    /// told before.
     pub(crate) async fn end(&mut self) -> Option<ExitStatus> {
-        // Before the first is waited for: as long as it is not, no other group can have its number.
-        let _ = self.child.as_ref().map(|_| kill_process_group(self.group, Signal::KILL));
+        self.tell();
         let ended = self.watched().ok()?;
         // One that hangs in the kernel is left to the thread that waits for it.
         let gone = timeout(LAST_BREATH, ended.readable()).await.is_ok_and(|ready| ready.is_ok());
         if !gone {
             return None;
         }
-        self.child.take()?.wait().ok()
+        reap(self.child.take()?, self.number)
+    }
+
+    /// Tells it to end.
+    fn tell(&self) {
+        // One that has ended needs no telling.
+        let _ = pidfd_send_signal(&self.ended, Signal::TERM);
     }
 
     /// The same where there is no runtime.
     fn end_now(&mut self) -> Option<ExitStatus> {
-        let mut child = self.child.take()?;
-        let _ = kill_process_group(self.group, Signal::KILL);
-        child.wait().ok()
+        self.tell();
+        last(self.child.take()?, &self.ended, self.number)
     }
+}
+
+/// Waits for a process that was told to end; one that does not is killed with all that the hook started.
+fn last(child: Child, ended: &OwnedFd, number: Pid) -> Option<ExitStatus> {
+    let limit = Timespec { tv_sec: LAST_BREATH.as_secs().try_into().unwrap_or(1), tv_nsec: 0 };
+    let gone = poll(&mut [PollFd::new(ended, PollFlags::IN)], Some(&limit));
+    if !gone.is_ok_and(|ready| ready > 0) {
+        kill_all(number);
+    }
+    reap(child, number)
+}
+
+/// Takes the end of a process. What is left of its group ends with it: another program than ours leaves it there.
+fn reap(mut child: Child, number: Pid) -> Option<ExitStatus> {
+    // As long as it is not waited for, no other group has its number.
+    let _ = kill_process_group(number, Signal::KILL);
+    child.wait().ok()
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
-        let _ = kill_process_group(self.group, Signal::KILL);
+        let Some(child) = self.child.take() else { return };
+        self.tell();
+        let (folder, number) = (self.folder.take(), self.number);
+        let Ok(ended) = self.ended.try_clone() else { return };
         // It ends soon, but nobody should wait for it here.
         let waiting = std::thread::Builder::new().name("hook ends".into());
-        let folder = self.folder.take();
         let _ = waiting.spawn(move || {
-            let ended = child.wait();
+            let ended = last(child, &ended, number);
             drop(folder);
             ended
         });

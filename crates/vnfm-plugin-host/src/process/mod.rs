@@ -3,7 +3,7 @@
 //! ```text
 //! find ──> a process says what the library is; it stays as the spare one        launch.rs
 //! call ──> the spare process, or a new one ──> request, services, answer        hook.rs
-//!          deadline, or nobody waits any more: the process group is killed      launch.rs
+//!          deadline, or nobody waits any more: it is ended with all it started  launch.rs
 //!          it ended without an answer: signal or limit, last lines              end.rs
 //!      └─> the next spare process is started beside it
 //! ```
@@ -16,10 +16,12 @@ mod hook;
 mod launch;
 pub(crate) mod wire;
 
+use crate::child::user::Choice;
 use crate::config::ProcessLimits;
 use crate::driver::{self, Call};
 use crate::errors::RUNTIME;
 use crate::folder::Checked;
+use crate::isolation::Isolation;
 use crate::library::{Inspection, Said};
 use async_trait::async_trait;
 use hook::Told;
@@ -49,12 +51,16 @@ pub(crate) struct Load {
     pub(crate) symbol_size: u64,
     pub(crate) glibc: Option<String>,
     /// Who to become.
-    pub(crate) uid: Option<u32>,
+    pub(crate) user: Option<Choice>,
     /// Whether it keeps the engine's network.
     pub(crate) network: bool,
     /// A folder of its own, which goes with it.
-    pub(crate) folder: Option<PathBuf>,
+    pub(crate) folder: PathBuf,
+    /// What the operator lets it read beside the system's programs and libraries.
+    pub(crate) readable: Vec<PathBuf>,
     pub(crate) limits: ProcessLimits,
+    /// There is no library: it only says how it is kept apart.
+    pub(crate) probe: bool,
 }
 
 /// How far a process has come.
@@ -93,6 +99,15 @@ pub(crate) fn look(starter: &Arc<Starter>, checked: &Checked) -> Result<Inspecti
     let launcher = Launcher::new(starter, checked)?;
     let (said, _) = launcher.introduce()?;
     Ok(Inspection::of(said, launcher.glibc(), checked))
+}
+
+/// How hooks are kept apart here.
+///
+/// # Errors
+///
+/// `Refused` where they cannot be kept apart.
+pub(crate) fn probe(starter: &Arc<Starter>) -> Result<Isolation, PortError> {
+    Launcher::probe(starter)
 }
 
 /// One plugin whose hooks run in processes.

@@ -53,7 +53,7 @@ impl Stage {
         self.driver.call(wrong(how, limit), self.host.clone()).await
     }
 
-    /// The process group of the last hook that said its number.
+    /// The namespace of the last hook that said where its process is.
     fn group(&self) -> String {
         let logs = self.host.logs();
         let said = logs.iter().rev().find_map(|line| line.strip_prefix("info: process "));
@@ -75,15 +75,19 @@ fn wrong(how: &str, limit: Duration) -> HookRequest {
     asked
 }
 
-/// The processes of a group that live, as `pid (name) state …`.
-fn living(group: &str) -> Vec<String> {
+/// The processes that live in the namespace of a hook, as `pid (name) state …`.
+fn living(namespace: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let stats = processes.filter_map(|p| std::fs::read_to_string(p.path().join("stat")).ok());
-    let of_group = |stat: &String| {
-        let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-        fields.len() > 2 && fields[2] == group && !matches!(fields[0], "Z" | "X")
+    let within = processes.filter(|process| {
+        let link = std::fs::read_link(process.path().join("ns/pid"));
+        link.is_ok_and(|link| link.to_str() == Some(namespace))
+    });
+    let stats = within.filter_map(|p| std::fs::read_to_string(p.path().join("stat")).ok());
+    let lives = |stat: &String| {
+        let state = stat.rsplit(')').next().unwrap().split_whitespace().next();
+        !matches!(state, Some("Z" | "X"))
     };
-    stats.filter(of_group).collect()
+    stats.filter(lives).collect()
 }
 
 /// A killed process takes a moment to be gone.
@@ -199,7 +203,7 @@ async fn a_caller_that_goes_away_takes_the_process_with_it() {
         ended = &mut running => panic!("it never ends: {ended:?}"),
         () = logged => {}
     }
-    assert_eq!(living(&stage.group()).len(), 1);
+    assert_eq!(living(&stage.group()).len(), 2, "its own, and the first of its namespace");
     drop(running);
     stage.goes_on().await;
 }
@@ -221,7 +225,7 @@ async fn a_hook_sees_nothing_of_the_engine() {
             .split_whitespace()
             .collect::<Vec<_>>()
     };
-    assert_eq!(line("environment"), ["environment", "[]"]);
+    assert_eq!(line("environment"), ["environment", "[\"TMPDIR\"]"], "its own folder and no more");
     assert_eq!(line("folder"), ["folder", "/"]);
     let files = line("files").join(" ");
     let sockets: BTreeSet<_> =
@@ -250,10 +254,40 @@ async fn two_hooks_at_once_have_two_processes_and_two_users() {
         said.lines().find(|line| line.starts_with(begin)).unwrap().to_owned()
     };
     let (one, two) = (one.unwrap(), two.unwrap());
-    assert_ne!(of(Ok(one.clone()), "Pid:"), of(Ok(two.clone()), "Pid:"));
+    let logs = stage.host.logs();
+    let said =
+        logs.iter().filter(|line| line.starts_with("info: process ")).collect::<BTreeSet<_>>();
+    assert_eq!(said.len(), 2, "each has a namespace of processes of its own: {logs:?}");
     if rustix::process::geteuid().is_root() {
         assert_ne!(of(Ok(one), "Uid:"), of(Ok(two), "Uid:"));
     }
+}
+
+#[tokio::test]
+async fn a_user_under_whom_something_runs_is_given_to_no_hook() {
+    use std::os::unix::process::CommandExt as _;
+    const FIRST: u32 = 2_100_000_000;
+    if !rustix::process::geteuid().is_root() {
+        return; // then there is one user for all
+    }
+    let sleeping = |uid: u32| {
+        let mut command = Command::new("/bin/sleep");
+        command.arg("600").uid(uid).current_dir("/").spawn().unwrap()
+    };
+    let users = Users { first: FIRST, count: 2 };
+    let mut busy = sleeping(FIRST);
+    let stage = Stage::new(|config| config.process.as_mut().unwrap().users = users);
+    let said = stage.be("look around", AMPLE).await.unwrap().message.unwrap();
+    assert!(said.contains(&format!("Uid:\t{}\t", FIRST + 1)), "{said}");
+    let mut other = sleeping(FIRST + 1);
+    let error = stage.plugins.isolation().unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains("each of the users") && said.contains("2100000000"), "{said}");
+    for process in [&mut busy, &mut other] {
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+    stage.plugins.isolation().unwrap();
 }
 
 #[tokio::test]
@@ -366,7 +400,7 @@ fn an_engine_that_is_killed_takes_the_process_with_it() {
     let lines = BufReader::new(engine.stdout.take().unwrap()).lines();
     let mut lines = lines.map(Result::unwrap);
     let group = lines.find_map(|line| Some(line.strip_prefix("group ")?.to_owned())).unwrap();
-    assert_eq!(living(&group).len(), 1);
+    assert_eq!(living(&group).len(), 2, "its own, and the first of its namespace");
     engine.kill().unwrap();
     engine.wait().unwrap();
     nothing_is_left(&group);

@@ -1,11 +1,17 @@
 //! Which plugins there are, where their hooks run, and which packages may run scripts.
 
+use super::Config;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use vnfm_plugin_host::{PluginConfig, ProcessConfig, ProcessLimits, Runner, Scripts, Users};
+use std::sync::Arc;
+use vnfm::SystemClock;
+use vnfm_core::ports::PortError;
+use vnfm_plugin_host::{
+    Isolation, PluginConfig, PluginHost, ProcessConfig, ProcessLimits, Runner, Scripts, Users,
+};
 
 /// Which plugins there are, and how they are configured.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -38,14 +44,17 @@ pub struct Process {
     pub users: Option<Users>,
     /// What each of them may use.
     pub limits: ProcessLimits,
+    /// Files and folders that hooks may read beside the system's programs and libraries (`/usr`, `/bin`, `/lib`, a few
+    /// files of `/etc`), such as the folder of a Python environment.
+    pub readable: Vec<PathBuf>,
 }
 
 /// Plugins that come with this server and are trusted as it is.
 const OURS: &[&str] = &["kubernetes-cluster"];
 
 impl Plugins {
-    /// As the plugin host takes it; libraries lie in `dir`.
-    pub(crate) fn for_host(&self, dir: PathBuf) -> vnfm_plugin_host::Config {
+    /// As the plugin host takes it; libraries lie in `dir`, and hooks see nothing of `hidden`.
+    pub(crate) fn for_host(&self, dir: PathBuf, hidden: Vec<PathBuf>) -> vnfm_plugin_host::Config {
         let mut plugins: BTreeMap<String, PluginConfig> = BTreeMap::new();
         for name in OURS {
             plugins.entry((*name).to_owned()).or_default().runner = Runner::InProcess;
@@ -61,10 +70,30 @@ impl Plugins {
         let (program, arguments) = self.process.program.clone().map_or_else(own, other);
         let users = self.process.users.unwrap_or_default();
         let limits = self.process.limits;
-        let process = Some(ProcessConfig { program, arguments, users, limits });
+        let readable = self.process.readable.clone();
+        let process = ProcessConfig { program, arguments, users, limits, readable, hidden };
+        let process = Some(process);
         let implementations = self.implementations.clone();
         let scripts = self.scripts.clone();
         vnfm_plugin_host::Config { dir, plugins, implementations, process, scripts }
+    }
+}
+
+impl Config {
+    /// What the plugin host takes: hooks see neither the data folder nor the key of the certificate.
+    pub(crate) fn plugin_host(&self) -> vnfm_plugin_host::Config {
+        let dir = self.plugins.dir.clone().unwrap_or_else(|| self.data.join("plugins"));
+        let key = self.tls.as_ref().map(|tls| tls.key.clone());
+        self.plugins.for_host(dir, [self.data.clone()].into_iter().chain(key).collect())
+    }
+
+    /// How hooks in processes are kept from the server on this machine.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` where they cannot be kept from it, so that none runs; what is missing is named.
+    pub fn isolation(&self) -> Result<Isolation, PortError> {
+        PluginHost::new(self.plugin_host(), Arc::new(SystemClock)).isolation()
     }
 }
 

@@ -3,8 +3,9 @@
 
 mod apart;
 mod playbooks;
+mod secrets;
 
-use crate::world::{AMPLE, Folder, RUNNER, RealClock, built, request};
+use crate::world::{AMPLE, Folder, RealClock, built, request, runner};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -100,6 +101,7 @@ impl Side {
 /// A plugin host that runs scripts, with a place for their folders.
 struct World {
     plugins: PluginHost,
+    config: vnfm_plugin_host::Config,
     folders: TempDir,
     _dir: Folder,
 }
@@ -122,14 +124,18 @@ impl World {
         std::fs::set_permissions(folders.path(), PermissionsExt::from_mode(0o1777)).unwrap();
         dir.put(&built("mgmt-script"), "script.so");
         let mut all = dir.config();
-        all.process = Some(ProcessConfig::by(RUNNER));
+        all.process = Some(ProcessConfig::by(runner()));
         let own = PluginConfig { config: config.clone(), ..PluginConfig::default() };
         all.plugins.insert("mgmt-script".into(), own);
         folders.path().clone_into(&mut all.scripts.folder);
         scripts(&mut all.scripts);
-        let plugins = PluginHost::new(all, Arc::new(RealClock));
+        let plugins = PluginHost::new(all.clone(), Arc::new(RealClock));
         plugins.allow("script.so").unwrap();
-        Self { plugins, folders, _dir: dir }
+        Self { plugins, config: all, folders, _dir: dir }
+    }
+
+    fn plugins_config(&self) -> vnfm_plugin_host::Config {
+        self.config.clone()
     }
 
     async fn run(&self, side: &Arc<Side>, request: HookRequest) -> Result<Effects, PortError> {

@@ -1,0 +1,166 @@
+//! System calls that the process of a hook cannot make, whatever it runs.
+//!
+//! | calls | answer |
+//! |---|---|
+//! | `setsid`, `setpgid` | done, and nothing happens: what wants to be alone, as daemons do, goes on as if it were |
+//! | to look into or act on other processes, mounts, namespaces, keys, the kernel | EPERM |
+//! | `clone3`, `io_uring_*`, of another architecture | ENOSYS: their arguments cannot be looked at; programs do without |
+//! | sockets to anything but this machine, where there is to be no network and no namespace without one | EACCES |
+#![expect(unsafe_code, reason = "system calls that have no safe wrapper")]
+
+use super::sandbox::done;
+use libc::{c_long, sock_filter};
+use std::io;
+
+/// Ends with EPERM.
+const FORBIDDEN: &[c_long] = &[
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsmount,
+    libc::SYS_fsconfig,
+    libc::SYS_fspick,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_syslog,
+];
+
+/// Ends with ENOSYS.
+const UNKNOWN: &[c_long] = &[
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
+
+/// Does nothing.
+const IDLE: &[c_long] = &[libc::SYS_setsid, libc::SYS_setpgid];
+
+/// Filters the calls of this process and all that it starts; with `local` it makes no sockets but local ones.
+///
+/// # Errors
+///
+/// Where the kernel has no such filters, or this machine has an architecture that is not known here.
+pub(super) fn filter(local: bool) -> io::Result<()> {
+    let unknown = || io::Error::other("the numbers of this architecture's calls are not known");
+    let mut filter = program(ARCHITECTURE.ok_or_else(unknown)?, local);
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).unwrap_or(u16::MAX),
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: the program and its statements live until the call returns; the kernel checks them.
+    unsafe { done(libc::prctl(PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)) }
+}
+
+fn program(architecture: u32, local: bool) -> Vec<sock_filter> {
+    let number = load(std::mem::offset_of!(libc::seccomp_data, nr));
+    let mut all = vec![
+        load(std::mem::offset_of!(libc::seccomp_data, arch)),
+        jump(libc::BPF_JEQ, architecture, 1, 0),
+        answer(libc::ENOSYS),
+        number,
+        jump(libc::BPF_JGE, OTHER_CALLS, 0, 1),
+        answer(libc::ENOSYS),
+    ];
+    for (calls, errno) in [(IDLE, 0), (UNKNOWN, libc::ENOSYS), (FORBIDDEN, libc::EPERM)] {
+        for call in calls {
+            all.extend([jump(libc::BPF_JEQ, unsigned(*call), 0, 1), answer(errno)]);
+        }
+    }
+    // No namespaces, typing for nobody's terminal, and perhaps no sockets: those that the first argument tells.
+    let spaces = u32::try_from(NAMESPACES).unwrap_or(u32::MAX);
+    all.extend([jump(libc::BPF_JEQ, unsigned(libc::SYS_clone), 0, 4), argument(0)]);
+    all.extend([jump(libc::BPF_JSET, spaces, 0, 1), answer(libc::EPERM), allow(), number]);
+    all.extend([jump(libc::BPF_JEQ, unsigned(libc::SYS_ioctl), 0, 4), argument(1)]);
+    all.extend([jump(libc::BPF_JEQ, TIOCSTI, 0, 1), answer(libc::EPERM), allow(), number]);
+    if local {
+        let local = u32::try_from(libc::AF_UNIX).unwrap_or(u32::MAX);
+        all.extend([jump(libc::BPF_JEQ, unsigned(libc::SYS_socket), 0, 4), argument(0)]);
+        all.extend([jump(libc::BPF_JEQ, local, 1, 0), answer(libc::EACCES), allow()]);
+    }
+    all.push(allow());
+    all
+}
+
+fn statement(code: u32, k: u32) -> sock_filter {
+    sock_filter { code: u16::try_from(code).unwrap_or(u16::MAX), jt: 0, jf: 0, k }
+}
+
+fn load(offset: usize) -> sock_filter {
+    statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, u32::try_from(offset).unwrap_or(0))
+}
+
+/// The lower half of an argument; both architectures are little-endian.
+fn argument(nth: usize) -> sock_filter {
+    load(std::mem::offset_of!(libc::seccomp_data, args) + nth * size_of::<u64>())
+}
+
+fn jump(how: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { jt, jf, ..statement(libc::BPF_JMP | how | libc::BPF_K, k) }
+}
+
+fn answer(errno: i32) -> sock_filter {
+    statement(libc::BPF_RET, libc::SECCOMP_RET_ERRNO | errno.unsigned_abs())
+}
+
+fn allow() -> sock_filter {
+    statement(libc::BPF_RET, libc::SECCOMP_RET_ALLOW)
+}
+
+fn unsigned(call: c_long) -> u32 {
+    u32::try_from(call).unwrap_or(u32::MAX)
+}
+
+const NAMESPACES: libc::c_int = libc::CLONE_NEWNS
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+const TIOCSTI: u32 = 0x5412;
+const PR_SET_SECCOMP: libc::c_int = 22;
+/// System calls from this number on are those of another convention (x32).
+const OTHER_CALLS: u32 = 0x4000_0000;
+/// How the kernel numbers the architecture that this is built for (`AUDIT_ARCH_…`).
+const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
+    Some(0xC000_003E)
+} else if cfg!(target_arch = "aarch64") {
+    Some(0xC000_00B7)
+} else {
+    None
+};
