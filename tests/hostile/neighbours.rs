@@ -78,26 +78,29 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
     let operations = Document::read()?.operations();
     let mut dice = Dice::new(0);
     for (sample, vnfd) in ground.samples.clone() {
-        let at = learnt.samples.len();
-        let mut lives = false;
-        for operation in operations.iter().filter(|name| *name != "instantiate") {
+        let scene = |operation: &str| Scene::Life(learnt.samples.len(), operation.to_owned());
+        let (instance, vim) = (story::create(ground, "olga", &vnfd)?, vim_of(ground, &sample));
+        let mut lives = true;
+        let ends = ["instantiate", "terminate"];
+        let middle = operations.iter().map(String::as_str).filter(|one| !ends.contains(one));
+        let order = [ends[0]].into_iter().chain(middle).chain([ends[1]]);
+        let mut seen = Vec::new();
+        for operation in order {
             let before = ground.calls(0)?.len();
-            let instance = story::create(ground, "olga", &vnfd)?;
-            let steps = steps(ground, &sample, operation);
-            let states = story::life(ground, ("olga", &instance), &steps, HONEST)?;
-            lives |= states.first().is_some_and(|state| state == "COMPLETED");
-            story::away(ground, "olga", &instance, &mut dice)?;
-            let scene = Scene::Life(at, operation.clone());
-            note(ground, (&scene, before), (&mut known, &mut learnt))?;
-            if !lives {
-                break;
-            }
+            let step = [(operation.to_owned(), sample.request(operation, &vim))];
+            let states = story::life(ground, ("olga", &instance), &step, HONEST)?;
+            lives &= operation != "instantiate" || states == ["COMPLETED"];
+            let scene = scene(if ends.contains(&operation) { ends[1] } else { operation });
+            seen.push((scene, before, ground.calls(0)?.len()));
+        }
+        story::away(ground, "olga", &instance, &mut dice)?;
+        for (scene, before, after) in seen.iter().filter(|_| lives) {
+            note(ground, (scene, *before, *after), (&mut known, &mut learnt))?;
         }
         if lives {
             learnt.samples.push((sample, vnfd));
         } else {
             eprintln!("sample `{}` cannot be instantiated: it is left out", sample.name);
-            learnt.calls.retain(|(scene, _)| !matches!(scene, Scene::Life(of, _) if *of == at));
         }
     }
     ensure!(learnt.samples.len() >= 4, "only {} samples come up", learnt.samples.len());
@@ -105,17 +108,18 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
     for scene in asks.chain([Scene::Subscribe]) {
         let before = ground.calls(0)?.len();
         play(ground, (&scene, &learnt.samples), &mut dice)?;
-        note(ground, (&scene, before), (&mut known, &mut learnt))?;
+        let after = ground.calls(0)?.len();
+        note(ground, (&scene, before, after), (&mut known, &mut learnt))?;
     }
     Ok(learnt)
 }
 
 fn note(
     ground: &Ground,
-    (scene, before): (&Scene, usize),
+    (scene, before, after): (&Scene, usize, usize),
     (known, learnt): (&mut BTreeSet<String>, &mut Learnt),
 ) -> Result<()> {
-    for call in ground.calls(u64::try_from(before)?)? {
+    for call in ground.calls(u64::try_from(before)?)?.into_iter().take(after - before) {
         let name = call["call"].as_str().unwrap_or_default();
         // What the world does by itself is nobody's answer.
         if call["neighbour"] != "cloud" && !name.starts_with("host.") && known.insert(name.into()) {
