@@ -208,6 +208,7 @@ fn with_id(text: &str, id: &str) -> String {
     let Some(from) = text[at..].find("default: ").map(|found| at + found + 9) else {
         return text.to_owned();
     };
-    let old = text[from..].chars().take_while(|one| one.is_ascii_hexdigit() || *one == '-').count();
-    format!("{}{id}{}", &text[..from], &text[from + old..])
+    let is_part = |one: &char| one.is_ascii_hexdigit() || *one == '-';
+    let old: String = text[from..].chars().take_while(is_part).collect();
+    text.replace(&old, id)
 }

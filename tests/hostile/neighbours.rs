@@ -76,7 +76,8 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
     let mut learnt = Learnt { samples: Vec::new(), calls: Vec::new() };
     let mut known = BTreeSet::new();
     let operations = Document::read()?.operations();
-    let mut dice = Dice::new(0);
+    let (mut dice, mut after) = (Dice::new(0), 0);
+    fresh(ground, &mut after)?;
     for (sample, vnfd) in ground.samples.clone() {
         let scene = |operation: &str| Scene::Life(learnt.samples.len(), operation.to_owned());
         let (instance, vim) = (story::create(ground, "olga", &vnfd)?, vim_of(ground, &sample));
@@ -86,16 +87,15 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
         let order = [ends[0]].into_iter().chain(middle).chain([ends[1]]);
         let mut seen = Vec::new();
         for operation in order {
-            let before = ground.calls(0)?.len();
             let step = [(operation.to_owned(), sample.request(operation, &vim))];
             let states = story::life(ground, ("olga", &instance), &step, HONEST)?;
             lives &= operation != "instantiate" || states == ["COMPLETED"];
             let scene = scene(if ends.contains(&operation) { ends[1] } else { operation });
-            seen.push((scene, before, ground.calls(0)?.len()));
+            seen.push((scene, fresh(ground, &mut after)?));
         }
         story::away(ground, "olga", &instance, &mut dice)?;
-        for (scene, before, after) in seen.iter().filter(|_| lives) {
-            note(ground, (scene, *before, *after), (&mut known, &mut learnt))?;
+        for (scene, calls) in seen.into_iter().filter(|_| lives) {
+            note(&scene, calls, &mut known, &mut learnt);
         }
         if lives {
             learnt.samples.push((sample, vnfd));
@@ -106,27 +106,28 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
     ensure!(learnt.samples.len() >= 4, "only {} samples come up", learnt.samples.len());
     let asks = ASKS.iter().map(|(user, method, path)| Scene::Ask(user, method, path));
     for scene in asks.chain([Scene::Subscribe]) {
-        let before = ground.calls(0)?.len();
         play(ground, (&scene, &learnt.samples), &mut dice)?;
-        let after = ground.calls(0)?.len();
-        note(ground, (&scene, before, after), (&mut known, &mut learnt))?;
+        note(&scene, fresh(ground, &mut after)?, &mut known, &mut learnt);
     }
     Ok(learnt)
 }
 
-fn note(
-    ground: &Ground,
-    (scene, before, after): (&Scene, usize, usize),
-    (known, learnt): (&mut BTreeSet<String>, &mut Learnt),
-) -> Result<()> {
-    for call in ground.calls(u64::try_from(before)?)?.into_iter().take(after - before) {
+/// The calls since the last look.
+fn fresh(ground: &Ground, after: &mut usize) -> Result<Vec<Value>> {
+    let calls = ground.calls(*after)?;
+    *after += calls.len();
+    Ok(calls)
+}
+
+/// Notes the calls that are seen for the first time.
+fn note(scene: &Scene, calls: Vec<Value>, known: &mut BTreeSet<String>, learnt: &mut Learnt) {
+    for call in calls {
         let name = call["call"].as_str().unwrap_or_default();
         // What the world does by itself is nobody's answer.
-        if call["neighbour"] != "cloud" && !name.starts_with("host.") && known.insert(name.into()) {
+        if !name.starts_with("host.") && known.insert(name.to_owned()) {
             learnt.calls.push((scene.clone(), name.to_owned()));
         }
     }
-    Ok(())
 }
 
 /// The operations of a life.
