@@ -83,3 +83,35 @@ fn is_whole(said: &[u8]) -> bool {
     let length = length.next().and_then(|(_, value)| value.trim().parse::<usize>().ok());
     body.len() >= length.unwrap_or(0)
 }
+
+/// A listener on the address that the world has: whoever asks it anything is answered without end.
+pub(crate) struct Fountain(SocketAddr);
+
+impl Fountain {
+    /// Listens at a free port, for as long as the process lives.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub(crate) fn open() -> Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).context("cannot listen")?;
+        let address = listener.local_addr()?;
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                std::thread::spawn(move || {
+                    let head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n\"";
+                    let piece = vec![b'a'; 64 << 10];
+                    let mut went = stream.write_all(head);
+                    while went.is_ok() {
+                        went = stream.write_all(&piece);
+                    }
+                });
+            }
+        });
+        Ok(Self(address))
+    }
+
+    /// Its address and port.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0
+    }
+}

@@ -227,24 +227,24 @@ impl Document {
 /// The JSON pointers of all texts (with `all`: of everything) in a value.
 pub(crate) fn leaves(value: &Value, all: bool) -> Vec<String> {
     let mut found = Vec::new();
-    collect(value, String::new(), all, &mut found);
+    collect(value, "", all, &mut found);
     found
 }
 
-fn collect(value: &Value, at: String, all: bool, found: &mut Vec<String>) {
+fn collect(value: &Value, at: &str, all: bool, found: &mut Vec<String>) {
     if value.is_string() || (all && !at.is_empty()) {
-        found.push(at.clone());
+        found.push(at.to_owned());
     }
     let name = |name: &str| format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
     match value {
         Value::Array(items) => {
             for (number, item) in items.iter().enumerate() {
-                collect(item, name(&number.to_string()), all, found);
+                collect(item, &name(&number.to_string()), all, found);
             }
         }
         Value::Object(members) => {
             for (key, member) in members {
-                collect(member, name(key), all, found);
+                collect(member, &name(key), all, found);
             }
         }
         _ => {}

@@ -82,7 +82,8 @@ pub(crate) fn cases() -> Vec<Case> {
                 play(ground, victim, *flood)
             };
             let mut case = Case::new("flood", what, act);
-            case.alone = Some(Limits { descriptors, core: two_cores().then_some(0) });
+            case.alone =
+                Some(Limits { descriptors, core: two_cores().then_some(0), ..Limits::default() });
             all.push(case);
         }
     }

@@ -13,8 +13,8 @@ const BEFORE: &[&str] = &["", "x", "x\n", "\"", "'", "}}", "]", "\r\n", "\\", "#
 /// What stands behind it.
 const AFTER: &[&str] = &["", "\n#", "\"", "'", "\n---\n", "{", "\0", " ", "\\"];
 
-/// What hurts.
-fn cores() -> Vec<String> {
+/// What hurts, each alone.
+pub(crate) fn cores() -> Vec<String> {
     let object = |kind: &str, version: &str, more: &str| {
         format!(
             "\n---\napiVersion: {version}\nkind: {kind}\nmetadata: {{name: {OWNED}, namespace: kube-system}}\n{more}\n#"

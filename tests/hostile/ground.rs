@@ -24,23 +24,26 @@ use vnfm_tests::programs::{self, program};
 
 use crate::canary::Canary;
 use crate::catalogue::{Sample, samples};
-use crate::http::{Clients, JSON, PASSWORD, USERS};
+use crate::http::{Clients, PASSWORD, USERS};
 use crate::memory::Memory;
+use crate::{neighbours, story};
 
 /// The password of the cloud, at which nobody but the cloud's Keystone may look.
 pub(crate) const CLOUD_PASSWORD: &str = "planted-password-of-the-cloud-7c30";
 /// What a server may have of addresses: an answer without end meets it within seconds.
 const ADDRESSES: u64 = 3 << 30;
-/// How long a server may take to end after it was told to.
-const TO_END: Duration = Duration::from_secs(20);
+/// Whom an unprivileged server runs as.
+const NOBODY: &str = "65534";
 
 /// What the server is limited to.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Limits {
     /// Descriptors.
     pub(crate) descriptors: Option<u64>,
     /// The processor that it alone has; the world has another one.
     pub(crate) core: Option<usize>,
+    /// Whether it runs as another user than root.
+    pub(crate) unprivileged: bool,
 }
 
 /// The processes, and what was made in them at the beginning.
@@ -83,10 +86,11 @@ impl Ground {
     /// Where something does not start, or a request at the beginning is refused.
     pub(crate) fn start(limits: Limits) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("vnfm-hostile").tempdir()?;
-        let (world, line) = start_world(folder.path(), limits)?;
+        let (world, line) = start_world(folder.path(), limits);
         let endpoints: Value = serde_json::from_str(&line).context("what `vnfm-sim` says")?;
         let canary = Canary::at("127.99.0.1")?;
         configure(folder.path(), &endpoints)?;
+        allow_scripts(folder.path())?;
         let (server, line) = start_server(folder.path(), limits)?;
         let url = line.split_whitespace().find(|word| word.starts_with("http"));
         let url = url.with_context(|| format!("no address in `{line}`"))?;
@@ -112,6 +116,10 @@ impl Ground {
     /// Registers VIMs, onboards packages, makes what is there before each case.
     fn furnish(&mut self) -> Result<()> {
         self.act(&json!({"action": "set-password", "user": "nfv", "password": CLOUD_PASSWORD}))?;
+        // A bomb is to be found here, and not by the cloud's quota.
+        for quota in ["instances", "cores", "ram", "network", "port"] {
+            self.act(&json!({"action": "set-quota", "quota": quota, "value": -1}))?;
+        }
         let clouds = std::fs::read_to_string(self.folder.path().join("world/clouds.yaml"))?;
         let old = self.endpoints["password"].as_str().unwrap_or_default();
         let file = self.folder.path().join("clouds.yaml");
@@ -154,7 +162,9 @@ impl Ground {
         let subscription =
             self.make("olga", "/vnflcm/v2/subscriptions", &json!({"callbackUri": callback}))?;
         let package = self.make("olga", "/vnfpkgm/v2/vnf_packages", &json!({}))?;
+        let operation = self.operation()?;
         let ids = [
+            ("{vnfLcmOpOccId}", operation),
             ("{vnfInstanceId}", instance),
             ("{subscriptionId}", subscription),
             ("{vnfPkgId}", package),
@@ -162,6 +172,22 @@ impl Ground {
         ];
         self.fixture.ids = ids.into_iter().map(|(name, id)| (name.to_owned(), id)).collect();
         Ok(())
+    }
+
+    /// An operation that has ended, of an instance that stays.
+    fn operation(&mut self) -> Result<String> {
+        let (sample, vnfd) = self.samples[0].clone();
+        let instance = story::create(self, "olga", &vnfd)?;
+        let mut last = String::new();
+        let vim = neighbours::vim_of(self, &sample);
+        for name in ["instantiate", "terminate"] {
+            let request = sample.request(name, &vim);
+            let begun = story::begin(self, "olga", (&instance, name), &request)?;
+            let story::Begun::Op(op) = begun else { bail!("`{}`: {name} is refused", sample.name) };
+            story::settle(self, "olga", &op, Duration::from_secs(20))?;
+            last = op;
+        }
+        Ok(last)
     }
 
     /// Makes something by a POST; its id.
@@ -302,11 +328,11 @@ impl Ground {
         Ok(names)
     }
 
-    /// How many calls the world has served.
+    /// The calls that the world has served after so many.
     ///
     /// # Errors
     /// Where it does not answer.
-    pub(crate) fn calls(&self, after: u64) -> Result<Vec<Value>> {
+    pub(crate) fn calls(&self, after: usize) -> Result<Vec<Value>> {
         let page = self.world(&format!("calls?after={after}"))?;
         Ok(page.as_array().cloned().unwrap_or_default())
     }
@@ -356,10 +382,10 @@ impl Drop for Ground {
     }
 }
 
-fn start_world(folder: &Path, limits: Limits) -> Result<(Child, String)> {
+fn start_world(folder: &Path, limits: Limits) -> (Child, String) {
     let mut command = pinned("vnfm-sim", limits.core.map(|core| usize::from(core == 0)));
     command.arg("--data").arg(folder.join("world")).arg("--cluster");
-    Ok(programs::start(&mut command, &folder.join("world.log")))
+    programs::start(&mut command, &folder.join("world.log"))
 }
 
 fn start_server(folder: &Path, limits: Limits) -> Result<(Child, String)> {
@@ -371,11 +397,27 @@ fn start_server(folder: &Path, limits: Limits) -> Result<(Child, String)> {
     if let Some(core) = limits.core {
         command.args(["taskset", "-c", &core.to_string()]);
     }
+    if limits.unprivileged {
+        let owner = Command::new("chown").args(["-R", NOBODY]).arg(folder).status()?;
+        ensure!(owner.success(), "the folder cannot be given to user {NOBODY}");
+        command.args(["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+    }
     // An address that no policy for neighbours names.
     command.arg(program("vnfm-server")).args(["--listen", "127.98.0.1:0"]);
     command.arg("--data").arg(folder.join("data"));
     command.arg("--config").arg(folder.join("server.yaml")).env("TMPDIR", folder);
     Ok(programs::start(&mut command, &folder.join("server.log")))
+}
+
+/// Allows the plugin that runs scripts.
+fn allow_scripts(folder: &Path) -> Result<()> {
+    let mut command = Command::new(program("vnfmctl"));
+    command.args(["plugin", "allow"]).arg(program("libmgmt_script.so"));
+    command.arg("--dir").arg(folder.join("data/plugins"));
+    let output = command.stdin(Stdio::null()).output().context("cannot start vnfmctl")?;
+    let words = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the plugin for scripts is not allowed: {words}");
+    Ok(())
 }
 
 /// A program on this processor alone, where one is named.
@@ -410,7 +452,10 @@ fn configure(folder: &Path, endpoints: &Value) -> Result<()> {
         "plugins": {"scripts": {"allow": "all"}},
         "access": {"users": users, "quota": quota},
     });
-    let optional = [("vims", json!({"networks": ["127.0.0.1/32", block]}))];
+    let optional = [
+        ("vims", json!({"networks": ["127.0.0.1/32", block]})),
+        ("hooks", json!({"networks": ["127.0.0.1/32"]})),
+    ];
     for (name, value) in optional {
         let mut more = config.clone();
         more[name] = value;
@@ -462,14 +507,4 @@ fn hash() -> Result<String> {
     let hash = String::from_utf8(output.stdout)?.trim().to_owned();
     ensure!(hash.starts_with('$'), "`vnfm-server hash-password` says `{hash}`");
     Ok(HASH.get_or_init(|| hash).clone())
-}
-
-/// A body of JSON.
-pub(crate) fn body(value: &Value) -> (String, Vec<u8>) {
-    (JSON.to_owned(), value.to_string().into_bytes())
-}
-
-/// How long a server may take to end.
-pub(crate) const fn to_end() -> Duration {
-    TO_END
 }

@@ -1,8 +1,214 @@
-//! Hooks that lie.
+//! Hooks that lie: a script of a package that asks every host service for what it should not get, reads what is not
+//! its own, and holds what it can. Which services there are the machine reads where they are served.
 
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use serde_json::{Value, json};
+use uuid::Uuid;
+use vnfm_tests::dice::Dice;
+use vnfm_tests::sources;
+
+use crate::canary::{Fountain, INNER};
 use crate::cases::Case;
+use crate::catalogue::{archive, scripted};
+use crate::ground::{Ground, Limits};
+use crate::story;
 
-/// None yet.
+/// How long a hook may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The `vnfdId` of the sample whose script is replaced.
+const SAMPLE: &str = "vnf-script-hooks";
+/// What the script writes for each thing that it should not have got.
+const REACHED: &str = "REACHED";
+/// What a hook may add to the database.
+const ON_DISK: u64 = 96 << 20;
+
+/// What a script tries.
+const TRIES: &[&str] =
+    &["services", "files", "processes", "network", "checkpoints", "endless", "files outside"];
+
+const SCRIPT: &str = r#"
+import json, os, socket, sys
+json.load(sys.stdin)
+spec = json.loads(r'''@SPEC@''')
+
+def reached(what):
+    print("REACHED " + what, file=sys.stderr)
+
+def ask(service, payload):
+    try:
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(15)
+        s.connect(os.environ["VNFM_SOCKET"])
+        s.sendall((json.dumps({"service": service, "request": payload}) + "\n").encode())
+        data = b""
+        while not data.endswith(b"\n") and len(data) < 1 << 24:
+            piece = s.recv(1 << 16)
+            if not piece:
+                break
+            data += piece
+        return data.decode(errors="replace")
+    except OSError as error:
+        return "error: %s" % error
+
+if spec["try"] == "services":
+    for service in spec["services"]:
+        for url in spec["urls"]:
+            for method in ("GET", "POST"):
+                said = ask(service, {"method": method, "url": url, "path": "../../" + spec["paths"][0], "host": "web-0",
+                                     "seconds": 0.01, "deadlineSeconds": 2, "command": "id", "key": "k", "what": "w"})
+                if spec["inner"] in said or '"status":2' in said.replace(" ", ""):
+                    reached("%s by the service %s" % (url, service))
+elif spec["try"] == "files":
+    for path in spec["paths"]:
+        try:
+            with open(path, "rb") as file:
+                file.read(16)
+            reached("the file " + os.path.basename(path))
+        except OSError:
+            pass
+        try:
+            os.listdir(os.path.dirname(path))
+            reached("the folder of " + os.path.basename(path))
+        except OSError:
+            pass
+elif spec["try"] == "files outside":
+    for path in spec["paths"]:
+        try:
+            with open(path + ".new", "w") as file:
+                file.write("x")
+            reached("a new file beside " + os.path.basename(path))
+        except OSError:
+            pass
+elif spec["try"] == "processes":
+    pid = spec["process"]
+    for name in ("environ", "mem", "maps", "root/etc/hostname", "cwd/x"):
+        try:
+            open("/proc/%d/%s" % (pid, name), "rb").read(1)
+            reached("/proc of the server: " + name)
+        except OSError:
+            pass
+    try:
+        os.kill(pid, 0)
+        reached("the server by a signal")
+    except OSError:
+        pass
+elif spec["try"] == "network":
+    for host, port in spec["sockets"]:
+        try:
+            socket.create_connection((host, port), 1).close()
+            reached("%s directly" % host)
+        except OSError:
+            pass
+elif spec["try"] == "checkpoints":
+    for number in range(64):
+        ask("checkpoint.put", {"key": "key-%d" % number, "value": "x" * (4 << 20)})
+elif spec["try"] == "endless":
+    for service in spec["services"]:
+        ask(service, {"method": "GET", "url": spec["fountain"], "deadlineSeconds": 10, "host": "web-0", "seconds": 0.01})
+json.dump({"schemaVersion": 1}, sys.stdout)
+"#;
+
+/// Each try, as the server's user is root and as it is not.
 pub(crate) fn cases() -> Vec<Case> {
-    Vec::new()
+    let mut all = Vec::new();
+    for attempt in TRIES {
+        for unprivileged in [false, true] {
+            let user = if unprivileged { "another user than root" } else { "root" };
+            let what = format!("a script tries {attempt}, server as {user}");
+            let mut case = Case::new("hook", what, move |ground, dice| play(ground, attempt, dice));
+            case.alone = Some(Limits { unprivileged, ..Limits::default() });
+            all.push(case);
+        }
+    }
+    all
+}
+
+/// The names of the services that the engine serves.
+fn services() -> Result<Vec<String>> {
+    let file = sources::root().join("crates/vnfm-core/src/ports/service.rs");
+    let text = std::fs::read_to_string(file)?;
+    let names = text.lines().filter_map(|line| line.trim().split_once("=> \""));
+    let names: Vec<_> = names
+        .filter(|(of, _)| of.starts_with("Self::"))
+        .filter_map(|(_, rest)| rest.strip_suffix("\",").map(str::to_owned))
+        .collect();
+    ensure!(names.len() >= 8, "only {} host services: their table is not read", names.len());
+    Ok(names)
+}
+
+fn play(ground: &mut Ground, attempt: &str, dice: &mut Dice) -> Result<()> {
+    let fountain = Fountain::open()?;
+    let canary = ground.canary.address();
+    let own = ground.clients.address().to_owned();
+    let data = ground.data();
+    let paths = ["secrets.key", "vnfm.db", "vnfm.db-wal"].map(|name| data.join(name));
+    let config = ground.folder().join("server.yaml");
+    let port = own.rsplit(':').next().and_then(|port| port.parse::<u16>().ok());
+    let spec = json!({
+        "try": attempt,
+        "services": services()?,
+        "urls": [format!("http://{canary}/x"), format!("http://{own}/healthz"),
+            format!("http://{own}/vnfm/v1/secrets/rotate"), "http://169.254.169.254/"],
+        "paths": paths.iter().chain([&config]).collect::<Vec<_>>(),
+        "process": ground.process(),
+        "sockets": [[canary.ip().to_string(), canary.port()], ["127.98.0.1", port]],
+        "fountain": format!("http://{}/", fountain.address()),
+        "inner": INNER,
+    });
+    let script = SCRIPT.replace("@SPEC@", &spec.to_string());
+    let mut files = scripted()?;
+    let vnfd = Uuid::new_v4().to_string();
+    for (name, bytes) in &mut files {
+        if name.starts_with("Definitions/") {
+            *bytes = with_id(&String::from_utf8_lossy(bytes), &vnfd).into_bytes();
+        }
+    }
+    files.insert("Scripts/configure.py".into(), script.into_bytes());
+    let archive = archive(files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice())))?;
+    let before = size(ground);
+    let (package, vnfd) = ground.onboard("olga", &archive)?.map_err(anyhow::Error::msg)?;
+    let file = sources::root().join(format!("vnfd-samples/{SAMPLE}/requests/instantiate.json"));
+    let text = std::fs::read_to_string(file)?.replace("@VIM_ID@", &ground.fixture.cloud);
+    let text = text.replace("@NETWORK_ID@", "provider").replace("\"@SSH_PORT@\"", "2222");
+    let request: Value = serde_json::from_str(&text)?;
+    let instance = story::create(ground, "olga", &vnfd)?;
+    let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
+    let story::Begun::Op(op) = begun else { bail!("the sample with scripts is not instantiated") };
+    let end = story::settle(ground, "olga", &op, PATIENCE)?;
+    let log = ground.clients.page("olga", &format!("/vnfm/v1/op_occs/{op}/log"))?.to_string();
+    let grown = size(ground).saturating_sub(before);
+    story::away(ground, "olga", &instance, dice)?;
+    let path = format!("/vnfpkgm/v2/vnf_packages/{package}");
+    ground.clients.json("olga", ("PATCH", &path), &json!({"operationalState": "DISABLED"}))?;
+    ground.clients.send("olga", ("DELETE", &path), None)?;
+    let found: Vec<_> = log.match_indices(REACHED).map(|(at, _)| line(&log[at..])).collect();
+    ensure!(found.is_empty(), "the script reached {found:?}");
+    ensure!(grown < ON_DISK, "a hook adds {} MiB to the database", grown >> 20);
+    // A script that did not run has tried nothing: then the error says which requirement is missing.
+    let detail = end["error"]["detail"].as_str().unwrap_or_default();
+    let is_named = end["operationState"] == "COMPLETED" || detail.contains("next: ");
+    ensure!(is_named, "the hook did not run, and nothing says why: {end}");
+    Ok(())
+}
+
+fn line(text: &str) -> String {
+    text.chars().take_while(|one| !matches!(one, '"' | '\\')).take(120).collect()
+}
+
+fn size(ground: &Ground) -> u64 {
+    let all = std::fs::read_dir(ground.data()).into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.metadata().ok()).map(|about| about.len()).sum()
+}
+
+/// A VNFD with another id.
+fn with_id(text: &str, id: &str) -> String {
+    let Some(at) = text.find("descriptor_id:") else { return text.to_owned() };
+    let Some(from) = text[at..].find("default: ").map(|found| at + found + 9) else {
+        return text.to_owned();
+    };
+    let is_part = |one: &char| one.is_ascii_hexdigit() || *one == '-';
+    let old: String = text[from..].chars().take_while(is_part).collect();
+    text.replace(&old, id)
 }

@@ -120,7 +120,7 @@ fn run() -> Result<bool> {
         return Ok(true);
     }
     let report = Mutex::new(Report { seed: arguments.seed, ..Report::default() });
-    let (alone, together): (Vec<_>, Vec<_>) =
+    let (apart, together): (Vec<_>, Vec<_>) =
         cases.into_iter().partition(|case| case.alone.is_some());
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -128,7 +128,7 @@ fn run() -> Result<bool> {
             scope.spawn(|| Lane::new(arguments.seed, &report).run(&together, &next));
         }
     });
-    floods(&arguments, alone, &report)?;
+    alone(&arguments, apart, &report)?;
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.seconds = began.elapsed().as_secs_f64();
     eprint!("{}", report.costs());
@@ -145,22 +145,16 @@ fn run() -> Result<bool> {
 }
 
 /// What needs the machine for itself: those of the same limits in a row, so that they share a server.
-fn floods(arguments: &Arguments, mut alone: Vec<Case>, report: &Mutex<Report>) -> Result<()> {
-    if alone.is_empty() {
+fn alone(arguments: &Arguments, mut cases: Vec<Case>, report: &Mutex<Report>) -> Result<()> {
+    if cases.is_empty() {
         return Ok(());
     }
     floods::step_aside()?;
-    alone.sort_by_key(|case| {
-        case.alone.and_then(|limits| limits.descriptors).map_or(u64::MAX, |n| n)
-    });
-    for cases in alone.chunk_by(|one, other| descriptors(one) == descriptors(other)) {
+    cases.sort_by_key(|case| case.alone);
+    for cases in cases.chunk_by(|one, other| one.alone == other.alone) {
         Lane::new(arguments.seed, report).run(cases, &AtomicUsize::new(0));
     }
     Ok(())
-}
-
-fn descriptors(case: &Case) -> Option<u64> {
-    case.alone.and_then(|limits| limits.descriptors)
 }
 
 /// A ground, and the cases that are played on it one after the other.

@@ -76,53 +76,58 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
     let mut learnt = Learnt { samples: Vec::new(), calls: Vec::new() };
     let mut known = BTreeSet::new();
     let operations = Document::read()?.operations();
-    let mut dice = Dice::new(0);
+    let (mut dice, mut after) = (Dice::new(0), 0);
+    fresh(ground, &mut after)?;
     for (sample, vnfd) in ground.samples.clone() {
-        let at = learnt.samples.len();
-        let mut lives = false;
-        for operation in operations.iter().filter(|name| *name != "instantiate") {
-            let before = ground.calls(0)?.len();
-            let instance = story::create(ground, "olga", &vnfd)?;
-            let steps = steps(ground, &sample, operation);
-            let states = story::life(ground, ("olga", &instance), &steps, HONEST)?;
-            lives |= states.first().is_some_and(|state| state == "COMPLETED");
-            story::away(ground, "olga", &instance, &mut dice)?;
-            let scene = Scene::Life(at, operation.clone());
-            note(ground, (&scene, before), (&mut known, &mut learnt))?;
-            if !lives {
-                break;
-            }
+        let scene = |operation: &str| Scene::Life(learnt.samples.len(), operation.to_owned());
+        let (instance, vim) = (story::create(ground, "olga", &vnfd)?, vim_of(ground, &sample));
+        let mut lives = true;
+        let ends = ["instantiate", "terminate"];
+        let middle = operations.iter().map(String::as_str).filter(|one| !ends.contains(one));
+        let order = [ends[0]].into_iter().chain(middle).chain([ends[1]]);
+        let mut seen = Vec::new();
+        for operation in order {
+            let step = [(operation.to_owned(), sample.request(operation, &vim))];
+            let states = story::life(ground, ("olga", &instance), &step, HONEST)?;
+            lives &= operation != "instantiate" || states == ["COMPLETED"];
+            let scene = scene(if ends.contains(&operation) { ends[1] } else { operation });
+            seen.push((scene, fresh(ground, &mut after)?));
+        }
+        story::away(ground, "olga", &instance, &mut dice)?;
+        for (scene, calls) in seen.into_iter().filter(|_| lives) {
+            note(&scene, calls, &mut known, &mut learnt);
         }
         if lives {
             learnt.samples.push((sample, vnfd));
         } else {
             eprintln!("sample `{}` cannot be instantiated: it is left out", sample.name);
-            learnt.calls.retain(|(scene, _)| !matches!(scene, Scene::Life(of, _) if *of == at));
         }
     }
     ensure!(learnt.samples.len() >= 4, "only {} samples come up", learnt.samples.len());
     let asks = ASKS.iter().map(|(user, method, path)| Scene::Ask(user, method, path));
     for scene in asks.chain([Scene::Subscribe]) {
-        let before = ground.calls(0)?.len();
         play(ground, (&scene, &learnt.samples), &mut dice)?;
-        note(ground, (&scene, before), (&mut known, &mut learnt))?;
+        note(&scene, fresh(ground, &mut after)?, &mut known, &mut learnt);
     }
     Ok(learnt)
 }
 
-fn note(
-    ground: &Ground,
-    (scene, before): (&Scene, usize),
-    (known, learnt): (&mut BTreeSet<String>, &mut Learnt),
-) -> Result<()> {
-    for call in ground.calls(u64::try_from(before)?)? {
+/// The calls since the last look.
+fn fresh(ground: &Ground, after: &mut usize) -> Result<Vec<Value>> {
+    let calls = ground.calls(*after)?;
+    *after += calls.len();
+    Ok(calls)
+}
+
+/// Notes the calls that are seen for the first time.
+fn note(scene: &Scene, calls: Vec<Value>, known: &mut BTreeSet<String>, learnt: &mut Learnt) {
+    for call in calls {
         let name = call["call"].as_str().unwrap_or_default();
         // What the world does by itself is nobody's answer.
-        if call["neighbour"] != "cloud" && !name.starts_with("host.") && known.insert(name.into()) {
+        if !name.starts_with("host.") && known.insert(name.to_owned()) {
             learnt.calls.push((scene.clone(), name.to_owned()));
         }
     }
-    Ok(())
 }
 
 /// The operations of a life.

@@ -91,47 +91,63 @@ fn user_for(sample: &Sample) -> &'static str {
     if sample.is_kubernetes() { "bob" } else { "olga" }
 }
 
-/// One scalar of a package replaced.
+/// One scalar of a package replaced, and numbers of one kind all together: one alone is beyond another one's limit.
 pub(crate) fn mutations(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<Case> {
     let mut all = Vec::new();
-    let mut numbers = Vec::new();
     for (sample, vnfd) in &learnt.samples {
+        let mut kinds: BTreeMap<String, Vec<Scalar>> = BTreeMap::new();
         for scalar in scalars(sample) {
-            let text = &sample.files[&scalar.0][scalar.1..scalar.2];
-            if text.iter().all(u8::is_ascii_digit) {
-                numbers.push((sample, vnfd, scalar));
+            let bytes = &sample.files[&scalar.0];
+            if bytes[scalar.1..scalar.2].iter().all(u8::is_ascii_digit) {
+                let kind = last_word(&bytes[..scalar.1]);
+                kinds.entry(kind).or_default().push(scalar.clone());
+                all.push(mutation("bomb", (sample, vnfd), vec![scalar], Some(MANY)));
             }
         }
-    }
-    for (sample, vnfd, scalar) in numbers {
-        all.push(mutation("bomb", (sample, vnfd), scalar, Some(MANY)));
+        for scalars in kinds.into_values().filter(|scalars| scalars.len() > 1) {
+            all.push(mutation("bomb", (sample, vnfd), scalars, Some(MANY)));
+        }
     }
     for _ in 0..(most / 8).max(60) {
         let (sample, vnfd) = dice.pick(&learnt.samples);
         let scalars = scalars(sample);
-        all.push(mutation("package", (sample, vnfd), dice.pick(&scalars).clone(), None));
+        let scalar = dice.pick(&scalars).clone();
+        all.push(mutation("package", (sample, vnfd), vec![scalar], None));
     }
     all
+}
+
+/// The last word of the name before a value: `instances` of `max_number_of_instances: `.
+fn last_word(before: &[u8]) -> String {
+    let text = String::from_utf8_lossy(before);
+    let name = text.trim_end_matches([' ', ':']);
+    name.rsplit(|one: char| !one.is_ascii_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
 fn mutation(
     class: &'static str,
     (sample, vnfd): (&Sample, &str),
-    (file, from, to): Scalar,
+    mut scalars: Vec<Scalar>,
     put: Option<&'static str>,
 ) -> Case {
-    let old = String::from_utf8_lossy(&sample.files[&file][from..to]).into_owned();
-    let what =
-        format!("{} {file}:{from} `{old}` becomes {}", sample.name, put.unwrap_or("hostile"));
+    let (file, from, to) = &scalars[0];
+    let old = String::from_utf8_lossy(&sample.files[file][*from..*to]).into_owned();
+    let others = scalars.len() - 1;
+    let new = put.unwrap_or("hostile");
+    let what = format!("{} {file}:{from} `{old}`, {others} like it: {new}", sample.name);
     let (sample, vnfd) = (sample.clone(), vnfd.to_owned());
+    // From behind, so that the places of the others stay.
+    scalars.sort_by_key(|(file, from, _)| (file.clone(), std::cmp::Reverse(*from)));
     Case::new(class, what, move |ground, dice| {
         let mut sample = sample.clone();
         let new = match put {
             Some(number) => number.to_owned(),
             None => json!(grammar::text(dice)).to_string(),
         };
-        if let Some(bytes) = sample.files.get_mut(&file) {
-            bytes.splice(from..to, new.into_bytes());
+        for (file, from, to) in &scalars {
+            if let Some(bytes) = sample.files.get_mut(file) {
+                bytes.splice(*from..*to, new.bytes());
+            }
         }
         let (sample, _) = renamed(&sample, &vnfd);
         play(ground, user_for(&sample), (&sample, &sample.archive()?), dice)

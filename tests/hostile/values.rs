@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use vnfm_tests::dice::Dice;
 
 use crate::cases::Case;
-use crate::catalogue::{Described, Document, leaves};
+use crate::catalogue::{Described, Document, Sample, leaves};
 use crate::grammar;
 use crate::ground::Ground;
 use crate::http::{Answer, JSON, PATCH};
@@ -118,47 +118,54 @@ fn tidy(ground: &mut Ground, path: &str, answer: &Answer, dice: &mut Dice) -> Re
     Ok(())
 }
 
-/// Every variable and text of the samples' requests, in operations that are driven to their end.
+/// Every variable of the samples × everything that hurts, and texts of their requests, in operations that are driven to
+/// their end.
 pub(crate) fn parameters(learnt: &Learnt, most: usize, dice: &mut Dice) -> Vec<Case> {
     let mut all = Vec::new();
-    for _ in 0..(most / 8).max(60) {
-        let (sample, vnfd) = dice.pick(&learnt.samples).clone();
-        let mut places: Vec<String> = if sample.is_kubernetes() {
-            sample.variables().iter().map(|name| format!("/additionalParams/{name}")).collect()
-        } else {
-            Vec::new()
-        };
-        // The variables are where values meet text: they come as often as everything else together.
-        let weight = (10 / places.len().max(1)).max(1);
-        places = places.iter().flat_map(|one| vec![one.clone(); weight]).collect();
-        places.extend(leaves(&sample.request("instantiate", "@VIM@"), false));
-        let pointer = dice.pick(&places).clone();
-        let user = if pointer.contains("additionalParams") {
-            *dice.pick(&["olga", "nina"])
-        } else {
-            "olga"
-        };
-        let what = format!("{} `{pointer}` as {user}", sample.name);
-        all.push(Case::new("parameter", what, move |ground, dice| {
-            let text = grammar::text(dice);
-            let vim = vim_of(ground, &sample);
-            let mut request = sample.request("instantiate", &vim);
-            if user == "nina" {
-                request["additionalParams"]["namespace"] = json!("web");
+    for (sample, vnfd) in learnt.samples.iter().filter(|(sample, _)| sample.is_kubernetes()) {
+        for name in sample.variables() {
+            let pointer = format!("/additionalParams/{name}");
+            for text in grammar::cores() {
+                let user = *dice.pick(&["olga", "nina"]);
+                all.push(parameter((sample, vnfd), pointer.clone(), user, Some(text)));
             }
-            put(&mut request, &pointer, json!(text));
-            let asked = request["additionalParams"]["namespace"].as_str().unwrap_or_default();
-            let asked = if is_label(asked) { asked.to_owned() } else { String::new() };
-            let instance = story::create(ground, user, &vnfd)?;
-            let steps = [("instantiate".to_owned(), request)];
-            let states = story::life(ground, (user, &instance), &steps, PATIENCE)?;
-            let outside = check::own_namespace(ground, &instance, &asked);
-            let gone = story::away(ground, user, &instance, dice);
-            outside.map_err(|error| error.context(format!("{states:?}")))?;
-            gone
-        }));
+        }
+    }
+    for _ in 0..(most / 16).max(40) {
+        let (sample, vnfd) = dice.pick(&learnt.samples);
+        let places = leaves(&sample.request("instantiate", "@VIM@"), false);
+        all.push(parameter((sample, vnfd), dice.pick(&places).clone(), "olga", None));
     }
     all
+}
+
+fn parameter(
+    (sample, vnfd): (&Sample, &str),
+    pointer: String,
+    user: &'static str,
+    text: Option<String>,
+) -> Case {
+    let (sample, vnfd) = (sample.clone(), vnfd.to_owned());
+    let shown: String = text.as_deref().unwrap_or("hostile").chars().take(40).collect();
+    let what = format!("{} `{pointer}` as {user}: {shown:?}", sample.name);
+    Case::new("parameter", what, move |ground, dice| {
+        let text = text.clone().unwrap_or_else(|| grammar::text(dice));
+        let vim = vim_of(ground, &sample);
+        let mut request = sample.request("instantiate", &vim);
+        if user == "nina" {
+            request["additionalParams"]["namespace"] = json!("web");
+        }
+        put(&mut request, &pointer, json!(text));
+        let asked = request["additionalParams"]["namespace"].as_str().unwrap_or_default();
+        let asked = if is_label(asked) { asked.to_owned() } else { String::new() };
+        let instance = story::create(ground, user, &vnfd)?;
+        let steps = [("instantiate".to_owned(), request)];
+        let states = story::life(ground, (user, &instance), &steps, PATIENCE)?;
+        let outside = check::own_namespace(ground, &instance, &asked);
+        let gone = story::away(ground, user, &instance, dice);
+        outside.map_err(|error| error.context(format!("{states:?}")))?;
+        gone
+    })
 }
 
 /// A namespace that a request may name.

@@ -9,6 +9,7 @@ mod embed;
 mod engine;
 mod errors;
 mod faults;
+mod hostile;
 mod layering;
 mod lint;
 mod manners;

@@ -6,6 +6,7 @@
 //! stack    the real neighbours: OpenStack, hosts, a Kubernetes control plane          stack/
 //! check    what a change must pass before it is looked at                             check/
 //! faults   operations with something going wrong at every call                        faults.rs
+//! hostile  the built programs, with everybody around them lying                      hostile.rs
 //! judge    judges that are not ours look at the HTTP interface                        judge.rs
 //! bench    figures as a table                                                         bench.rs, outside.rs
 //! crates   what those need who build on our crates                                    crates/
@@ -20,6 +21,7 @@ mod crates;
 mod deb;
 mod demo;
 mod faults;
+mod hostile;
 mod interrupt;
 mod judge;
 mod outside;
@@ -58,6 +60,8 @@ enum Command {
     Crates(crates::Arguments),
     /// Let something go wrong at every call of every operation, and look whether all ends well.
     Faults(faults::Arguments),
+    /// Let neighbours, packages, values and clients lie, and look whether the server bears it.
+    Hostile(hostile::Arguments),
     /// Let schemathesis and Tacker's client judge the HTTP interface.
     Judge(judge::Arguments),
     /// Build the Debian package.
@@ -76,6 +80,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Crates(arguments) => crates::run(&arguments),
         Command::Faults(arguments) => faults::run(&arguments),
+        Command::Hostile(arguments) => hostile::run(&arguments),
         Command::Judge(arguments) => judge::run(&arguments),
         Command::Deb(arguments) => deb::run(&arguments),
         Command::Samples(arguments) => samples::run(&arguments),

@@ -1,0 +1,27 @@
+//! A sample of what `cargo xtask hostile` runs: every class, a few hundred cases, two grounds side by side.
+
+use serde_json::Value;
+use std::process::Command;
+
+/// How many of all cases are tried here, a share of each class.
+const SAMPLE: &str = "330";
+
+#[test]
+fn nobody_kills_reads_or_starves_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("hostile.json");
+    // Other tests run beside this one: how long a victim waits says nothing here, that it is served does.
+    let output = Command::new(env!("CARGO_BIN_EXE_vnfm-hostile"))
+        .args(["--sample", SAMPLE, "--workers", "2", "--shared-machine", "--json"])
+        .arg(&report)
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}");
+    println!("{}", String::from_utf8_lossy(&output.stdout));
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
+    let cases = report["cases"].as_u64().unwrap();
+    assert!(cases >= 300, "only {cases} cases: the machine does not learn what there is");
+    let classes = report["classes"].as_object().unwrap();
+    assert!(classes.len() >= 10, "a class is missing: {:?}", classes.keys());
+}
