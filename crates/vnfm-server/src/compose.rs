@@ -19,7 +19,7 @@ use crate::forwarded::Proxies;
 use crate::kept;
 use crate::listener::{self, Descriptors, Door, Places};
 use crate::nfvo::{self, Nfvo};
-use crate::onboarding::{self, Onboarding};
+use crate::onboarding::{self, Fetch, Onboarding};
 use crate::parts::Parts;
 use crate::problem::Problem;
 use crate::routes;
