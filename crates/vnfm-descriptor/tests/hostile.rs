@@ -316,3 +316,33 @@ fn types_that_contain_each_other_without_end_are_refused() {
         package.unwrap().vnfd().flavours["a"].additional_params_schema("instantiate").is_some()
     );
 }
+
+/// 10^8 servers: counted, refused by name and place, and nothing is made of them.
+#[test]
+fn a_descriptor_that_wants_a_hundred_million_instances_is_refused_where_it_says_so() {
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vnfd-samples/vnf-flavours");
+    for (from, to) in [
+        ("max_number_of_instances: 1}", "max_number_of_instances: 100000000}"),
+        (
+            "initial_delta: {number_of_instances: 1}",
+            "initial_delta: {number_of_instances: 100000000}",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let packed = vnfm_descriptor::pack(sample.as_ref(), &Limits::default()).unwrap();
+        zip::ZipArchive::new(Cursor::new(packed)).unwrap().extract(folder.path()).unwrap();
+        let file = folder.path().join("Definitions/simple.yaml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(&file, text.replace(from, to)).unwrap();
+        let report = vnfm_descriptor::lint(folder.path(), &Limits::default());
+        let found = report.findings.iter().find(|finding| finding.code == codes::RESOURCES);
+        if from.starts_with("max") {
+            assert!(found.is_none(), "the most that a VDU may have is not what it has");
+            continue;
+        }
+        let said = found.unwrap().to_string();
+        assert!(said.starts_with("Definitions/simple.yaml:"), "{said}");
+        assert!(said.contains("more than 10000") && said.contains("limits.resources"), "{said}");
+    }
+}

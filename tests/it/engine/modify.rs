@@ -62,7 +62,7 @@ async fn another_way_to_the_vim_is_tried_and_kept() {
 #[tokio::test]
 async fn a_way_to_somewhere_else_is_not_kept() {
     let (world, engine, id) = instantiated_inline().await;
-    world.resources.lock().unwrap().clear();
+    let there = std::mem::take(&mut *world.resources.lock().unwrap());
     let patch = json!({"vimConnectionInfo": {"vim1": {"accessInfo": {"password": "planted-new"}}}});
     let (state, op) = modified(&engine, &id, patch).await;
     let why = op.error.unwrap().detail;
@@ -73,6 +73,7 @@ async fn a_way_to_somewhere_else_is_not_kept() {
     engine.drive(&op.id).await.unwrap();
     assert_eq!(engine.store().op(TENANT, &op.id).await.unwrap().op.operation_state, RolledBack);
     assert_eq!(kept(&engine, &id).await.0, "planted-old");
+    *world.resources.lock().unwrap() = there;
     agrees(&engine, &world, "rolled back").await;
 }
 

@@ -1,6 +1,7 @@
 //! Subscribers that are quick, slow, dead or gone: each hears what it wants, in order, at least once.
 
 use super::bench::*;
+use super::stopping::Stopping;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -310,4 +311,61 @@ async fn one_that_is_gone_hears_nothing_more_and_a_new_one_hears_at_once() {
     assert_eq!(scene.callbacks.heard("new"), LIFE);
     assert!(scene.callbacks.heard("gone").len() <= 1, "but for one that was on its way");
     assert!(scene.store.subscriptions(TENANT, &Query::default()).await.unwrap().len() == 1);
+}
+
+/// How often the outbox is read for a life that one subscription hears of, beside so many of another tenant.
+async fn reads_beside(strangers: usize) -> usize {
+    let scene = Scene::new().await;
+    for number in 0..strangers {
+        let request = json!({"callbackUri": format!("stranger-{number}"), "authentication": {
+            "authType": ["BASIC"],
+            "paramsBasic": {"userName": "u", "password": "planted-callback"}}});
+        let request = serde_json::from_value(request).unwrap();
+        let sight = vnfm_core::query::Sight::default();
+        let whose = ("http://vnfm.example.com", &sight);
+        scene.engine.subscribe("stranger", request, whose, &*scene.callbacks).await.unwrap();
+    }
+    scene.subscribe("own", json!({})).await;
+    scene.life().await;
+    let counting = Arc::new(Stopping::new(scene.store.clone(), usize::MAX, false));
+    let notifier = Notifier { store: counting.clone(), ..scene.notifier() };
+    tokio::select! {
+        () = notifier.run() => unreachable!(),
+        () = scene.told("own", LIFE.len()) => {}
+    }
+    assert_eq!(scene.callbacks.heard("own"), LIFE);
+    assert!((0..strangers).all(|n| scene.callbacks.heard(&format!("stranger-{n}")).is_empty()));
+    counting.reads()
+}
+
+#[tokio::test]
+async fn subscriptions_of_other_tenants_cost_no_read_of_the_outbox() {
+    let alone = reads_beside(0).await;
+    let beside = reads_beside(300).await;
+    assert!(beside <= alone + 1, "{beside} reads instead of {alone}");
+}
+
+/// One that hangs has a handful handed to it, and hears the rest once it answers; nobody waits for it.
+#[tokio::test]
+async fn who_is_slow_holds_nobody_up_and_misses_nothing() {
+    let scene = Scene::new().await;
+    scene.subscribe("dead", json!({})).await;
+    scene.subscribe("quick", json!({})).await;
+    scene.callbacks.dead.lock().unwrap().insert("dead".to_owned());
+    let lives = 20;
+    let all = lives * LIFE.len();
+    scene
+        .send_until(async {
+            for _ in 0..lives {
+                scene.life().await;
+            }
+            scene.told("quick", all).await;
+            assert!(scene.callbacks.heard("dead").is_empty());
+            scene.callbacks.dead.lock().unwrap().clear();
+            scene.told("dead", all).await;
+        })
+        .await;
+    let (quick, dead) = (scene.callbacks.heard("quick"), scene.callbacks.heard("dead"));
+    assert_eq!(quick, LIFE.repeat(lives));
+    assert_eq!(dead, quick);
 }

@@ -15,6 +15,8 @@ use vnfm_types::{AuditEntry, CancelMode, LogLine, Tombstone};
 pub(super) struct Stopping {
     inner: Arc<dyn Store>,
     writes: AtomicUsize,
+    /// Reads of the outbox.
+    reads: AtomicUsize,
     at: usize,
     after_effect: bool,
     stopped: Notify,
@@ -23,7 +25,13 @@ pub(super) struct Stopping {
 impl Stopping {
     /// Ends at write `at`, from 1.
     pub(super) fn new(inner: Arc<dyn Store>, at: usize, after_effect: bool) -> Self {
-        Self { inner, writes: AtomicUsize::new(0), at, after_effect, stopped: Notify::new() }
+        let (writes, reads) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { inner, writes, reads, at, after_effect, stopped: Notify::new() }
+    }
+
+    /// How often the outbox was read.
+    pub(super) fn reads(&self) -> usize {
+        self.reads.load(SeqCst)
     }
 
     /// How many writes there were.
@@ -129,6 +137,7 @@ impl Store for Stopping {
         self.inner.log(op_id, after).await
     }
     async fn outbox(&self, after: u64, limit: usize) -> Result<Vec<OutboxRow>, StoreError> {
+        self.reads.fetch_add(1, SeqCst);
         self.inner.outbox(after, limit).await
     }
     async fn events(

@@ -109,3 +109,24 @@ async fn no_secret_is_in_what_an_operation_shows() {
     let sealed = instance.request.to_string();
     assert!(sealed.contains("planted-password"), "the request has to keep what it needs");
 }
+
+#[tokio::test]
+async fn an_instance_of_more_resources_than_are_allowed_is_refused_by_number_and_setting() {
+    let world = Arc::new(World::default());
+    let engine = engine(store().await, &world);
+    let id = instance(&engine).await;
+    let op = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap();
+    let plan = vnfm_core::ports::Budget { resources: 3, bytes: 1 << 20 };
+    engine.set_limits(Limits { plan, ..Limits::default() });
+    // What was accepted before the limit became smaller says so where it would be made.
+    engine.drive(&op).await.unwrap();
+    assert_eq!(state(&engine, &op).await, RolledBack);
+    let said = engine.store().op(TENANT, &op).await.unwrap().op.error.unwrap();
+    assert_eq!(said.code.as_deref(), Some("plan.too-large"));
+    assert!(said.detail.contains("`limits.resources` is 3"), "{}", said.detail);
+    assert!(!world.calls().contains(&"allocate".to_owned()), "{:?}", world.calls());
+
+    let refusal = engine.instantiate(TENANT, &id, on("cloud")).await.unwrap_err();
+    assert_eq!((refusal.why, refusal.code.name), (vnfm_core::Why::Unprocessable, "plan.too-large"));
+    assert!(refusal.detail.contains("`limits.resources` is 3"), "{refusal}");
+}

@@ -14,7 +14,8 @@ use axum::response::IntoResponse;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use vnfm_core::VimChange;
-use vnfm_core::ports::{SecretConnection, VimReport};
+use vnfm_core::ports::{SecretConnection, StoreError, VimReport};
+use vnfm_core::query::Query as Selection;
 use vnfm_types::{Secret, Vim, VimConnectionInfo, VimPolicy};
 
 /// A VIM to register: a connection, or the cluster that an instance's hook made.
@@ -55,6 +56,7 @@ pub(super) async fn register(
             let what = "`shared` and `policy` are for a VIM with a `connection`; change this one once it is registered";
             return Err(Problem::unfit(what));
         }
+        sees(&app, &principal, &instance).await?;
         app.engine.register_vim_of(tenant, &instance, new.name).await?
     } else {
         let connection = SecretConnection(new.connection);
@@ -65,6 +67,17 @@ pub(super) async fn register(
     };
     let location = format!("{}/vnfm/v1/vims/{}", root.url, vim.id);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], axum::Json(vim)).into_response())
+}
+
+/// The login of a cluster goes to nobody who does not see the instance that made it.
+async fn sees(app: &App, principal: &Principal, instance: &str) -> Answer<()> {
+    let one =
+        Selection { limit: 1, sight: principal.only.clone(), ..Selection::only("id", instance) };
+    if app.engine.store().instances(&principal.tenant, &one).await?.is_empty() {
+        let id = instance.to_owned();
+        return Err(StoreError::NotFound { what: "VNF instance", id }.into());
+    }
+    Ok(())
 }
 
 /// Whether a VIM is shared concerns all tenants.
