@@ -294,7 +294,7 @@ async fn an_own_vim_has_no_limits_but_those_of_its_policy() {
     for (wrong, status) in [
         (json!({"namespaces": ["Web"]}), 422),
         (json!({"impersonate": "admin"}), 422),
-        (json!({"kind": []}), 400),
+        (json!({"kind": []}), 422),
     ] {
         assert_eq!(set(wrong).await.status, status);
     }
