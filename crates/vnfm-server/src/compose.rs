@@ -142,7 +142,7 @@ impl Server {
         let driving = tokio::spawn(work(engine, (clock.clone(), wake), beside, stop.clone()));
         let monitoring = monitoring(&config, (&app, &clock))?;
         let router = routes::router(app.clone());
-        let places = places(&config.limits);
+        let places = places(&config.limits, &app.access);
         let serving = serve(listener, (&config, certificate(&config)), places, (router, clock))?;
         Ok(Self { serving, driving, stop, monitoring, app, config })
     }
@@ -301,7 +301,7 @@ async fn unfinished(
 }
 
 /// How many connections there may be, as the descriptors of this process are.
-fn places(limits: &config::Limits) -> Places {
+fn places(limits: &config::Limits, access: &Access) -> Places {
     let descriptors = Descriptors::now((limits.connections, limits.connections_per_address));
     tracing::info!(%descriptors, "serving");
     if limits.connections.is_some_and(|wanted| wanted > descriptors.connections) {
@@ -311,6 +311,7 @@ fn places(limits: &config::Limits) -> Places {
             "there are too few descriptors for `limits.connections`; raise the limit (LimitNOFILE, `ulimit -n`)"
         );
     }
+    access.on_connections(descriptors.connections);
     Places::new(descriptors.connections, descriptors.of_one)
 }
 
