@@ -132,8 +132,9 @@ fn without_value(said: &str) -> String {
         .find_map(|start| Some((start, what.strip_prefix(start)?)));
     match (kind, expected) {
         (Some((start, value)), Some(expected)) => {
+            let value = value.rsplit_once(", expected ").map_or(value, |(value, _)| value);
             let kind: Vec<_> = value.split(' ').take_while(|word| is_word(word)).collect();
-            format!("{}{}, expected {expected}{place}", start, kind.join(" "))
+            format!("{start}{}, expected {expected}{place}", kind.join(" "))
         }
         (None, Some(expected)) if what.starts_with("unknown variant `") => {
             format!("unknown value, expected {expected}{place}")
@@ -142,7 +143,7 @@ fn without_value(said: &str) -> String {
     }
 }
 
-/// Whether it is a word of serde's own before a value: `string`, `floating`, `byte array,`.
+/// Whether it is a word of serde's own before a value: `string`, `floating`, `byte`.
 fn is_word(word: &str) -> bool {
     const WORDS: &[&str] = &[
         "string",
@@ -165,7 +166,7 @@ fn is_word(word: &str) -> bool {
         "variant",
         "tuple",
     ];
-    WORDS.contains(&word.trim_end_matches(','))
+    WORDS.contains(&word)
 }
 
 #[cfg(test)]

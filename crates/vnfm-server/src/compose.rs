@@ -140,8 +140,8 @@ impl Server {
         let driving = tokio::spawn(work(engine, (clock.clone(), wake), beside, stop.clone()));
         let monitoring = monitoring(&config, (&app, &clock))?;
         let router = routes::router(app.clone());
-        let (places, parts) = (places(&config.limits), app.operating.parts.clone());
-        let at = (&config, certificate(&config));
+        let places = places(&config.limits, &app.access);
+        let (at, parts) = ((&config, certificate(&config)), app.operating.parts.clone());
         let serving = serve(listener, at, places, (router, clock), parts)?;
         Ok(Self { serving, driving, stop, monitoring, app, store, config })
     }
@@ -317,7 +317,7 @@ async fn unfinished(
 }
 
 /// How many connections there may be, as the descriptors of this process are.
-fn places(limits: &config::Limits) -> Places {
+fn places(limits: &config::Limits, access: &Access) -> Places {
     let descriptors = Descriptors::now((limits.connections, limits.connections_per_address));
     tracing::info!(%descriptors, "serving");
     if limits.connections.is_some_and(|wanted| wanted > descriptors.connections) {
@@ -327,6 +327,7 @@ fn places(limits: &config::Limits) -> Places {
             "there are too few descriptors for `limits.connections`; raise the limit (LimitNOFILE, `ulimit -n`)"
         );
     }
+    access.on_connections(descriptors.connections);
     Places::new(descriptors.connections, descriptors.of_one)
 }
 

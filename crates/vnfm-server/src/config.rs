@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `config/schema.rs` | the JSON Schema of the file, and the environment variable of each member |
 //! | `config/source.rs` | file and environment as one value, each mistake with its place |
+//! | `config/limits.rs` | limits of clients, with what is so where nothing is configured |
 //! | `config/check.rs` | `vnfm-server check-config` |
 //! | `config/reload.rs` | what a changed file changes while the server runs |
 
 mod check;
+mod limits;
 mod plugins;
 mod reload;
 mod schema;
@@ -20,8 +22,6 @@ pub use schema::{Member, members, schema};
 pub use source::{Mistake, Variables, environment};
 
 use crate::access;
-use crate::access::attempts::Allowance;
-use crate::listener::Timeouts;
 use crate::nfvo::Nfvo;
 use crate::secrets::Secrets;
 use crate::signatures::Packages;
@@ -33,7 +33,6 @@ use serde_json::Value;
 use source::Source;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use vnfm_outbound::{Destinations, Networks};
 use vnfm_types::Secret;
 
@@ -214,7 +213,7 @@ pub struct Limits {
     #[schemars(range(min = 1))]
     pub connections: Option<usize>,
     /// Connections of one address at a time, and behind `trusted_proxies` requests of one address at a time; a quarter of
-    /// all connections where absent.
+    /// all connections, at least 64, where absent. One that does nothing makes room for a new one.
     #[schemars(range(min = 1))]
     pub connections_per_address: Option<usize>,
     /// Seconds that a client may take for a TLS handshake, and for the headers of a request; 10 where absent.
@@ -244,28 +243,6 @@ impl Limits {
     /// How many entries a page of a list has; 0: all of them.
     pub fn page_size(&self) -> usize {
         self.page_entries.unwrap_or(PAGE)
-    }
-
-    /// How long clients may take.
-    pub fn timeouts(&self) -> Timeouts {
-        let default = Timeouts::default();
-        let seconds = |given: Option<u64>, default| given.map_or(default, Duration::from_secs);
-        Timeouts {
-            headers: seconds(self.header_seconds, default.headers),
-            body: seconds(self.body_seconds, default.body),
-            body_bytes: self.body_bytes.unwrap_or(default.body_bytes),
-            idle: seconds(self.idle_seconds, default.idle),
-            streams: self.http2_streams.unwrap_or(default.streams),
-        }
-    }
-
-    /// How many wrong logins an address may have.
-    pub fn refused_logins(&self) -> Allowance {
-        let default = Allowance::default();
-        Allowance {
-            per_second: self.wrong_logins_per_second.unwrap_or(default.per_second),
-            burst: self.wrong_logins_burst.unwrap_or(default.burst),
-        }
     }
 }
 

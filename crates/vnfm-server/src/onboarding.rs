@@ -389,47 +389,6 @@ impl Onboarding {
         self.store.write(None, vec![Change::PutPackage(Box::new(record.clone()))]).await
     }
 
-    /// Writes what onboarding has found of a package whose files are kept now: their size takes the place of what was
-    /// set aside for it.
-    async fn keep(&self, record: &mut PackageRecord, aside: &mut Aside) -> Result<(), StoreError> {
-        let bytes = self.size(&record.info.id).await;
-        let _writing = self.writing.lock().await;
-        let now = self.store.package_record(&record.tenant, &record.info.id).await?;
-        record.info.user_defined_data = now.info.user_defined_data;
-        let (tenant, id) = (record.tenant.clone(), record.info.id.clone());
-        let mut changes = vec![
-            Change::PutPackage(Box::new(record.clone())),
-            Change::PackageSize { tenant, id, bytes },
-        ];
-        changes.extend(aside.release());
-        self.store.write(None, changes).await?;
-        aside.is_released();
-        Ok(())
-    }
-
-    /// How many bytes the files of a package have.
-    async fn size(&self, id: &str) -> u64 {
-        let mut bytes = 0;
-        // One that is not onboarded has no file.
-        for path in self.packages.files(id).unwrap_or_default() {
-            bytes += tokio::fs::metadata(path).await.map_or(0, |file| file.len());
-        }
-        bytes
-    }
-
-    /// Notes the sizes of packages that were onboarded before sizes were kept, each by its tenant and id.
-    ///
-    /// # Errors
-    ///
-    /// 503 where the database does not answer.
-    pub async fn measure(&self, packages: Vec<(String, String)>) -> Answer<()> {
-        for (tenant, id) in packages {
-            let bytes = self.size(&id).await;
-            self.store.write(None, vec![Change::PackageSize { tenant, id, bytes }]).await?;
-        }
-        Ok(())
-    }
-
     /// Deletes a package that is DISABLED and that no instance was made from (SOL005 9.4.3.3.5).
     ///
     /// # Errors

@@ -39,6 +39,8 @@ pub(crate) struct World {
     pub(crate) calls: Mutex<Vec<String>>,
     /// The call, by number from 1, that fails once; 0: none.
     pub(crate) fails_at: AtomicUsize,
+    /// It fails for want of a descriptor, again and again so often.
+    pub(crate) scarce: AtomicUsize,
     /// Whether it fails after it took effect.
     pub(crate) after_effect: Mutex<bool>,
     /// The call of this name never answers.
@@ -109,6 +111,13 @@ impl World {
             return Err(PortError::new(&CODE, format!("do `{name}`"), "the VIM is gone"));
         }
         let fails = self.fails_at.load(SeqCst) == number;
+        if fails && self.scarce.load(SeqCst) > 0 {
+            if self.scarce.fetch_sub(1, SeqCst) > 1 {
+                self.fails_at.fetch_add(1, SeqCst);
+            }
+            let none = std::io::Error::from_raw_os_error(24);
+            return Err(PortError::new(&CODE, format!("do `{name}`"), none.to_string()));
+        }
         let after = *self.after_effect.lock().unwrap();
         if !fails || after {
             effect(&mut self.resources.lock().unwrap());

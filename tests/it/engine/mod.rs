@@ -32,6 +32,7 @@ mod order;
 mod plan;
 mod plugins;
 mod races;
+mod scarce;
 mod stopping;
 mod store_faults;
 mod stuck;

@@ -28,6 +28,7 @@ mod notification;
 mod op;
 mod problem;
 pub mod runner;
+mod scarce;
 mod step;
 pub(crate) mod suspicion;
 pub mod terminate;

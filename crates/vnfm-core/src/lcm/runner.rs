@@ -16,6 +16,7 @@ use super::in_turn;
 use super::notification::{Status, notification};
 use super::op::Op;
 use super::problem::problem;
+use super::scarce;
 use super::step::{Step, StepFn};
 use super::suspicion::{self, Beginning};
 use crate::engine::Engine;
@@ -263,7 +264,8 @@ async fn leave(op: &Op, step: &Step) -> Result<(), StoreError> {
 async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError> {
     let left = op.deadline.duration_since(op.clock().now()).unsigned_abs();
     let span = tracing::info_span!("step", step = step.name, otel.status_code = Empty);
-    let working = AssertUnwindSafe(work(op).instrument(span.clone())).catch_unwind();
+    let working = scarce::run(op, step, work).instrument(span.clone());
+    let working = AssertUnwindSafe(Box::pin(working)).catch_unwind();
     let ended = future::select(op.clock().sleep(left), Box::pin(op.live.told_to_go()));
     let outcome = match future::select(working, ended).await {
         Either::Left((Ok(outcome), _)) => outcome,

@@ -37,6 +37,11 @@ use vnfm_core::ports::{
 };
 use wire::Frame;
 
+/// How the standard library ends the text of `EMFILE` and `ENFILE`.
+const SCARCE: &[&str] = &["(os error 24)", "(os error 23)"];
+/// How long after such a failure a process is started again.
+const PAUSE: Duration = Duration::from_secs(1);
+
 pub(crate) use launch::Starter;
 
 /// How long a process waits for a hook before it ends by itself.
@@ -174,11 +179,20 @@ impl ProcessDriver {
         Ok(Self { declaration, sha256, name, clock, nursery })
     }
 
-    /// A process that was started for this hook.
+    /// A process that was started for this hook, once there are descriptors for it: whoever calls says how long that
+    /// may take.
     async fn fresh(&self, runtime: &Handle) -> Result<Result<Running, PortError>, String> {
-        let nursery = self.nursery.clone();
-        let starting = runtime.spawn_blocking(move || nursery.start());
-        starting.await.map_err(|error| error.to_string())
+        loop {
+            let nursery = self.nursery.clone();
+            let starting = runtime.spawn_blocking(move || nursery.start());
+            match starting.await.map_err(|error| error.to_string())? {
+                Err(error) if SCARCE.iter().any(|scarce| error.detail().contains(scarce)) => {
+                    tracing::warn!(plugin = self.name, %error, "a hook waits for descriptors");
+                    self.clock.sleep(PAUSE).await;
+                }
+                started => return Ok(started),
+            }
+        }
     }
 }
 

@@ -245,11 +245,11 @@ pub(super) mod tests {
     #[test]
     fn what_is_remembered_has_a_bound() {
         let (_, attempts) = attempts(100);
-        for number in 0..MOST + 100 {
+        for number in 0..u32::try_from(MOST + 100).unwrap() {
             let mut account = [0; 32];
-            account[..8].copy_from_slice(&number.to_le_bytes());
+            account[..4].copy_from_slice(&number.to_le_bytes());
             attempts.tried(account, source("192.0.2.1"), false);
-            let address = IpAddr::from([10, 0, (number >> 8) as u8, number as u8]);
+            let address = IpAddr::from(number.to_be_bytes());
             let _ = attempts.refused(Source::of(Some(address)));
         }
         assert_eq!(super::locked(&attempts.accounts).len(), MOST);

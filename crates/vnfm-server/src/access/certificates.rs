@@ -144,8 +144,10 @@ mod tests {
     fn names(common: &[&str], others: Vec<rcgen::SanType>) -> Names {
         let mut wanted = rcgen::CertificateParams::new(Vec::new()).unwrap();
         wanted.distinguished_name = rcgen::DistinguishedName::new();
-        for name in common {
-            wanted.distinguished_name.push(rcgen::DnType::CommonName, *name);
+        // Under its own name of the type there is one alone.
+        let types = [rcgen::DnType::CommonName, rcgen::DnType::CustomDnType(vec![2, 5, 4, 3])];
+        for (kind, name) in types.into_iter().zip(common) {
+            wanted.distinguished_name.push(kind, *name);
         }
         wanted.subject_alt_names = others;
         let key = rcgen::KeyPair::generate().unwrap();

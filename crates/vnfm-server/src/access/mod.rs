@@ -195,6 +195,11 @@ impl Access {
         self
     }
 
+    /// There are so many connections for everybody.
+    pub(crate) fn on_connections(&self, connections: usize) {
+        self.quotas.on_connections(connections);
+    }
+
     /// What tenants may have, for the store that counts it.
     pub fn quotas(&self) -> vnfm_store::Most {
         let quotas = self.quotas.clone();

@@ -12,7 +12,7 @@ use axum::http::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use vnfm_core::ports::{Counted, StoreError};
 
 /// What one tenant may have; what is absent and has no default has no limit.
@@ -31,7 +31,7 @@ pub struct Quota {
     pub subscriptions: Option<u64>,
     /// VIMs that were registered by hand; 1000 where absent.
     pub vims: Option<u64>,
-    /// Requests that wait for events at a time; 500 where absent.
+    /// Requests that wait for events at a time, at most half of all connections; 500 where absent.
     pub watchers: Option<u64>,
     /// Bytes of the audit; 1 GiB where absent. Refused requests are noted up to half of it; once all of it is used, changes
     /// are refused until `retention` or the quota makes room.
@@ -74,6 +74,8 @@ pub struct Quotas {
     all: Quota,
     tenants: BTreeMap<String, Tenant>,
     watching: Mutex<HashMap<String, u64>>,
+    /// Connections that requests may wait on, where there are fewer than quotas say.
+    connections: OnceLock<u64>,
 }
 
 /// A request that waits for events, until this is dropped.
@@ -97,7 +99,13 @@ impl Drop for Watching {
 impl Quotas {
     /// As configured.
     pub fn new(all: Quota, tenants: BTreeMap<String, Tenant>) -> Self {
-        Self { all, tenants, watching: Mutex::default() }
+        Self { all, tenants, watching: Mutex::default(), connections: OnceLock::new() }
+    }
+
+    /// No tenant gets more than half of so many connections for requests that wait.
+    pub fn on_connections(&self, connections: usize) {
+        let half = u64::try_from(connections / 2).unwrap_or(u64::MAX);
+        let _ = self.connections.set(half.max(1));
     }
 
     fn of(&self, tenant: &str) -> Quota {
@@ -157,6 +165,7 @@ impl Quotas {
     /// 403 where there is none.
     pub fn watch(self: &Arc<Self>, tenant: &str) -> Answer<Watching> {
         let most = self.of(tenant).watchers.unwrap_or(WATCHERS);
+        let most = self.connections.get().map_or(most, |connections| most.min(*connections));
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         let own = watching.get(tenant).copied().unwrap_or_default();
         if own >= most {

@@ -8,6 +8,8 @@ use std::fmt;
 const CONNECTIONS: usize = 10_000;
 /// The most descriptors that are kept in reserve.
 const RESERVE: usize = 4_096;
+/// The least connections of one address where nothing else is configured, if there are as many.
+const FEW: usize = 64;
 /// The limit that is taken where there is none.
 const UNLIMITED: u64 = 1 << 20;
 
@@ -50,7 +52,7 @@ impl Descriptors {
         let left = limit.saturating_sub(open);
         let reserve = (left / 2).min(RESERVE);
         let connections = all.unwrap_or(CONNECTIONS).min(left - reserve).max(1);
-        let of_one = of_one.unwrap_or(connections.div_ceil(4)).clamp(1, connections);
+        let of_one = of_one.unwrap_or((connections / 4).max(FEW)).clamp(1, connections);
         Self { limit, open, reserve, connections, of_one }
     }
 }
@@ -77,8 +79,8 @@ mod tests {
                 Descriptors::shared(limit, open, wanted);
             (reserve, connections, of_one)
         };
-        assert_eq!(of(64, 34, (None, None)), (15, 15, 4));
-        assert_eq!(of(1_024, 34, (None, None)), (495, 495, 124));
+        assert_eq!(of(64, 34, (None, None)), (15, 15, 15));
+        assert_eq!(of(1_024, 34, (None, None)), (495, 495, 123));
         assert_eq!(of(65_536, 36, (None, None)), (4_096, 10_000, 2_500));
         assert_eq!(
             of(1_024, 34, (Some(600), Some(700))),

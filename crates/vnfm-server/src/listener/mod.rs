@@ -36,7 +36,6 @@ use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use futures::future::Either;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -125,9 +124,9 @@ pub async fn serve(
         };
         match accepted {
             Ok(None) => {}
-            Ok(Some((stream, peer, place))) => {
+            Ok(Some((stream, peer, held))) => {
                 failed = false;
-                let serving = connection(door.clone(), (stream, peer), place, stop.clone());
+                let serving = connection(door.clone(), (stream, peer), held, stop.clone());
                 connections.spawn(serving);
             }
             // The client has gone already.
@@ -154,21 +153,25 @@ async fn told(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// The next connection with its place; `None` where its address has too many.
+/// What a connection holds, and what it does.
+type Held = (Place, Arc<Activity>);
+
+/// The next connection with its place; `None` where its address has too many that are at work.
 async fn next(
     listener: &TcpListener,
     door: &Door,
-) -> io::Result<Option<(TcpStream, SocketAddr, Place)>> {
+) -> io::Result<Option<(TcpStream, SocketAddr, Held)>> {
     let place = door.places.one().await;
     let (stream, peer) = listener.accept().await?;
     // The clients of a proxy are counted by their requests.
-    let is_proxy = door.proxies.has(peer.ip());
-    let place = if is_proxy { Some(place) } else { place.of(peer.ip()) };
+    let from = (peer.ip(), door.proxies.has(peer.ip()));
+    let activity = Arc::new(Activity::default());
+    let place = door.places.of(place, from, &activity);
     if place.is_none() {
         tracing::debug!(%peer, "a connection is closed: its address has too many");
     }
     let _ = stream.set_nodelay(true);
-    Ok(place.map(|place| (stream, peer, place)))
+    Ok(place.map(|place| (stream, peer, (place, activity))))
 }
 
 fn is_of_the_client(error: &io::Error) -> bool {
@@ -180,34 +183,36 @@ fn is_of_the_client(error: &io::Error) -> bool {
 async fn connection(
     door: Arc<Door>,
     (stream, peer): (TcpStream, SocketAddr),
-    _place: Place,
+    (_place, activity): Held,
     stop: watch::Receiver<bool>,
 ) {
     let Some(certificate) = &door.certificate else {
-        return spoken(door, stream, (peer, None), stop).await;
+        return spoken(door, stream, ((peer, None), activity), stop).await;
     };
     let handshake = TlsAcceptor::from(certificate.current()).accept(stream);
-    let too_late = door.clock.sleep(door.timeouts.headers);
-    let Either::Left((Ok(stream), _)) =
-        futures::future::select(std::pin::pin!(handshake), too_late).await
-    else {
-        return;
+    let stream = tokio::select! {
+        outcome = handshake => match outcome {
+            Ok(stream) => stream,
+            // Why is for the client alone.
+            Err(_) => return,
+        },
+        () = door.clock.sleep(door.timeouts.headers) => return,
+        () = activity.told_to_go() => return,
     };
     let chain = stream.get_ref().1.peer_certificates();
     let names = chain.and_then(|chain| Names::of(chain.first()?));
-    spoken(door, stream, (peer, names), stop).await;
+    spoken(door, stream, ((peer, names), activity), stop).await;
 }
 
 /// HTTP on one connection.
 async fn spoken<S>(
     door: Arc<Door>,
     stream: S,
-    who: (SocketAddr, Option<Names>),
+    (who, activity): ((SocketAddr, Option<Names>), Arc<Activity>),
     mut stop: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let activity = Arc::new(Activity::default());
     let io = TokioIo::new(Watched::new(stream, activity.clone()));
     let builder = builder(&door.timeouts);
     let service = {
@@ -253,7 +258,7 @@ async fn answered(
     request: Request<Incoming>,
     ((peer, names), activity): ((SocketAddr, Option<Names>), Arc<Activity>),
 ) -> Result<Response, Infallible> {
-    let busy = Busy::new(activity);
+    let busy = Busy::new(activity.clone());
     let mut place = None;
     if door.proxies.has(peer.ip()) {
         let client = door.proxies.client(request.headers(), peer.ip());
@@ -262,7 +267,7 @@ async fn answered(
             return Ok(busy.until_sent(too_many(), place));
         }
     }
-    let paced = |body| Body::new(Paced::new(body, door.timeouts, door.clock.clone()));
+    let paced = |body| Body::new(Paced::new(body, (door.timeouts, door.clock.clone()), activity));
     let mut request = request.map(paced);
     request.extensions_mut().insert(ConnectInfo(peer));
     if let Some(names) = names {

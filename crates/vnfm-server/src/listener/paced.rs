@@ -2,6 +2,7 @@
 //! we wait and nothing is there, so that our own slowness costs the client nothing.
 
 use super::Timeouts;
+use super::watched::Activity;
 use crate::problem::Problem;
 use axum::http::StatusCode;
 use bytes::Bytes;
@@ -21,6 +22,14 @@ pub(super) struct Paced<B> {
     window: Option<BoxFuture<'static, ()>>,
     /// That came in the window.
     came: u64,
+    activity: Arc<Activity>,
+    is_waited_for: bool,
+}
+
+impl<B> Drop for Paced<B> {
+    fn drop(&mut self) {
+        self.waits(false);
+    }
 }
 
 /// Why a body ends before its end.
@@ -31,8 +40,18 @@ struct TooSlow;
 type Broken = Box<dyn Error + Send + Sync>;
 
 impl<B> Paced<B> {
-    pub(super) fn new(inner: B, timeouts: Timeouts, clock: Arc<dyn Clock>) -> Self {
-        Self { inner, timeouts, clock, window: None, came: 0 }
+    pub(super) fn new(
+        inner: B,
+        (timeouts, clock): (Timeouts, Arc<dyn Clock>),
+        activity: Arc<Activity>,
+    ) -> Self {
+        Self { inner, timeouts, clock, window: None, came: 0, activity, is_waited_for: false }
+    }
+
+    fn waits(&mut self, waits: bool) {
+        if std::mem::replace(&mut self.is_waited_for, waits) != waits {
+            self.activity.waits_for_body(waits);
+        }
     }
 
     fn is_too_slow(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -63,8 +82,10 @@ where
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(context) {
             let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
             self.came += data.map_or(0, |data| data.len() as u64);
+            self.waits(false);
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
+        self.waits(true);
         self.is_too_slow(context).map(|()| Some(Err(TooSlow.into())))
     }
 
@@ -92,14 +113,16 @@ pub fn too_slow(error: &(dyn Error + 'static)) -> Option<Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Paced, too_slow};
+    use super::{Activity, Paced, too_slow};
     use crate::listener::Timeouts;
     use crate::listener::watched::tests::Told;
+    use crate::listener::watched::{Busy, Idleness};
     use axum::body::Body;
     use bytes::Bytes;
     use futures::channel::mpsc;
     use futures::future::FutureExt as _;
     use futures::{SinkExt as _, StreamExt as _};
+    use std::sync::Arc;
 
     const TIMEOUTS: Timeouts = Timeouts {
         headers: std::time::Duration::from_secs(1),
@@ -113,7 +136,9 @@ mod tests {
     async fn a_body_that_drips_ends_and_one_that_comes_in_time_is_whole() {
         let clock = Told::new();
         let (mut send, chunks) = mpsc::channel::<Result<Bytes, std::io::Error>>(9);
-        let body = Paced::new(Body::from_stream(chunks), TIMEOUTS, clock.clone());
+        let activity = Arc::new(Activity::default());
+        let body = Body::from_stream(chunks);
+        let body = Paced::new(body, (TIMEOUTS, clock.clone()), activity.clone());
         let mut stream = Body::new(body).into_data_stream();
         for _ in 0..5 {
             assert!(stream.next().now_or_never().is_none(), "it is waited for");
@@ -122,6 +147,8 @@ mod tests {
             clock.pass(TIMEOUTS.body);
         }
         assert!(stream.next().now_or_never().is_none(), "enough came in the last window");
+        let _busy = Busy::new(activity.clone());
+        assert_eq!(activity.idleness(), Idleness::Incomplete);
         send.send(Ok(Bytes::from_static(b"drip"))).await.unwrap();
         assert_eq!(stream.next().await.unwrap().unwrap().len(), 4);
         clock.pass(TIMEOUTS.body);

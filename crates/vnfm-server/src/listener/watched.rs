@@ -31,14 +31,72 @@ pub(super) struct Activity {
     written: AtomicU64,
     /// One that it does not.
     is_held_up: AtomicBool,
+    /// Bodies of requests that are waited for.
+    bodies: AtomicUsize,
+    /// It is to make room for others.
+    is_told_to_go: AtomicBool,
     changed: Notify,
 }
 
+/// How little a connection does; the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Idleness {
+    /// It has not sent a request.
+    Silent,
+    /// It has none that is not answered.
+    Idle,
+    /// A body is waited for.
+    Incomplete,
+    /// A request is being answered.
+    AtWork,
+}
+
 impl Activity {
-    /// Completes once the client has done nothing for too long.
+    /// How little it does.
+    pub(super) fn idleness(&self) -> Idleness {
+        let busy = self.busy.load(SeqCst);
+        match busy {
+            0 if self.requests.load(SeqCst) == 0 => Idleness::Silent,
+            0 => Idleness::Idle,
+            _ if self.bodies.load(SeqCst) >= busy => Idleness::Incomplete,
+            _ => Idleness::AtWork,
+        }
+    }
+
+    /// It is to make room for others.
+    pub(super) fn go(&self) {
+        self.is_told_to_go.store(true, SeqCst);
+        self.changed.notify_one();
+    }
+
+    /// Whether it was told to.
+    pub(super) fn is_told_to_go(&self) -> bool {
+        self.is_told_to_go.load(SeqCst)
+    }
+
+    /// Completes once it is to make room for others.
+    pub(super) async fn told_to_go(&self) {
+        while !self.is_told_to_go() {
+            self.changed.notified().await;
+        }
+    }
+
+    /// That a body is waited for, or is no longer.
+    pub(super) fn waits_for_body(&self, waits: bool) {
+        if waits {
+            self.bodies.fetch_add(1, SeqCst);
+        } else {
+            self.bodies.fetch_sub(1, SeqCst);
+        }
+    }
+
+    /// Completes once the client has done nothing for too long, or is to make room for others.
     pub(super) async fn is_over(&self, clock: &dyn Clock, timeouts: &Timeouts) {
         let (mut written, mut was_held_up) = (0, false);
         loop {
+            if self.is_told_to_go() {
+                return;
+            }
             let changed = self.changed.notified();
             let is_busy = self.busy.load(SeqCst) > 0;
             let requests = self.requests.load(SeqCst);

@@ -2,9 +2,10 @@
 //! bytes come, so packages on their way count like those that are there, and it is released with what it is for: when
 //! that is dropped, refused, or kept under its own size.
 
+use super::Onboarding;
 use crate::problem::Answer;
 use std::sync::Arc;
-use vnfm_core::ports::{Change, Counted, Store};
+use vnfm_core::ports::{Change, Counted, PackageRecord, Store, StoreError};
 
 /// Bytes that are set aside, until this is dropped.
 pub(super) struct Aside {
@@ -77,5 +78,52 @@ impl Drop for Aside {
                 tracing::warn!(%error, "what was set aside of a quota is released at the next start");
             }
         });
+    }
+}
+
+impl Onboarding {
+    /// Writes what onboarding has found of a package whose files are kept now: their size takes the place of what was
+    /// set aside for it.
+    pub(super) async fn keep(
+        &self,
+        record: &mut PackageRecord,
+        aside: &mut Aside,
+    ) -> Result<(), StoreError> {
+        let bytes = self.size(&record.info.id).await;
+        let _writing = self.writing.lock().await;
+        let now = self.store.package_record(&record.tenant, &record.info.id).await?;
+        record.info.user_defined_data = now.info.user_defined_data;
+        let (tenant, id) = (record.tenant.clone(), record.info.id.clone());
+        let mut changes = vec![
+            Change::PutPackage(Box::new(record.clone())),
+            Change::PackageSize { tenant, id, bytes },
+        ];
+        changes.extend(aside.release());
+        self.store.write(None, changes).await?;
+        aside.is_released();
+        Ok(())
+    }
+
+    /// How many bytes the files of a package have.
+    async fn size(&self, id: &str) -> u64 {
+        let mut bytes = 0;
+        // One that is not onboarded has no file.
+        for path in self.packages.files(id).unwrap_or_default() {
+            bytes += tokio::fs::metadata(path).await.map_or(0, |file| file.len());
+        }
+        bytes
+    }
+
+    /// Notes the sizes of packages that were onboarded before sizes were kept, each by its tenant and id.
+    ///
+    /// # Errors
+    ///
+    /// 503 where the database does not answer.
+    pub async fn measure(&self, packages: Vec<(String, String)>) -> Answer<()> {
+        for (tenant, id) in packages {
+            let bytes = self.size(&id).await;
+            self.store.write(None, vec![Change::PackageSize { tenant, id, bytes }]).await?;
+        }
+        Ok(())
     }
 }

@@ -104,12 +104,17 @@ impl Signing {
 
     /// A token with those claims in place of the usual ones.
     fn token(&self, claims: &Value) -> String {
+        self.critical(claims, None)
+    }
+
+    /// The same with `crit` in its header.
+    fn critical(&self, claims: &Value, crit: Option<Vec<String>>) -> String {
         let now = vnfm::SystemClock.now().as_second();
         let mut all = json!({"iss": ISSUER, "aud": ["vnfm", "account"], "sub": "7f", "preferred_username": "ann",
             "iat": now, "exp": now + 300, "org": "acme", "realm_access": {"roles": ["vnfm-operator"]}});
         all.as_object_mut().unwrap().extend(claims.as_object().unwrap().clone());
         let header =
-            Header { kid: self.public.common.key_id.clone(), ..Header::new(self.algorithm) };
+            Header { kid: self.public.common.key_id.clone(), crit, ..Header::new(self.algorithm) };
         encode(&header, &all, &self.private).unwrap()
     }
 }
@@ -179,6 +184,40 @@ async fn a_signed_token_is_taken_where_issuer_audience_time_signature_and_rules_
         assert_eq!(refused.status, 403);
         assert_eq!(challenges(&refused), ["Bearer error=\"insufficient_scope\""]);
     }
+}
+
+#[tokio::test]
+async fn a_token_with_a_header_that_is_critical_and_unknown_is_refused() {
+    let provider = Provider::new().await;
+    let key = Signing::new("one", Algorithm::ES256);
+    provider.publishes(&key);
+    let bench = trusting(&provider, "").await;
+    for crit in [vec!["exp".to_owned()], vec!["b64".to_owned()], Vec::new()] {
+        let token = key.critical(&json!({}), Some(crit));
+        let answer = with(&bench, |r| r.bearer_auth(token)).await;
+        assert_eq!(answer.status, 401, "{answer:?}");
+        assert!(answer.detail().contains("RFC 7515 4.1.11"), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_claim_makes_nobody_look_after_the_server() {
+    let provider = Provider::new().await;
+    let key = Signing::new("one", Algorithm::ES256);
+    provider.publishes(&key);
+    let access = format!(
+        "oauth2:
+- {{issuer: {ISSUER}, audience: [vnfm], jwks_url: {}, tenant_claim: org, rules: [{{gets: {{role: admin}}}}]}}",
+        provider.url
+    );
+    let bench = Bench::with(Setup { access: Some(access), ..Setup::default() }).await;
+    let recovery = async |org: &str| {
+        let request = bench.request(Method::GET, "/vnfm/v1/recovery");
+        bench.send(request.bearer_auth(key.token(&json!({"org": org})))).await
+    };
+    let refused = recovery("default").await;
+    assert_eq!((refused.status, &refused.body["code"]), (403, &json!("access.no-role")));
+    assert_eq!(recovery("acme").await.body["code"], "access.forbidden");
 }
 
 #[tokio::test]
