@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use vnfm::SystemClock;
-use vnfm_core::ports::Clock;
+use vnfm_core::ports::{Clock, PortError};
+use vnfm_plugin_host::{Isolation, PluginHost};
 use vnfm_server::access::users;
 use vnfm_server::compose::Server;
 use vnfm_server::config::{self, Command, Config, Differences, Flags, RUNNER_MODE};
@@ -74,7 +75,7 @@ fn run() -> anyhow::Result<()> {
 }
 
 async fn serve(config: Config, (flags, logging): (Flags, Logging)) -> anyhow::Result<()> {
-    say_how_hooks_are_kept_apart(config.clone());
+    say_how_hooks_are_kept_apart(config.plugin_host());
     let mut server = Server::start(config).await?;
     if let Some(address) = server.monitoring() {
         tracing::info!(%address, "health and metrics");
@@ -153,9 +154,9 @@ fn reload(server: &mut Server, flags: &Flags, logging: &Logging) {
 }
 
 /// A process that is started for it finds it out; nobody waits for that.
-fn say_how_hooks_are_kept_apart(config: Config) {
+fn say_how_hooks_are_kept_apart(plugins: vnfm_plugin_host::Config) {
     let finding_out = std::thread::Builder::new().name("isolation".into());
-    let found = finding_out.spawn(move || match config.isolation() {
+    let found = finding_out.spawn(move || match isolation(plugins) {
         Ok(isolation) => tracing::info!("hooks in processes are kept apart: {isolation}"),
         Err(error) => tracing::warn!("no hook runs in a process: {error}; {}", error.next()),
     });
@@ -164,10 +165,15 @@ fn say_how_hooks_are_kept_apart(config: Config) {
     }
 }
 
+/// A process that is started for this says it.
+fn isolation(plugins: vnfm_plugin_host::Config) -> Result<Isolation, PortError> {
+    PluginHost::new(plugins, Arc::new(SystemClock)).isolation()
+}
+
 /// How hooks in processes are kept apart, for whoever asked; the configuration may be right without.
-fn isolation(flags: Flags) -> Option<String> {
+fn isolation_of(flags: Flags) -> Option<String> {
     let config = Config::load(flags).ok()?;
-    Some(match config.isolation() {
+    Some(match isolation(config.plugin_host()) {
         Ok(isolation) => format!("hooks in processes are kept apart: {isolation}"),
         Err(error) => format!("no hook runs in a process: {error}; {}", error.next()),
     })
@@ -175,7 +181,7 @@ fn isolation(flags: Flags) -> Option<String> {
 
 /// `vnfm-server check-config`.
 fn check_config(flags: Flags) -> anyhow::Result<()> {
-    let hooks = isolation(flags.clone());
+    let hooks = isolation_of(flags.clone());
     let name = flags.config.as_ref().map(|path| path.display().to_string());
     Descriptors::raise();
     let checked = config::check(flags, &config::environment())?;

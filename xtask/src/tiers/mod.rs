@@ -217,8 +217,11 @@ fn run_tests(tiers: &[Tier], ways: Ways) -> Result<Vec<Count>> {
             Tier::Real => with_nextest(&[tier])?.pop().context("nextest has no count"),
         };
         let running: Vec<_> = tiers.iter().map(|tier| scope.spawn(move || run(*tier))).collect();
-        let joined = running.into_iter().map(|one| one.join());
-        joined.map(|one| one.map_err(|_| anyhow::anyhow!("a tier's thread panicked"))?).collect()
+        let mut counts = Vec::new();
+        for one in running {
+            counts.push(one.join().map_err(|_| anyhow::anyhow!("a tier's thread panicked"))??);
+        }
+        Ok(counts)
     })
 }
 

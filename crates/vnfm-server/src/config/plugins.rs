@@ -6,12 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
-use vnfm::SystemClock;
-use vnfm_core::ports::PortError;
-use vnfm_plugin_host::{
-    Isolation, PluginConfig, PluginHost, ProcessConfig, ProcessLimits, Runner, Scripts, Users,
-};
+use vnfm_plugin_host::{PluginConfig, ProcessConfig, ProcessLimits, Runner, Scripts, Users};
 
 /// Which plugins there are, and how they are configured.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
@@ -81,19 +76,10 @@ impl Plugins {
 
 impl Config {
     /// What the plugin host takes: hooks see neither the data folder nor the key of the certificate.
-    pub(crate) fn plugin_host(&self) -> vnfm_plugin_host::Config {
+    pub fn plugin_host(&self) -> vnfm_plugin_host::Config {
         let dir = self.plugins.dir.clone().unwrap_or_else(|| self.data.join("plugins"));
         let key = self.tls.as_ref().map(|tls| tls.key.clone());
         self.plugins.for_host(dir, [self.data.clone()].into_iter().chain(key).collect())
-    }
-
-    /// How hooks in processes are kept from the server on this machine.
-    ///
-    /// # Errors
-    ///
-    /// `Refused` where they cannot be kept from it, so that none runs; what is missing is named.
-    pub fn isolation(&self) -> Result<Isolation, PortError> {
-        PluginHost::new(self.plugin_host(), Arc::new(SystemClock)).isolation()
     }
 }
 

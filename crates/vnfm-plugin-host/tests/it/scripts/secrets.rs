@@ -269,15 +269,21 @@ fn forbid(calls: &[libc::c_long]) -> std::io::Result<()> {
     if calls.is_empty() {
         return Ok(());
     }
-    let plain = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let plain = |code: u32, k: u32| {
+        let code = u16::try_from(code).unwrap_or(u16::MAX);
+        libc::sock_filter { code, jt: 0, jf: 0, k }
+    };
+    let refused = libc::SECCOMP_RET_ERRNO | libc::EPERM.unsigned_abs();
     let mut filter = vec![plain(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0)];
     for call in calls {
-        let equal = plain(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, *call as u32);
+        let number = u32::try_from(*call).unwrap_or(u32::MAX);
+        let equal = plain(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number);
         filter.push(libc::sock_filter { jf: 1, ..equal });
-        filter.push(plain(libc::BPF_RET, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32));
+        filter.push(plain(libc::BPF_RET, refused));
     }
     filter.push(plain(libc::BPF_RET, libc::SECCOMP_RET_ALLOW));
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    let len = u16::try_from(filter.len()).unwrap_or(u16::MAX);
+    let program = libc::sock_fprog { len, filter: filter.as_mut_ptr() };
     // SAFETY: the program lives until the call returns.
     let done = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
