@@ -16,6 +16,8 @@ use crate::http::{PASSWORD, USERS};
 pub(crate) const CLOUD_PASSWORD: &str = "planted-password-of-the-cloud-7c30";
 /// What a server may have of addresses: an answer without end meets it within seconds.
 const ADDRESSES: u64 = 3 << 30;
+/// What the world may have of them: a bomb that gets through to it ends it, and with it the case.
+const WORLD: u64 = 4 << 30;
 /// Whom an unprivileged server runs as.
 const NOBODY: &str = "65534";
 
@@ -37,8 +39,7 @@ pub(crate) fn start_world(folder: &Path, limits: Limits) -> (Child, String) {
 }
 
 pub(crate) fn start_server(folder: &Path, limits: Limits) -> Result<(Child, String)> {
-    let mut command = Command::new("prlimit");
-    command.arg(format!("--as={ADDRESSES}"));
+    let mut command = bound(ADDRESSES);
     if let Some(descriptors) = limits.descriptors {
         command.arg(format!("--nofile={descriptors}:{descriptors}"));
     }
@@ -48,7 +49,9 @@ pub(crate) fn start_server(folder: &Path, limits: Limits) -> Result<(Child, Stri
     if limits.unprivileged {
         let owner = Command::new("chown").args(["-R", NOBODY]).arg(folder).status()?;
         ensure!(owner.success(), "the folder cannot be given to user {NOBODY}");
+        // Another user forgets whose death is its own: it is said again.
         command.args(["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+        command.args(["--pdeathsig", "KILL"]);
     }
     // An address that no policy for neighbours names.
     command.arg(program("vnfm-server")).args(["--listen", "127.98.0.1:0"]);
@@ -68,11 +71,20 @@ pub(crate) fn allow_scripts(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A program on this processor alone, where one is named.
+/// A program on this processor alone, where one is named; it dies with us, and may have so much memory.
 pub(crate) fn pinned(name: &str, core: Option<usize>) -> Command {
-    let Some(core) = core else { return Command::new(program(name)) };
-    let mut command = Command::new("taskset");
-    command.args(["-c", &core.to_string()]).arg(program(name));
+    let mut command = bound(WORLD);
+    if let Some(core) = core {
+        command.args(["taskset", "-c", &core.to_string()]);
+    }
+    command.arg(program(name));
+    command
+}
+
+/// What runs a program that is killed when we end, however that may be, and that has so many bytes of addresses.
+fn bound(addresses: u64) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "prlimit", &format!("--as={addresses}")]);
     command
 }
 
