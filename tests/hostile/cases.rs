@@ -3,8 +3,9 @@
 use anyhow::Result;
 use vnfm_tests::dice::Dice;
 
-use crate::ground::{Ground, Limits};
+use crate::ground::Ground;
 use crate::neighbours::Learnt;
+use crate::processes::Limits;
 use crate::{destinations, doors, floods, hooks, neighbours, packages, values};
 
 /// What a case does; what does not hold is its error.

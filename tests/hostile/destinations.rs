@@ -8,7 +8,8 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cases::Case;
-use crate::ground::{CLOUD_PASSWORD, Ground};
+use crate::ground::Ground;
+use crate::processes::CLOUD_PASSWORD;
 use crate::story::{self, Begun};
 
 /// How long an operation may take.

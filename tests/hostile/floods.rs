@@ -4,7 +4,7 @@
 //! the same flood at a listener on the server's processor that does nothing: at most twice that and 50 ms.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -16,8 +16,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::cases::Case;
-use crate::ground::{Ground, Limits};
+use crate::ground::Ground;
 use crate::http::login;
+use crate::processes::Limits;
 
 /// Threads that flood.
 const THREADS: usize = 8;
@@ -29,6 +30,8 @@ const LASTS: Duration = Duration::from_millis(1500);
 const REQUESTS: usize = 40;
 /// The longest that a request of the victim may take at all.
 const LONGEST: Duration = Duration::from_secs(10);
+/// Where the victim comes from.
+const VICTIM: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 3), 0);
 /// What a request may take more than twice what it takes at a listener that does nothing.
 const MORE: Duration = Duration::from_millis(50);
 /// What a flood may add to the database and the log.
@@ -191,9 +194,8 @@ fn serve(address: &str, user: &str) -> Result<Duration> {
 
 /// A request on a connection of its own; its status.
 fn request(address: &str, user: &str, method: &str, path: &str) -> Result<u16> {
-    let address = address.parse().context("an address")?;
-    let mut stream = TcpStream::connect_timeout(&address, LONGEST)
-        .with_context(|| format!("`{user}` gets no connection"))?;
+    let mut stream =
+        from_elsewhere(address).with_context(|| format!("`{user}` gets no connection"))?;
     stream.set_read_timeout(Some(LONGEST))?;
     let head = head(method, path, &login(user), 0);
     let said = format!("{head}connection: close\r\n\r\n");
@@ -206,6 +208,20 @@ fn request(address: &str, user: &str, method: &str, path: &str) -> Result<u16> {
     status.with_context(|| format!("`{user}` is answered `{}`", line.trim()))
 }
 
+/// A connection from an address that those who flood do not have: what is limited by address is theirs alone.
+fn from_elsewhere(address: &str) -> Result<TcpStream> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let stream = runtime.block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4()?;
+        socket.bind(VICTIM.into())?;
+        let address = address.parse().map_err(std::io::Error::other)?;
+        tokio::time::timeout(LONGEST, socket.connect(address)).await?
+    })?;
+    let stream = stream.into_std()?;
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
 fn head(method: &str, path: &str, login: &str, length: usize) -> String {
     format!(
         "{method} {path} HTTP/1.1\r\nhost: vnfm\r\nversion: 2.3.0\r\nauthorization: {login}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n"
@@ -215,7 +231,7 @@ fn head(method: &str, path: &str, login: &str, length: usize) -> String {
 /// A listener on the server's processor that answers everything at once.
 fn dummy() -> Result<(String, std::process::Child)> {
     let core = two_cores().then_some(0);
-    let mut command = crate::ground::pinned("vnfm-hostile", core);
+    let mut command = crate::processes::pinned("vnfm-hostile", core);
     let mut child = command.arg("--dummy").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;

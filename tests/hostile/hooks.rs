@@ -12,7 +12,8 @@ use vnfm_tests::sources;
 use crate::canary::{Fountain, INNER};
 use crate::cases::Case;
 use crate::catalogue::{archive, scripted};
-use crate::ground::{Ground, Limits};
+use crate::ground::Ground;
+use crate::processes::Limits;
 use crate::story;
 
 /// How long a hook may take.

@@ -25,6 +25,7 @@ mod http;
 mod memory;
 mod neighbours;
 mod packages;
+mod processes;
 mod report;
 mod story;
 mod values;
@@ -38,7 +39,8 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use cases::Case;
 use clap::Parser;
-use ground::{Ground, Limits};
+use ground::Ground;
+use processes::Limits;
 use report::{Failure, Report};
 
 #[derive(Parser)]
