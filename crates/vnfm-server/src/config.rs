@@ -244,7 +244,7 @@ pub struct Hooks {
 }
 
 /// The whole configuration.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Config {
     /// Where to listen.
     pub listen: SocketAddr,

@@ -50,8 +50,8 @@ impl Site {
         (status, body)
     }
 
-    /// An instance of a sample.
-    async fn instance(&self, sample: &str) -> String {
+    /// Onboards a sample; its VNFD.
+    async fn onboarded(&self, sample: &str) -> Value {
         let packages = "/vnfpkgm/v2/vnf_packages";
         let (_, package) = self.call(Method::POST, packages, Some(&json!({}))).await;
         let place = format!("{packages}/{}", package["id"].as_str().unwrap());
@@ -60,7 +60,12 @@ impl Site {
         let content = content.header("content-type", "application/zip").body(packed(sample));
         assert_eq!(content.send().await.unwrap().status(), 202);
         let (_, package) = self.call(Method::GET, &place, None).await;
-        let create = json!({"vnfdId": package["vnfdId"]});
+        package["vnfdId"].clone()
+    }
+
+    /// An instance of a VNFD.
+    async fn instance(&self, vnfd: &Value) -> String {
+        let create = json!({ "vnfdId": vnfd });
         let (status, made) =
             self.call(Method::POST, "/vnflcm/v2/vnf_instances", Some(&create)).await;
         assert_eq!(status, 201, "{made}");
@@ -68,8 +73,8 @@ impl Site {
     }
 
     /// Instantiates on a connection that the request brings; the operation as it is once nobody drives it.
-    async fn instantiated(&self, sample: &str, request: &Value) -> Value {
-        let id = self.instance(sample).await;
+    async fn instantiated(&self, vnfd: &Value, request: &Value) -> Value {
+        let id = self.instance(vnfd).await;
         let path = format!("/vnflcm/v2/vnf_instances/{id}/instantiate");
         let (status, op) = self.call(Method::POST, &path, Some(request)).await;
         assert_eq!(status, 202, "{op}");
@@ -96,7 +101,13 @@ fn request(vim_type: &str, endpoint: &str) -> Value {
     };
     let connection =
         json!({"vimType": vim_type, "interfaceInfo": {"endpoint": endpoint}, "accessInfo": access});
-    json!({"flavourId": flavour, "vimConnectionInfo": {"vim1": connection}})
+    let points = ["frontService", "backService"].map(|cpd| {
+        json!({"cpdId": cpd, "cpConfig": {"any": {"cpProtocolData": [{"layerProtocol": "IP_OVER_ETHERNET",
+            "ipOverEthernet": {"ipAddresses": [{"type": "IPV4", "numDynamicAddresses": 1}]}}]}}})
+    });
+    let links = json!([{"id": "external", "resourceId": "network", "extCps": points}]);
+    let links = if flavour == "redundant" { links } else { json!([]) };
+    json!({"flavourId": flavour, "vimConnectionInfo": {"vim1": connection}, "extVirtualLinks": links})
 }
 
 /// A VIM type, and a sample for it.
@@ -107,9 +118,10 @@ const KINDS: [(&str, &str); 2] =
 async fn a_vim_whose_answer_never_ends_fails_one_operation_and_no_server() {
     let site = Site::with("vims: {networks: ['127.0.0.0/8']}");
     for (vim_type, sample) in KINDS {
+        let vnfd = site.onboarded(sample).await;
         for lie in [Lie::Endless, Lie::Huge, Lie::Values(2_000_000)] {
             let vim = Liar::start("127.0.0.1", lie.clone()).await.unwrap();
-            let op = site.instantiated(sample, &request(vim_type, &vim.url())).await;
+            let op = site.instantiated(&vnfd, &request(vim_type, &vim.url())).await;
             let ended = ["FAILED_TEMP", "ROLLED_BACK"];
             assert!(ended.iter().any(|state| op["operationState"] == *state), "{lie:?}: {op:#}");
             let detail = op["error"]["detail"].as_str().unwrap_or_default();
@@ -124,9 +136,10 @@ async fn a_vim_whose_answer_never_ends_fails_one_operation_and_no_server() {
 async fn a_tenants_vim_on_this_machine_is_not_called_and_not_told() {
     let site = Site::with("");
     for (vim_type, sample) in KINDS {
+        let vnfd = site.onboarded(sample).await;
         let inner = Lie::Plain(404, "INNER AKIA password=inner-secret".into());
         let inner = Liar::start("127.0.0.1", inner).await.unwrap();
-        let op = site.instantiated(sample, &request(vim_type, &inner.url())).await;
+        let op = site.instantiated(&vnfd, &request(vim_type, &inner.url())).await;
         let detail = op["error"]["detail"].as_str().unwrap_or_default();
         assert!(detail.contains("127.0.0.1 is not allowed"), "{op:#}");
         let connection = request(vim_type, &inner.url())["vimConnectionInfo"]["vim1"].clone();
