@@ -1,4 +1,4 @@
-//! The bill of materials of the Debian package: every crate that is linked into its programs, as CycloneDX 1.5 in JSON.
+//! The bill of materials of the Debian package: every crate that is linked into its programs, as `CycloneDX` 1.5 in JSON.
 //!
 //! It is made of what cargo says of the build (`cargo metadata`) and of `Cargo.lock`, and of nothing that changes from one
 //! build to the next: the same source gives the same file.

@@ -91,7 +91,7 @@ for path in PATHS; do
   tried "wrote:$path" bash -c "exec 3>>'$path'"
 done
 tried made touch DATA/made
-tried removed rm -f DATA/secrets.key
+tried removed rm DATA/secrets.key
 tried renamed mv DATA/secrets.key "$TMPDIR/key"
 tried linked ln DATA/secrets.key "$TMPDIR/key"
 tried signalled kill -CONT SERVER
