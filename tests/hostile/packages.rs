@@ -246,21 +246,6 @@ fn forbidden() -> Vec<(String, Value)> {
             "metadata": meta(namespace), "stringData": {"a": "b"}}),
         );
     }
-    let pod = |spec: Value| {
-        let mut template = json!({"metadata": {"labels": {"app": OWNED}}, "spec": {
-            "containers": [{"name": "a", "image": "localhost/busybox:1"}]}});
-        for (name, value) in spec.as_object().into_iter().flatten() {
-            if name == "container" {
-                for (name, value) in value.as_object().into_iter().flatten() {
-                    template["spec"]["containers"][0][name] = value.clone();
-                }
-            } else {
-                template["spec"][name] = value.clone();
-            }
-        }
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta(""), "spec": {
-            "replicas": 1, "selector": {"matchLabels": {"app": OWNED}}, "template": template}})
-    };
     let specs = [
         ("hostNetwork", json!({"hostNetwork": true})),
         ("hostPID", json!({"hostPID": true})),
@@ -274,9 +259,26 @@ fn forbidden() -> Vec<(String, Value)> {
         ("hostPort", json!({"container": {"ports": [{"containerPort": 80, "hostPort": 80}]}})),
     ];
     for (name, spec) in specs {
-        add(name.to_owned(), pod(spec));
+        add(name.to_owned(), deployment(&spec));
     }
     all
+}
+
+/// A Deployment whose pods have these members; those of `container` go to its container.
+fn deployment(spec: &Value) -> Value {
+    let mut pod = json!({"containers": [{"name": "a", "image": "localhost/busybox:1"}]});
+    for (name, value) in spec.as_object().into_iter().flatten() {
+        if name != "container" {
+            pod[name] = value.clone();
+        }
+    }
+    for (name, value) in spec["container"].as_object().into_iter().flatten() {
+        pod["containers"][0][name] = value.clone();
+    }
+    let labels = json!({"app": OWNED});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": OWNED}, "spec": {
+        "replicas": 1, "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod}}})
 }
 
 /// Archives that are more than archives.
