@@ -286,17 +286,27 @@ mod tests {
         }
     }
 
-    /// Requests whose clients hang up as soon as they were sent: each is asked for once, then dropped.
-    #[tokio::test]
-    async fn clients_that_hang_up_leave_no_more_checks_behind_than_are_made_at_once() {
-        let (users, attempts) = (alice(), attempts());
-        let wrong = login("alice", "wrong horse");
-        for number in 0..100 {
-            let check = users.check(&wrong, (address(number), &attempts));
-            assert!(check.now_or_never().is_none(), "it waits for its check");
+    /// Requests whose clients hang up as soon as they were sent. The one thread that could check is held meanwhile.
+    #[test]
+    fn clients_that_hang_up_leave_no_more_checks_behind_than_are_made_at_once() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build();
+        runtime.unwrap().block_on(async {
+            let (users, attempts) = (alice(), attempts());
+            let (go_on, held) = std::sync::mpsc::channel::<()>();
+            let holding = tokio::task::spawn_blocking(move || held.recv());
+            let wrong = login("alice", "wrong horse");
+            for number in 0..100 {
+                let check = users.check(&wrong, (address(number), &attempts));
+                assert!(check.now_or_never().is_none(), "it waits for its check");
+            }
+            assert_eq!(users.places.available_permits(), 0, "two checks are to come, whoever left");
             let left = users.queue.0.lock().unwrap().values().sum::<usize>();
-            assert!(left <= AT_ONCE, "{left} are still there");
-        }
+            assert_eq!(left, AT_ONCE, "nobody else waits");
+            go_on.send(()).unwrap();
+            holding.await.unwrap().unwrap();
+            let right = login("alice", "correct horse");
+            assert!(users.check(&right, (address(1), &attempts)).await.is_ok());
+        });
     }
 
     #[tokio::test]

@@ -231,6 +231,9 @@ async fn spoken<S>(
             return;
         }
     }
+    if activity.is_unasked() {
+        return;
+    }
     serving.as_mut().graceful_shutdown();
     tokio::select! {
         _ = serving => {}

@@ -96,8 +96,13 @@ impl Places {
 }
 
 impl Book {
-    /// Of the address that has the most connections, and has one that does nothing, that one makes room.
+    /// Of the address that has the most connections, and has one that does nothing, that one makes room; nobody does
+    /// while somebody is about to.
     fn make_room(&mut self) {
+        let mut everybody = self.connections.values().flatten();
+        if everybody.any(|(_, activity)| activity.is_told_to_go()) {
+            return;
+        }
         let mut all: Vec<_> = self.connections.values().collect();
         all.sort_by_key(|own| std::cmp::Reverse(own.len()));
         let _ = all.into_iter().any(|own| let_go(own));
@@ -192,7 +197,7 @@ mod tests {
     #[tokio::test]
     async fn where_all_are_taken_the_address_with_the_most_makes_room() {
         let places = Places::new(4, 4);
-        let _victim = one(&places, THERE, false).await.unwrap();
+        let victim = one(&places, THERE, false).await.unwrap();
         let mut flood = Vec::new();
         for _ in 0..3 {
             flood.push(one(&places, HERE, false).await.unwrap());
@@ -200,6 +205,13 @@ mod tests {
         assert!(places.one().now_or_never().is_none(), "it waits for the one that goes");
         let gone: Vec<_> = flood.iter().map(|(_, activity, _)| activity.is_told_to_go()).collect();
         assert_eq!(gone, [true, false, false], "the oldest");
+        for _ in 0..9 {
+            assert!(places.one().now_or_never().is_none());
+        }
+        assert!(
+            !flood[1].1.is_told_to_go() && !victim.1.is_told_to_go(),
+            "one place, one that goes"
+        );
         drop(flood.remove(0));
         assert!(one(&places, THERE, false).await.is_some());
     }

@@ -63,6 +63,12 @@ impl Activity {
         }
     }
 
+    /// Whether there is nobody to say anything to: no request has come whole that is not answered.
+    pub(super) fn is_unasked(&self) -> bool {
+        self.idleness() == Idleness::Silent
+            || (self.is_coming.load(SeqCst) && self.idleness() == Idleness::Idle)
+    }
+
     /// It is to make room for others.
     pub(super) fn go(&self) {
         self.is_told_to_go.store(true, SeqCst);
