@@ -60,7 +60,12 @@ pub(super) async fn run(
     let Running { mut process, socket, words, phase } = running;
     let mut talk = Talk::new(host.clone(), told.plugin, phase);
     talk.send(call);
-    let outcome = timeout(limit, talk.until_it_ends(&process, socket, words)).await;
+    let outcome = {
+        let mut talking = pin!(talk.until_it_ends(&process, socket, words));
+        let ended = timeout(limit, talking.as_mut()).await;
+        // Counted before the ways to it are closed, for that ends it.
+        ended.map_err(|_| census(process.number))
+    };
     let doing = || told.doing.to_owned();
     let ended = match outcome {
         Ok(Ok(Outcome::Answered(answer))) => return Ok(answer),
@@ -69,7 +74,7 @@ pub(super) async fn run(
         Ok(Ok(Outcome::Failed(error))) => Err(driver::hook_error(error, doing())),
         Ok(Ok(Outcome::Gone)) => Ok(Ended::Gone(process.end().await)),
         Ok(Err(error)) => Ok(Ended::Garbled(error.to_string())),
-        Err(_) => Ok(Ended::Late { limit, processes: census(process.number) }),
+        Err(processes) => Ok(Ended::Late { limit, processes }),
     };
     process.end().await;
     let too_early = matches!(ended, Ok(Ended::Gone(_))) && talk.phase != Phase::Running;

@@ -274,20 +274,27 @@ async fn a_user_under_whom_something_runs_is_given_to_no_hook() {
         let mut command = Command::new("/bin/sleep");
         command.arg("600").uid(uid).current_dir("/").spawn().unwrap()
     };
-    let users = Users { first: FIRST, count: 2 };
-    let mut busy = sleeping(FIRST);
-    let stage = Stage::new(|config| config.process.as_mut().unwrap().users = users);
-    let said = stage.be("look around", AMPLE).await.unwrap().message.unwrap();
-    assert!(said.contains(&format!("Uid:\t{}\t", FIRST + 1)), "{said}");
-    let mut other = sleeping(FIRST + 1);
-    let error = stage.plugins.isolation().unwrap_err();
-    let said = error.to_string();
-    assert!(said.contains("each of the users") && said.contains("2100000000"), "{said}");
-    for process in [&mut busy, &mut other] {
-        process.kill().unwrap();
-        process.wait().unwrap();
+    let mut sleepers = [FIRST, FIRST + 1].map(sleeping);
+    let stage = Stage::new(|config| {
+        config.process.as_mut().unwrap().users = Users { first: FIRST, count: 12 };
+    });
+    for _ in 0..24 {
+        let said = stage.be("look around", AMPLE).await.unwrap().message.unwrap();
+        let line = said.lines().find(|line| line.starts_with("Uid:")).unwrap();
+        let uid: u32 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert!((FIRST + 2..FIRST + 12).contains(&uid), "{uid}");
     }
-    stage.plugins.isolation().unwrap();
+    let folder = Folder::new();
+    let mut config = folder.config_of(Runner::Process);
+    config.process.as_mut().unwrap().users = Users { first: FIRST, count: 2 };
+    let plugins = PluginHost::new(config, Arc::new(RealClock));
+    let said = plugins.isolation().unwrap_err().to_string();
+    assert!(said.contains("each of the users") && said.contains("2100000000"), "{said}");
+    for sleeper in &mut sleepers {
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+    }
+    plugins.isolation().unwrap();
 }
 
 #[tokio::test]
