@@ -18,7 +18,9 @@ pub(crate) const SHIPPED: [&str; 4] =
 /// When cargo does not say what is built.
 pub(crate) fn document() -> anyhow::Result<String> {
     let mut cargo = places::cargo();
-    cargo.args(["metadata", "--format-version", "1", "--locked"]);
+    // What other platforms link is not in the package.
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform]);
     let output = cargo.output().context("cannot run `cargo metadata`")?;
     let words = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "`cargo metadata` failed: {}", words.trim());

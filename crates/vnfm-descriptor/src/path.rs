@@ -1,6 +1,6 @@
 //! Paths inside a package: relative, with `/`, and never out of it.
 
-use icu_normalizer::ComposingNormalizerBorrowed;
+use unicode_normalization::UnicodeNormalization as _;
 
 /// Why a path cannot name a file in the package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -54,10 +54,9 @@ pub(crate) fn resolve(folder: &str, path: &str) -> Result<String, PathError> {
 /// The path as a file system may see it: two paths that fold to the same name one file somewhere. Compatible characters
 /// are one (Unicode NFKC), capitals are small.
 pub(crate) fn folded(path: &str) -> String {
-    let normalizer = ComposingNormalizerBorrowed::new_nfkc();
+    let composed: String = path.nfkc().collect();
     // Twice: small letters may compose to other ones.
-    let small = normalizer.normalize(path).to_uppercase().to_lowercase();
-    normalizer.normalize(&small).into_owned()
+    composed.to_uppercase().to_lowercase().nfkc().collect()
 }
 
 /// The folder of a file; empty for a file at the root.

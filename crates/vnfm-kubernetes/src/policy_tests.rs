@@ -1,3 +1,5 @@
+//! Plans held to policies: what is refused by which rule, and what is not.
+
 use super::{permit, permit_namespace, user_of};
 use crate::apply::NamespaceState;
 use crate::manifests::{Item, Plan};

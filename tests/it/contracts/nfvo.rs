@@ -30,7 +30,9 @@ impl Stand for Sol003 {
         let number = self.asked.fetch_add(1, SeqCst);
         let request = json!({"vnfInstanceId": "i1", "vnfLcmOpOccId": format!("o{number}"), "vnfdId": "d1",
             "operation": "INSTANTIATE", "isAutomaticInvocation": false, "addResources": [
-                {"id": "compute/v/0", "type": "COMPUTE", "vduId": "v", "resourceTemplateId": "v"}]});
+                {"id": "compute/v/0", "type": "COMPUTE", "vduId": "v", "resourceTemplateId": "v"}],
+            "_links": {"vnfLcmOpOcc": {"href": format!("/vnflcm/v2/vnf_lcm_op_occs/o{number}")},
+                "vnfInstance": {"href": "/vnflcm/v2/vnf_instances/i1"}}});
         serde_json::from_value(request).unwrap()
     }
     fn unwelcome(&self) -> Option<GrantRequest> {

@@ -21,7 +21,7 @@ pub const TENANT: &str = "default";
 ///
 /// Never: it is one.
 pub fn at() -> Timestamp {
-    "2026-03-04T05:06:07.123456789Z".parse().unwrap()
+    "2026-03-04T05:06:07.123456Z".parse().unwrap()
 }
 
 /// A package with the VNFD.

@@ -36,7 +36,8 @@ async fn seen(app: &App, who: &Principal) -> Answer<Vec<PinnedKey>> {
     if who.is_operator() {
         keys.extend(store.host_keys("").await?);
     }
-    keys.retain(|pinned| who.only.is_whole() || who.only.is_among_vims(&pinned.at.vim_id));
+    let by_vim_alone = who.only.vendors.is_empty() && who.only.namespaces.is_empty();
+    keys.retain(|pinned| by_vim_alone && who.only.is_among_vims(&pinned.at.vim_id));
     Ok(keys)
 }
 

@@ -132,7 +132,7 @@ access: {users: [{name: ann, password_hash: h, gets: {role: reed}}]}
         at("7:6") + "`key` is missing",
         at("7:13") + "cannot read `/nowhere/cert`: No such file or directory (os error 2)",
         at("8:27") + "expected one of process, in-process, found \"elsewhere\"",
-        at("9:40") + "expected a network such as `10.0.0.0/8`, found `10.0.0.0/33`",
+        at("9:40") + "expected a network such as `10.0.0.0/8`, or `default`, found `10.0.0.0/33`",
         at("10:18")
             + "expected a URL such as `https://vnfm.example.com` without a login, found `nfvo`",
         at("11:14")
