@@ -6,17 +6,33 @@ use super::{Count, Tier, cargo_for, junit::SKIPPED};
 use crate::places;
 use crate::process::{self, Output};
 
-/// Runs a tier.
+/// Runs a tier; what fails runs once more, as nextest does it.
 ///
 /// # Errors
 /// When cargo cannot be started, or fails before it runs a test.
 pub(crate) fn run(tier: Tier) -> Result<Count> {
+    let (mut count, held) = once(tier, &[])?;
+    // a test that says `skipped:` has passed as far as cargo knows
+    count.passed = count.passed.saturating_sub(count.why.len());
+    count.skipped += count.why.len();
+    if !held && count.failed == 0 {
+        bail!("`cargo test` failed before a test did; its words are above");
+    }
+    if !count.failures.is_empty() {
+        println!("once more: {}", count.failures.join(", "));
+        let (again, _) = once(tier, &count.failures)?;
+        settle(&mut count, &again);
+    }
+    Ok(count)
+}
+
+/// Runs the tests of these names, or all, and whether cargo is content.
+fn once(tier: Tier, names: &[String]) -> Result<(Count, bool)> {
     let mut command = cargo_for(&[tier], &["test", "--no-fail-fast"]);
-    let programs = places::test_programs()?;
     match tier {
         Tier::Simulated => {
             command.args(["--lib", "--bins", "--examples"]);
-            for name in programs.iter().filter(|name| name.as_str() != "live") {
+            for name in places::test_programs()?.iter().filter(|name| name.as_str() != "live") {
                 command.args(["--test", name]);
             }
             command.arg("--");
@@ -26,6 +42,9 @@ pub(crate) fn run(tier: Tier) -> Result<Count> {
         }
     }
     command.arg("--show-output");
+    if !names.is_empty() {
+        command.arg("--exact").args(names);
+    }
     let mut count = Count::default();
     let status = process::follow(&mut command, |output, line| {
         if output == Output::Data {
@@ -33,13 +52,22 @@ pub(crate) fn run(tier: Tier) -> Result<Count> {
         }
         println!("{line}");
     })?;
-    // a test that says `skipped:` has passed as far as cargo knows
-    count.passed = count.passed.saturating_sub(count.why.len());
-    count.skipped += count.why.len();
-    if !status.success() && count.failed == 0 {
-        bail!("`cargo test` failed before a test did; its words are above");
+    Ok((count, status.success()))
+}
+
+/// What failed and held at its second try has passed, and is named.
+fn settle(count: &mut Count, again: &Count) {
+    if again.passed == 0 && again.failed == 0 {
+        return;
     }
-    Ok(count)
+    let failed = std::mem::take(&mut count.failures);
+    let (failures, unsteady): (Vec<_>, Vec<_>) =
+        failed.into_iter().partition(|name| again.failures.contains(name));
+    let held = unsteady.len().min(count.failed);
+    count.failed -= held;
+    count.passed += held;
+    count.failures = failures;
+    count.unsteady = unsteady;
 }
 
 fn hear(count: &mut Count, line: &str) {
@@ -84,6 +112,20 @@ mod tests {
         assert_eq!((count.passed, count.failed, count.skipped), (13, 1, 2));
         assert_eq!(count.failures, ["b::c"]);
         assert_eq!(count.why, ["no sshd here"]);
+    }
+
+    #[test]
+    fn what_holds_at_its_second_try_is_unsteady_and_no_failure() {
+        let names = |all: &[&str]| all.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let mut count =
+            Count { passed: 3, failed: 2, failures: names(&["a", "b"]), ..Count::default() };
+        let again = Count { passed: 1, failed: 1, failures: names(&["b"]), ..Count::default() };
+        settle(&mut count, &again);
+        assert_eq!((count.passed, count.failed), (4, 1));
+        assert_eq!((count.failures, count.unsteady), (names(&["b"]), names(&["a"])));
+        let mut count = Count { failed: 1, failures: names(&["a"]), ..Count::default() };
+        settle(&mut count, &Count::default());
+        assert_eq!(count.failed, 1, "it did not run again");
     }
 
     #[test]

@@ -29,15 +29,16 @@ pub(super) async fn forget(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Those of one's tenant; whoever looks after the server also sees those that an older version pinned for whomever.
+/// Those of one's tenant, for those who are not narrowed; whoever looks after the server also sees those that an older version pinned for whomever.
 async fn seen(app: &App, who: &Principal) -> Answer<Vec<PinnedKey>> {
     let store = app.engine.store();
     let mut keys = store.host_keys(&who.tenant).await?;
     if who.is_operator() {
         keys.extend(store.host_keys("").await?);
     }
-    let by_vim_alone = who.only.vendors.is_empty() && who.only.namespaces.is_empty();
-    keys.retain(|pinned| by_vim_alone && who.only.is_among_vims(&pinned.at.vim_id));
+    if !who.only.is_whole() {
+        keys.clear();
+    }
     Ok(keys)
 }
 
