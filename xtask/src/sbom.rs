@@ -17,42 +17,48 @@ pub(crate) const SHIPPED: [&str; 4] =
 /// # Errors
 /// When cargo does not say what is built.
 pub(crate) fn document() -> anyhow::Result<String> {
-    let mut cargo = places::cargo();
-    // What other platforms link is not in the package.
-    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    cargo.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform]);
-    let output = cargo.output().context("cannot run `cargo metadata`")?;
-    let words = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`cargo metadata` failed: {}", words.trim());
-    let told: Value = serde_json::from_slice(&output.stdout)?;
+    let told: Value = serde_json::from_str(&said(&["metadata", "--format-version", "1"])?)?;
     let lock = std::fs::read_to_string(places::root().join("Cargo.lock"))?;
-    Ok(serde_json::to_string_pretty(&materials(&told, &checksums(&lock)))? + "\n")
+    let materials = materials(&told, &linked()?, &checksums(&lock));
+    Ok(serde_json::to_string_pretty(&materials)? + "\n")
 }
 
-fn materials(told: &Value, checksums: &BTreeMap<(String, String), String>) -> Value {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let packages = list(&told["packages"]);
-    let by_id: BTreeMap<_, _> =
-        packages.iter().filter_map(|package| Some((package["id"].as_str()?, package))).collect();
-    let uses: BTreeMap<String, BTreeSet<String>> = list(&told["resolve"]["nodes"])
-        .iter()
-        .filter_map(|node| Some((node["id"].as_str()?.to_owned(), linked(node))))
-        .collect();
-    let shipped = |package: &&Value| SHIPPED.iter().any(|name| package["name"] == *name);
-    let mut open: Vec<String> = packages
-        .iter()
-        .filter(shipped)
-        .filter_map(|package| package["id"].as_str().map(ToOwned::to_owned))
-        .collect();
-    let mut found = BTreeSet::new();
-    while let Some(id) = open.pop() {
-        if found.insert(id.clone()) {
-            open.extend(uses.get(&id).into_iter().flatten().cloned());
-        }
-    }
-    let mut components: Vec<_> = found
-        .iter()
-        .filter_map(|id| by_id.get(id.as_str()))
+/// Name and version of what is built for what is shipped, tests apart: cargo's metadata alone also names what features
+/// of tests bring.
+fn linked() -> anyhow::Result<BTreeSet<(String, String)>> {
+    let mut words = vec!["tree", "--edges", "normal,build", "--prefix", "none"];
+    words.extend(SHIPPED.iter().flat_map(|name| ["--package", name]));
+    let tree = said(&words)?;
+    let crates = tree.lines().filter_map(|line| {
+        let (name, rest) = line.split_once(" v")?;
+        Some((name.to_owned(), rest.split(' ').next()?.to_owned()))
+    });
+    Ok(crates.collect())
+}
+
+/// What cargo says to these words.
+fn said(words: &[&str]) -> anyhow::Result<String> {
+    let output = places::cargo().args(words).arg("--locked").output();
+    let output = output.with_context(|| format!("cannot run `cargo {}`", words[0]))?;
+    let why = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`cargo {}` failed: {}", words[0], why.trim());
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn materials(
+    told: &Value,
+    linked: &BTreeSet<(String, String)>,
+    checksums: &BTreeMap<(String, String), String>,
+) -> Value {
+    let is_linked = |package: &&Value| {
+        let text = |member: &str| package[member].as_str().unwrap_or_default().to_owned();
+        linked.contains(&(text("name"), text("version")))
+    };
+    let mut components: Vec<_> = told["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(is_linked)
         .map(|package| component(package, checksums))
         .collect();
     components.sort_by_key(|one| one["bom-ref"].as_str().unwrap_or_default().to_owned());
@@ -65,16 +71,6 @@ fn materials(told: &Value, checksums: &BTreeMap<(String, String), String>) -> Va
         }},
         "components": components,
     })
-}
-
-/// What a package uses other than for its tests.
-fn linked(node: &Value) -> BTreeSet<String> {
-    let uses = node["deps"].as_array().into_iter().flatten();
-    let beside_tests = |one: &&Value| {
-        let kinds = one["dep_kinds"].as_array().cloned().unwrap_or_default();
-        kinds.iter().any(|kind| kind["kind"] != "dev")
-    };
-    uses.filter(beside_tests).filter_map(|one| one["pkg"].as_str().map(ToOwned::to_owned)).collect()
 }
 
 fn component(package: &Value, checksums: &BTreeMap<(String, String), String>) -> Value {

@@ -218,7 +218,8 @@ fn a_server_that_is_killed_while_it_waits_goes_on_waiting() {
     scene.stage.server.begin();
     until("a look of the next one", LONG, || (looks(&scene) > before).then_some(()));
     assert_eq!(scene.sim.nfvo()["grants"].as_array().unwrap().len(), 1, "it was asked for once");
-    let cancelled = scene.stage.server.run(&["op", "cancel", &op]);
+    // A graceful cancel would wait for the NFVO as well (SOL003 5.5.4).
+    let cancelled = scene.stage.server.run(&["op", "cancel", &op, "--forceful"]);
     assert_eq!(cancelled.code, 0, "{cancelled:?}");
     scene.stage.ends_as(&op, "ROLLED_BACK");
     scene.sim.set_nfvo(&json!({}));
