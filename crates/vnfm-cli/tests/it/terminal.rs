@@ -1,4 +1,4 @@
-//! Nothing that a server or a package says acts on the terminal of whoever reads it.
+//! Names and errors from a server or package cannot send control sequences to the user's terminal.
 
 use crate::stub::{Stub, ok, problem};
 use serde_json::json;

@@ -24,7 +24,7 @@ const VIMS: usize = 100;
 pub(super) struct Remembered(Mutex<BTreeMap<String, usize>>);
 
 impl Remembered {
-    /// Counts a checkpoint.
+    /// Counts a checkpoint against the limits of this run of the hook.
     ///
     /// # Errors
     ///

@@ -35,7 +35,7 @@ pub(super) fn begun(op: &Op, step: &Step) -> Value {
     output
 }
 
-/// Which processes ran a step. Older versions kept that of hooks alone, beside their output.
+/// The processes that ran a step. Older versions recorded this only for hooks, inside the hook's output.
 pub(super) fn lives(row: &JournalRow) -> Lives {
     let (Some(by), true) = (row.output[BY].as_str(), row.lives.by.is_empty()) else {
         return row.lives.clone();

@@ -273,7 +273,7 @@ impl Op {
 pub(crate) fn within_budget(what: &Allocation) -> Result<(), PortError> {
     const DOING: &str = "plan the instance";
     let Some(flavour) = what.package.vnfd().flavour(&what.request.flavour_id) else {
-        return Ok(()); // whoever needs the flavour says that there is none
+        return Ok(()); // a step that needs the flavour reports that it is missing
     };
     let level = what.request.instantiation_level_id.as_deref();
     let count = flavour.resources_of(level);

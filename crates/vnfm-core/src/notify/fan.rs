@@ -47,11 +47,11 @@ struct Handed {
 
 /// What a subscription does next.
 pub(super) enum Next {
-    /// Sends these.
+    /// Sends these notifications, in order.
     Rows(Vec<Arc<OutboxRow>>),
-    /// Reads for itself.
+    /// Reads the outbox by itself until it has caught up.
     Behind,
-    /// Ends.
+    /// Ends: the subscription was deleted.
     Gone,
 }
 

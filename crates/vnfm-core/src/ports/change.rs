@@ -176,42 +176,42 @@ pub enum Change {
     },
     /// The host key of a host, kept until its instance or its VIM is gone.
     PinHostKey {
-        /// The host.
+        /// The host, by tenant, VIM and server.
         pin: Box<HostPin>,
         /// The key, `ssh-ed25519 AAAA…`.
         key: String,
     },
-    /// Sets an amount of what a tenant may have aside, until it is released or the store is opened again: whoever set
-    /// it aside is gone then. One that is there under the same id is replaced.
+    /// Reserves part of a tenant's quota until it is released or the store is opened again. Replaces a reservation
+    /// with the same id.
     Reserve {
-        /// Whose.
+        /// The tenant whose quota counts.
         tenant: String,
-        /// Of the reservation.
+        /// Id of the reservation, chosen by the caller.
         id: String,
         /// What is set aside.
         what: Counted,
         /// How much in all.
         amount: u64,
     },
-    /// Releases what was set aside; an absent one is a success.
+    /// Releases a reservation; succeeds if it does not exist.
     Release {
-        /// Of the reservation.
+        /// Id of the reservation, chosen by the caller.
         id: String,
     },
     /// How many bytes the files of a package have.
     PackageSize {
-        /// Whose.
+        /// The tenant whose quota counts.
         tenant: String,
-        /// The package.
+        /// Id of the package, unique within the tenant.
         id: String,
         /// All its files together.
         bytes: u64,
     },
     /// Refused where the tenant has more than `most`, the changes before this one in the list included.
     Within {
-        /// Whose.
+        /// The tenant whose quota counts.
         tenant: String,
-        /// What is counted.
+        /// The kind of resource that is counted.
         what: Counted,
         /// How much there may be.
         most: u64,
