@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`instantiate`], [`heal`], [`modify_info`], [`terminate`] | one operation each, top to bottom |
+//! | `attempt` | begins one step once it may, and runs its work within its time |
 //! | [`runner`] | runs steps, keeps the journal, resumes, undoes |
 //! | [`grant`], `needs`, `approve` | the NFVO is asked: when, for what, and whether its answer can be used |
 //! | `ways_on` | retry, rollback, fail, cancel |
@@ -15,6 +16,7 @@
 //! | `changes` | `resourceChanges` from inventories |
 
 mod approve;
+mod attempt;
 mod changes;
 pub(crate) mod explain;
 pub mod grant;

@@ -11,14 +11,14 @@
 //! it so, whether or not an interrupted attempt had begun to. Every write carries the lease's epoch: a process that
 //! lost its lease stops at the next one.
 
+use super::attempt::attempt;
 use super::hook_row;
 use super::in_turn;
 use super::notification::{Status, notification};
 use super::op::Op;
 use super::problem::problem;
-use super::scarce;
-use super::step::{Step, StepFn};
-use super::suspicion::{self, Beginning};
+use super::step::Step;
+use super::suspicion;
 use crate::engine::Engine;
 use crate::live::Stored;
 use crate::ports::{
@@ -29,11 +29,9 @@ use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument as _;
-use tracing::field::Empty;
 use vnfm_types::LcmOperationState::{
     Completed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
@@ -203,48 +201,6 @@ async fn backward(op: &mut Op, steps: &'static [Step]) -> Result<(), StoreError>
     enter(op, RolledBack, None).await
 }
 
-/// Begins a step once it may, and runs its work; again where it made room for another one. `None`: it was not begun.
-async fn attempt(
-    op: &mut Op,
-    step: &Step,
-    (status, work): (StepStatus, StepFn),
-) -> Result<Option<Result<Value, PortError>>, StoreError> {
-    let engine = op.engine.clone();
-    loop {
-        let Some(mut beginning) = suspicion::enter(&engine, op, step).await? else {
-            return Ok(None);
-        };
-        begin(op, step, status, &beginning.lives).await?;
-        let outcome = match beginning.refusal.take() {
-            Some(refusal) => Some(Err(refusal)),
-            None => perform_beside(op, (step, work), &mut beginning).await,
-        };
-        if let Some(row) = beginning.outlived.take() {
-            op.rows.insert(step.name.to_owned(), row);
-        }
-        if outcome.is_some() {
-            return Ok(outcome);
-        }
-        op.watcher().log("info", step.name, "makes room for another step, and is begun again");
-    }
-}
-
-/// Runs the work of a step; beside it, where it runs alone, passes its time. `None`: it is to make room.
-async fn perform_beside(
-    op: &Op,
-    (step, work): (&Step, StepFn),
-    beginning: &mut Beginning<'_>,
-) -> Option<Result<Value, PortError>> {
-    let Some(time) = beginning.alone else { return Some(perform(op, step, work).await) };
-    let working = pin!(perform(op, step, work));
-    let outliving = pin!(beginning.outlive(op, step, time));
-    match future::select(working, outliving).await {
-        Either::Left((outcome, _)) => Some(outcome),
-        Either::Right((true, _)) => None,
-        Either::Right((false, working)) => Some(working.await),
-    }
-}
-
 /// A step was not begun: somebody cancels, or this process stops.
 async fn put_off(op: &mut Op, step: &Step) -> Result<(), StoreError> {
     if op.live.is_left() || op.engine.live.is_resting() {
@@ -257,28 +213,6 @@ async fn put_off(op: &mut Op, step: &Step) -> Result<(), StoreError> {
 async fn leave(op: &Op, step: &Step) -> Result<(), StoreError> {
     let Some(row) = suspicion::ended(op, step) else { return Ok(()) };
     op.engine.store().write(Some(&op.fence), vec![Change::Journal(Arc::new(row))]).await
-}
-
-/// Runs the work of a step within its time, unless it is dropped by a forceful cancel or because this process
-/// stops; a panic is an error.
-async fn perform(op: &Op, step: &Step, work: StepFn) -> Result<Value, PortError> {
-    let left = op.deadline.duration_since(op.clock().now()).unsigned_abs();
-    let span = tracing::info_span!("step", step = step.name, otel.status_code = Empty);
-    let working = scarce::run(op, step, work).instrument(span.clone());
-    let working = AssertUnwindSafe(Box::pin(working)).catch_unwind();
-    let ended = future::select(op.clock().sleep(left), Box::pin(op.live.told_to_go()));
-    let outcome = match future::select(working, ended).await {
-        Either::Left((Ok(outcome), _)) => outcome,
-        Either::Left((Err(_), _)) => {
-            Err(PortError::new(&PANICKED, format!("run step `{}`", step.name), "it panicked"))
-        }
-        Either::Right((Either::Left(_), _)) => Err(too_late(op, step)),
-        Either::Right((Either::Right(_), _)) => Err(cancelled(op)),
-    };
-    if outcome.is_err() {
-        span.record("otel.status_code", "ERROR");
-    }
-    outcome
 }
 
 /// Keeps what exists of a step that stopped on its way, so that the record of what was given up is true. A VIM that
@@ -304,12 +238,6 @@ async fn look(op: &mut Op, step: &Step) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn too_late(op: &Op, step: &Step) -> PortError {
-    let waiting = op.live.state().waiting.map(|waiting| waiting.for_what);
-    let what = waiting.unwrap_or_else(|| "it did not end".to_owned());
-    PortError::new(&TOO_LATE, format!("end step `{}` in time", step.name), what)
-}
-
 pub(super) fn cancelled(op: &Op) -> PortError {
     let how = match op.live.cancel_mode() {
         Some(CancelMode::Graceful) => "cancelled gracefully",
@@ -319,7 +247,7 @@ pub(super) fn cancelled(op: &Op) -> PortError {
 }
 
 /// Journals that a step, or its opposite, begins; from an irreversible one on there is no way back.
-async fn begin(
+pub(super) async fn begin(
     op: &mut Op,
     step: &Step,
     status: StepStatus,

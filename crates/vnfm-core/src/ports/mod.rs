@@ -31,12 +31,13 @@ mod schemas;
 mod sealer;
 mod service;
 mod store;
+mod store_codes;
 mod subscribers;
 mod turn;
 pub(crate) use infra::PLAN_TOO_LARGE;
 pub(crate) use records::merge;
 pub(crate) use service::SERVICE;
-pub(crate) use store::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
+pub(crate) use store_codes::{BROKEN, CONFLICT, KEYS_AWAY, KEYS_REFUSED, UNAVAILABLE};
 
 pub use change::Change;
 pub use clock::{Clock, Waited, wait};
