@@ -167,6 +167,23 @@ pub(crate) fn pages(data: &Path) -> Result<()> {
     Ok(())
 }
 
+/// I6: what lies anywhere in the data folder.
+pub(crate) fn files(data: &Path) -> Result<()> {
+    for entry in data.read_dir()? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files(&path)?;
+            continue;
+        }
+        let bytes =
+            std::fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        for secret in [PLANTED, TOKEN] {
+            ensure!(!holds(&bytes, secret.as_bytes()), "I6: a secret lies in `{}`", path.display());
+        }
+    }
+    Ok(())
+}
+
 /// Whether `bytes` hold `part`; first bytes are looked for a word at a time, for databases are large.
 fn holds(mut bytes: &[u8], part: &[u8]) -> bool {
     let Some((first, _)) = part.split_first() else { return true };

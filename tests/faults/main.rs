@@ -11,6 +11,8 @@
 //! ```
 //! `cargo xtask faults` runs it; `docs/how-to/faults.md` says how to read and replay it.
 
+mod acts;
+mod beside;
 mod case;
 mod check;
 mod child;
@@ -76,9 +78,15 @@ struct Arguments {
     /// Write `{"cases","seconds","failed"}` here
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Only what is done beside operations, and files that go
+    #[arg(long)]
+    beside: bool,
     /// Drive one operation as standard input says, to be killed
     #[arg(long, hide = true)]
     drive: bool,
+    /// Do what is done beside operations as standard input says, to be killed
+    #[arg(long, hide = true)]
+    act: bool,
 }
 
 fn main() -> ExitCode {
@@ -96,6 +104,9 @@ fn run() -> Result<bool> {
     let arguments = Arguments::parse();
     // There is one already where a library was first.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    if arguments.act {
+        return beside::act().map(|()| true);
+    }
     if arguments.drive {
         return child::drive().map(|()| true);
     }
@@ -113,19 +124,8 @@ fn run() -> Result<bool> {
         workers: arguments.workers.max(1),
         piece: arguments.piece,
     };
-    let began = Instant::now();
-    let (site, learnt) = exhaustive::learn().context("cannot learn what the operations do")?;
-    eprintln!("learnt in {:.1} s; seed {}", began.elapsed().as_secs_f64(), choice.seed);
-    let mut report = Report::new(choice.seed);
-    if arguments.skip_single || arguments.piece.is_some() {
-        drop(site);
-    } else {
-        report.add(exhaustive::run(&choice, site, &learnt));
-    }
-    if arguments.seconds > 0 || arguments.piece.is_some() {
-        let time = Duration::from_secs(arguments.seconds);
-        report.add(random::run(&choice, time, &learnt)?);
-    }
+    let report =
+        if arguments.beside { beside::run(&choice)? } else { single(&arguments, &choice)? };
     eprint!("{}", report.costs());
     println!(
         "{} cases in {:.0} s, {} failed (seed {}; {} calls did not come again)",
@@ -141,6 +141,27 @@ fn run() -> Result<bool> {
             .with_context(|| format!("cannot write `{}`", file.display()))?;
     }
     Ok(report.failed.is_empty())
+}
+
+/// Every single fault, what is done beside operations, then pairs and crowds: as far as they are wanted.
+fn single(arguments: &Arguments, choice: &exhaustive::Choice) -> Result<Report> {
+    let began = Instant::now();
+    let (site, learnt) = exhaustive::learn().context("cannot learn what the operations do")?;
+    eprintln!("learnt in {:.1} s; seed {}", began.elapsed().as_secs_f64(), choice.seed);
+    let mut report = Report::new(choice.seed);
+    if arguments.skip_single || arguments.piece.is_some() {
+        drop(site);
+    } else {
+        report.add(exhaustive::run(choice, site, &learnt));
+        if choice.operation.is_none() && !choice.upgrade {
+            report.add(beside::run(choice)?);
+        }
+    }
+    if arguments.seconds > 0 || arguments.piece.is_some() {
+        let time = Duration::from_secs(arguments.seconds);
+        report.add(random::run(choice, time, &learnt)?);
+    }
+    Ok(report)
 }
 
 fn operation(name: &str) -> Result<LcmOperationType> {

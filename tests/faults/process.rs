@@ -44,11 +44,15 @@ const STUCK: Duration = Duration::from_mins(1);
 /// A process.
 pub(crate) struct Process {
     engine: Option<Engine>,
+    kept: Option<Kept>,
     runtime: Option<Runtime>,
     clock: JumpingClock,
     probe: Probe,
     world: Control,
 }
+
+/// What lies in the data folder, as those use it who look after it.
+type Kept = (Arc<SqliteStore>, Arc<PackageDir>);
 
 /// How a piece of work went.
 pub(crate) enum Ran<T> {
@@ -69,13 +73,14 @@ impl Process {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let clock = JumpingClock::new(control.latest());
         let probe = Probe::new(clock.clone(), control.clone());
-        let engine = {
+        let (engine, kept) = {
             let _on = runtime.enter();
             let nfvo = control.endpoint("nfvo")?;
             runtime.block_on(compose(folder, (&clock, &probe), &nfvo))?
         };
         Ok(Self {
             engine: Some(engine),
+            kept: Some(kept),
             runtime: Some(runtime),
             clock,
             probe,
@@ -86,6 +91,11 @@ impl Process {
     /// Its engine.
     pub(crate) fn engine(&self) -> Result<Engine> {
         self.engine.clone().context("the process has ended")
+    }
+
+    /// Its database and packages, without the probe.
+    pub(crate) fn kept(&self) -> Result<Kept> {
+        self.kept.clone().context("the process has ended")
     }
 
     /// Its probe.
@@ -232,6 +242,7 @@ impl Pacer {
 impl Drop for Process {
     fn drop(&mut self) {
         self.engine = None;
+        self.kept = None;
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -242,17 +253,20 @@ async fn compose(
     folder: &Path,
     (clock, probe): (&JumpingClock, &Probe),
     nfvo: &str,
-) -> Result<Engine> {
+) -> Result<(Engine, Kept)> {
+    vnfm_store::check_files(folder)?;
     let database = open(folder).await?;
-    let store = Arc::new(WatchedStore { inner: database, probe: probe.clone() });
+    let store = Arc::new(WatchedStore { inner: database.clone(), probe: probe.clone() });
     let packages = PackageDir::open(&folder.join("packages"), vnfm_descriptor::Limits::default())?;
+    let packages = Arc::new(packages);
+    let kept = (database, packages.clone());
     let time: Arc<JumpingClock> = Arc::new(clock.clone());
     let hooks = PluginHost::new(Config::default(), time.clone());
     hooks.register(vnfm_plugin_sdk::static_driver::<kubernetes_cluster::KubernetesCluster>())?;
     let hosts = vnfm::Hosts::new(store.clone(), Destinations::anywhere());
-    Ok(Engine::new(EngineParts {
+    let engine = Engine::new(EngineParts {
         store,
-        packages: Arc::new(packages),
+        packages,
         drivers: Drivers::default()
             .with(OpenStack::new(time.clone(), Destinations::anywhere()))
             .with(KubernetesDriver::new(Destinations::anywhere())),
@@ -262,7 +276,8 @@ async fn compose(
         schemas: Arc::new(vnfm::misfits),
         clock: time,
         limits: limits(),
-    }))
+    });
+    Ok((engine, kept))
 }
 
 /// The world's NFVO. How long a call may take is the engine's to say, whose time jumps.

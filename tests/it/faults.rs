@@ -32,6 +32,13 @@ fn every_operation_ends_well_whatever_single_call_goes_wrong() {
 }
 
 #[test]
+fn what_is_done_beside_operations_ends_well_wherever_it_is_cut_short() {
+    let report = machine(&["--beside", "--share", "4"]);
+    let cases = report["cases"].as_u64().unwrap();
+    assert!(cases >= 26, "only {cases} cases: acts and files are missing");
+}
+
+#[test]
 fn what_a_program_of_an_earlier_version_began_is_gone_on_with() {
     // The earlier version is this one: what is tried is that it is the other program that begins and is killed.
     let report = machine(&["--from", env!("CARGO_BIN_EXE_vnfm-faults"), "--share", "60"]);

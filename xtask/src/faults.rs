@@ -25,6 +25,9 @@ pub(crate) struct Arguments {
     /// Only cases whose fault, as a report spells it, holds this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Only what is done beside operations, and files of the data folder that go.
+    #[arg(long)]
+    beside: bool,
     /// Kill every process that is to die by SIGKILL, and not a tenth of them.
     #[arg(long)]
     all: bool,
@@ -66,8 +69,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if let Some(piece) = arguments.piece {
         machine.args(["--piece", &piece.to_string()]);
     }
-    if arguments.all {
-        machine.arg("--all");
+    for (flag, wanted) in [("--all", arguments.all), ("--beside", arguments.beside)] {
+        if wanted {
+            machine.arg(flag);
+        }
     }
     if let Some(program) = &arguments.from {
         machine.arg("--from").arg(program);
