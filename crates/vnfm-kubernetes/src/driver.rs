@@ -2,7 +2,8 @@
 
 use crate::apply::{self, How, NamespaceState, Placed, look_for_ours, namespace_state, place};
 use crate::catalog::{Catalog, Target};
-use crate::client::{Connection, Session, Trust};
+use crate::client::Session;
+use crate::connection::{Connection, Trust};
 use crate::delete::{Handle, unmake};
 use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
 use crate::heal::{heal, wait_whole};

@@ -1,7 +1,8 @@
 //! `InfraDriver` for Kubernetes: manifests by server-side apply, waits by watch.
 //!
 //! ```text
-//! VimConnectionInfo ── client      in memory only, asked anew at each call; below it http: checked addresses, bounded answers
+//! VimConnectionInfo ── connection  read once: address, trust, login, proxy
+//!                      client      in memory only, asked anew at each call; below it http: checked addresses, bounded answers
 //! package + request ── manifests   order file, variables, namespace ──> objects in stages
 //!                      catalog     any kind, by discovery
 //!                      policy      what VIM and role allow, or refused before anything is made
@@ -17,6 +18,7 @@
 mod apply;
 mod catalog;
 mod client;
+mod connection;
 mod delete;
 mod driver;
 pub mod errors;

@@ -5,7 +5,7 @@ use super::runner::{PANICKED, TOO_LATE, begin, cancelled};
 use super::scarce;
 use super::step::{Step, StepFn};
 use super::suspicion::{self, Beginning};
-use crate::ports::{PortError, StepStatus, StoreError, Watcher as _};
+use crate::ports::{PortError, StepStatus, StoreError};
 use futures_util::future::{self, Either, FutureExt as _};
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
