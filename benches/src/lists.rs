@@ -102,7 +102,7 @@ fn another(with: &InstanceRecord, number: usize) -> InstanceRecord {
     if number.is_multiple_of(2) {
         record.vnf.instantiation_state = vnfm_types::InstantiationState::NotInstantiated;
         record.vnf.instantiated_vnf_info = None;
-        record.request = vnfm_core::ports::SecretJson::default();
+        record.deployment = None;
         record.handle = serde_json::Value::Null;
     }
     record

@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use vnfm::SystemClock;
 use vnfm_conformance::infra_driver::Stand;
+use vnfm_core::Deployment;
 use vnfm_core::ports::{Allocation, Clock, Granted, InfraDriver};
 use vnfm_descriptor::{Limits, Package};
 use vnfm_types::VimConnectionInfo;
@@ -72,20 +73,18 @@ pub fn sample(name: &str, fill: impl Fn(&str) -> String) -> Allocation {
     let folder = root().join("vnfd-samples").join(name);
     let package = Package::open(&folder, &Limits::default()).unwrap();
     let request = std::fs::read_to_string(folder.join("requests/instantiate.json")).unwrap();
-    Allocation {
-        package: Arc::new(package),
-        request: Arc::new(serde_json::from_str(&fill(&request)).unwrap()),
-        instance_name: Some("one".into()),
-        granted: Granted::default(),
-        budget: vnfm_core::ports::Budget::default(),
-    }
+    let request = serde_json::from_str(&fill(&request)).unwrap();
+    let what = Allocation::requested("package", Arc::new(package), request).unwrap();
+    Allocation { instance_name: Some("one".into()), ..what }
 }
 
 /// The same with an image for `owner` that an NFVO prescribes and no VIM has.
 #[must_use]
 pub fn with_image(what: &Allocation, owner: &str) -> Allocation {
     let images = [(owner.to_owned(), "no-such-image".to_owned())].into();
-    Allocation { granted: Granted { images, ..Granted::default() }, ..what.clone() }
+    let placement = Granted { images, ..Granted::default() };
+    let deployment = Deployment { placement, ..Deployment::clone(&what.deployment) };
+    Allocation { deployment: Arc::new(deployment), ..what.clone() }
 }
 
 /// Who has the first image of the flavour `simple`.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use vnfm_types::LcmOperationState::{
     self, Failed, FailedTemp, Processing, RolledBack, RollingBack, Starting,
 };
-use vnfm_types::{CancelMode, InstantiateVnfRequest, LeftVim, ProblemDetails, Tombstone};
+use vnfm_types::{CancelMode, LeftVim, ProblemDetails, Tombstone};
 
 impl Engine {
     /// Forgets an instance; see the top of the file. With `force` also where a process drives its operation, which is
@@ -129,14 +129,10 @@ impl Engine {
         op: Option<&OpRecord>,
         act: &Act,
     ) -> Result<Tombstone, StoreError> {
-        let request = match (&*instance.request, op) {
-            (Value::Null, Some(op)) => &*op.request,
-            (request, _) => request,
-        };
-        let request: InstantiateVnfRequest =
-            serde_json::from_value(request.clone()).unwrap_or_default();
+        let deployment = instance.deployment.as_ref().or(op.and_then(|op| op.target.as_ref()));
         let mut vims = Vec::new();
-        for (key, connection) in request.vim_connection_info {
+        let connections = deployment.map(|deployment| deployment.vim_connection_info.clone());
+        for (key, connection) in connections.into_iter().flatten() {
             let id = connection.vim_id.filter(|_| connection.access_info.is_empty());
             let mut left = LeftVim {
                 vim_id: id.clone(),

@@ -6,11 +6,12 @@
 mod bounds;
 mod host;
 
+use crate::deployment::Deployment;
 use crate::engine::Engine;
-use crate::lcm::{self, Op, hook_row, suspicion};
+use crate::lcm::{self, Op, hook_journal, suspicion};
 use crate::ports::{
-    Change, Code, DriverId, Effects, ErrorKind, HookDependent, HookInstance, HookRequest, HookVim,
-    Inventory, MgmtDriver, PortError, SecretJson, Store, StoreError, VimRecord, Wanted,
+    Code, DriverId, Effects, ErrorKind, HookDependent, HookInstance, HookRequest, HookState,
+    HookVim, Inventory, MgmtDriver, PortError, VimRecord, Wanted,
 };
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use vnfm_descriptor::{Hook, Package};
-use vnfm_types::{KeyValuePairs, VnfInstance};
+use vnfm_types::KeyValuePairs;
 
 /// What a request asks of the hooks.
 pub(crate) struct Asked<'a> {
@@ -35,8 +36,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) params: &'a KeyValuePairs,
     /// Hooks that will not be called.
     pub(crate) skipped: &'a [String],
-    /// What the instance keeps of who instantiated it.
-    pub(crate) instance: Option<&'a VnfInstance>,
+    /// What the instance is, if it is INSTANTIATED: it keeps the plugins that serve it.
+    pub(crate) deployed: Option<&'a Deployment>,
 }
 
 /// Finds the MgmtDriver of every hook that the operation may call (of an instantiation, that the flavour names), checks
@@ -62,7 +63,7 @@ pub(crate) fn check_parameters(
         if asked.skipped.contains(&hook.operation) || !(own || asked.operation == "instantiate") {
             continue;
         }
-        let driver = driver_of(engine, asked.instance, (asked.package, hook)).map_err(no_driver)?;
+        let driver = driver_of(engine, asked.deployed, (asked.package, hook)).map_err(no_driver)?;
         let declared = driver.declaration().hooks.get(&hook.operation);
         let Some(schema) = declared.and_then(|hook| hook.parameters.as_ref()) else { continue };
         if own {
@@ -97,24 +98,24 @@ fn fits(engine: &Engine, schema: &Value, params: &Value, whose: &str) -> Result<
     Err(Refusal::new(Why::Unprocessable, &refusal::BAD_PARAMETERS, what))
 }
 
-/// The driver that serves `hook` in operations that begin now: for an `instance`, the version that instantiated it as long
-/// as that is there.
+/// The driver that serves `hook` in operations that begin now: for an instance that is `deployed`, the version that
+/// instantiated it, as long as it is installed.
 ///
 /// # Errors
 ///
 /// `Refused` where there is none, or it does not implement the hook.
 pub(crate) fn driver_of(
     engine: &Engine,
-    instance: Option<&VnfInstance>,
+    deployed: Option<&Deployment>,
     (package, hook): (&Package, &Hook),
 ) -> Result<Arc<dyn MgmtDriver>, PortError> {
     let (mgmt, wanted) = (&engine.parts.mgmt, Wanted::of(hook, package));
-    let kept = instance.and_then(|vnf| kept_driver(vnf, &hook.implementation));
+    let kept = deployed.and_then(|deployment| deployment.plugins.get(&hook.implementation));
     let Some(kept) = kept else { return declares(mgmt.for_hook(&wanted)?, hook) };
     // Its own first: that the newest cannot be loaded is nothing to an instance that does not use it.
     let own = mgmt.for_hook_kept(kept, &wanted);
     if let Ok(own) = &own
-        && versioned(&own.id()) == kept
+        && versioned(&own.id()) == *kept
     {
         return declares(own.clone(), hook);
     }
@@ -127,13 +128,8 @@ pub(crate) fn driver_of(
     declares(newest, hook)
 }
 
-/// Where `instantiatedVnfInfo.metadata` keeps, by the spelling of an `implementation`, the `name@version` that
-/// instantiated the instance.
+/// Where `instantiatedVnfInfo.metadata` shows [`Deployment::plugins`].
 pub(crate) const DRIVERS: &str = "mgmtDrivers";
-
-fn kept_driver<'a>(vnf: &'a VnfInstance, implementation: &str) -> Option<&'a str> {
-    vnf.instantiated_vnf_info.as_ref()?.metadata.get(DRIVERS)?.get(implementation)?.as_str()
-}
 
 pub(crate) fn versioned(driver: &DriverId) -> String {
     format!("{}@{}", driver.name, driver.version)
@@ -141,17 +137,19 @@ pub(crate) fn versioned(driver: &DriverId) -> String {
 
 /// The driver with which `op` began, else the one that serves operations of its instance.
 fn driver_for(op: &Op, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
-    let Some(began) = hook_row::plugin(op, &wanted(hook)) else {
-        return driver_of(&op.engine, Some(&op.instance.vnf), (op.package()?, hook));
+    let Some(began) = hook_journal::driver(op, hook) else {
+        let deployed = op.record.before.as_deref();
+        return driver_of(&op.engine, deployed, (op.package()?, hook));
     };
-    declares(op.engine.parts.mgmt.for_hook_again(&began, &Wanted::of(hook, op.package()?))?, hook)
+    declares(op.engine.parts.mgmt.for_hook_again(began, &Wanted::of(hook, op.package()?))?, hook)
 }
 
 /// Tells the operator where another version serves the instance than the one that instantiated it.
 fn tell_if_replaced(op: &Op, hook: &Hook, driver: &dyn MgmtDriver) {
     let now = versioned(&driver.id());
-    if let Some(kept) = kept_driver(&op.instance.vnf, &hook.implementation)
-        && kept != now
+    let deployed = op.record.before.as_ref();
+    if let Some(kept) = deployed.and_then(|before| before.plugins.get(&hook.implementation))
+        && *kept != now
     {
         let line = format!(
             "this instance was instantiated with `{kept}`, which is not there any more: `{now}` goes on"
@@ -160,15 +158,21 @@ fn tell_if_replaced(op: &Op, hook: &Hook, driver: &dyn MgmtDriver) {
     }
 }
 
-/// What the hook `name` of `op` asks for, and which driver serves it, if one does.
-pub(crate) fn serving(op: &Op, name: &str) -> Option<(Value, DriverId)> {
+/// The state of the hook `name` of `op` as it is called now; `None` if no driver serves it.
+pub(crate) fn state(op: &Op, name: &str) -> Option<HookState> {
     let hook = op.flavour().ok()?.hook(name)?;
-    Some((wanted(hook), driver_for(op, hook).ok()?.id()))
+    let driver = driver_for(op, hook).ok()?;
+    Some(HookState {
+        implementation: hook.implementation.clone(),
+        plugin: plugin_of(hook).map(ToOwned::to_owned),
+        driver: driver.id(),
+        can_undo: can_undo(&*driver, name),
+    })
 }
 
-/// A VNFD's spelling of a plugin.
-fn wanted(hook: &Hook) -> Value {
-    json!([hook.implementation, hook.artifact.as_ref().and_then(|artifact| artifact.plugin())])
+/// The plugin that the artifact of a hook names.
+pub(crate) fn plugin_of(hook: &Hook) -> Option<&str> {
+    hook.artifact.as_ref().and_then(|artifact| artifact.plugin())
 }
 
 fn declares(driver: Arc<dyn MgmtDriver>, hook: &Hook) -> Result<Arc<dyn MgmtDriver>, PortError> {
@@ -189,15 +193,6 @@ pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Ef
     let Some(hook) = op.flavour()?.hook(name) else { return Ok(Effects::default()) };
     let driver = driver_for(op, hook)?;
     tell_if_replaced(op, hook, &*driver);
-    if has_opposite(&*driver, name) {
-        let begun = Change::Checkpoint {
-            op_id: op.fence.op_id.clone(),
-            step: name.to_owned(),
-            key: UNDO.to_owned(),
-            value: SecretJson::from(json!(driver.declaration().version)),
-        };
-        op.engine.store().write(Some(&op.fence), vec![begun]).await?;
-    }
     let effects = call(op, hook, &*driver, request(op, hook, inventory).await?).await?;
     for vim in &effects.register_vims {
         let mut found = Redactor::default();
@@ -213,12 +208,13 @@ pub(crate) async fn run(op: &Op, name: &str, inventory: &Inventory) -> Result<Ef
 ///
 /// What the hook says, or that its MgmtDriver, which declared an opposite when it began, is not there.
 pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(), PortError> {
-    if !can_be_undone(op.engine.store(), &op.fence.op_id, name).await? {
+    let row = op.rows.get(name);
+    if !row.and_then(|row| row.hook.as_ref()).is_some_and(|hook| hook.can_undo) {
         return Ok(());
     }
     let Some(hook) = op.flavour()?.hook(name) else { return Ok(()) };
     let driver = driver_for(op, hook)?;
-    if !has_opposite(&*driver, name) {
+    if !can_undo(&*driver, name) {
         let says = driver.declaration();
         let what = format!("`{}` {} does not declare its opposite", says.name, says.version);
         return Err(PortError::new(&UNDECLARED, format!("undo hook `{name}`"), what));
@@ -231,21 +227,9 @@ pub(crate) async fn undo(op: &Op, name: &str, inventory: &Inventory) -> Result<(
     Ok(())
 }
 
-/// True where a MgmtDriver that declares an opposite was called for the hook `name`.
-pub(crate) async fn can_be_undone(
-    store: &dyn Store,
-    op_id: &str,
-    name: &str,
-) -> Result<bool, StoreError> {
-    Ok(store.checkpoint(op_id, name, UNDO).await?.is_some())
-}
-
-fn has_opposite(driver: &dyn MgmtDriver, name: &str) -> bool {
+fn can_undo(driver: &dyn MgmtDriver, name: &str) -> bool {
     driver.declaration().hooks.get(name).is_some_and(|hook| hook.undo)
 }
-
-/// Where a hook's step keeps that it has an opposite, before it is called for the first time.
-const UNDO: &str = "vnfm/undo";
 
 async fn call(
     op: &Op,
@@ -285,7 +269,7 @@ async fn call(
 
 async fn request(op: &Op, hook: &Hook, inventory: &Inventory) -> Result<HookRequest, PortError> {
     let vnf = &op.instance.vnf;
-    let mut params = op.instantiation()?.additional_params.clone();
+    let mut params = op.deployment()?.additional_params.clone();
     let own: Value = op.request()?;
     if let Some(own) = own.get("additionalParams").and_then(Value::as_object) {
         override_with(&mut params, own);

@@ -8,6 +8,7 @@
 
 mod abandon;
 mod acts;
+mod deployment;
 mod drivers;
 mod engine;
 mod events;
@@ -33,6 +34,7 @@ mod turns;
 mod vims;
 
 pub use acts::{Act, SkipHooks};
+pub use deployment::Deployment;
 pub use drivers::Drivers;
 pub use engine::{Engine, EngineParts, Limits};
 pub use linked::{Linked, NoHosts};

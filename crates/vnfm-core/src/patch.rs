@@ -3,17 +3,17 @@
 //! How a VIM of the registry is reached is the registry's (`vim update` reaches every instance); what came inline with
 //! the instantiation lies sealed with its request and is changed there. An instance with resources stays on its VIM.
 
+use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::lcm::without_access_info;
 use crate::ports::{InstanceRecord, Schemas, StoreError};
 use crate::refusal::{self, Refusal, Why};
-use crate::vims::stays_where_it_belongs;
-use serde::Deserialize as _;
+use crate::vims::{self, stays_where_it_belongs};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use vnfm_types::{
-    InstantiateVnfRequest, InstantiationState, KeyValuePairs, VimConnectionInfo,
-    VnfInfoModificationRequest,
+    InstantiationState, KeyValuePairs, VimConnectionInfo, VnfInfoModificationRequest,
 };
 
 /// Merges a patch into values; `None` is the patch `null`, which takes all of them away.
@@ -38,7 +38,7 @@ pub fn merge_patch(values: &mut KeyValuePairs, patch: Option<&KeyValuePairs>) {
 /// The VIM connections of an instance: those that its instantiation brought, with their secrets, and all as shown.
 pub(crate) struct Connections {
     instantiated: bool,
-    request: Option<InstantiateVnfRequest>,
+    deployment: Option<Deployment>,
     shown: BTreeMap<String, Box<VimConnectionInfo>>,
     /// Keys that were patched.
     touched: BTreeSet<String>,
@@ -48,7 +48,7 @@ impl Connections {
     pub(crate) fn of(instance: &InstanceRecord) -> Self {
         Self {
             instantiated: instance.vnf.instantiation_state == InstantiationState::Instantiated,
-            request: InstantiateVnfRequest::deserialize(&*instance.request).ok(),
+            deployment: instance.deployment.as_deref().cloned(),
             shown: instance.vnf.vim_connection_info.clone(),
             touched: BTreeSet::new(),
         }
@@ -109,8 +109,8 @@ impl Connections {
         let mut shown = new.clone();
         shown.access_info.clear();
         self.shown.insert(key.to_owned(), shown);
-        if let (Some(request), Some(_)) = (&mut self.request, brought) {
-            request.vim_connection_info.insert(key.to_owned(), new);
+        if let (Some(deployment), Some(_)) = (&mut self.deployment, brought) {
+            deployment.vim_connection_info.insert(key.to_owned(), new);
         }
         Ok(())
     }
@@ -157,28 +157,24 @@ impl Connections {
 
     /// The connection of this key that the instantiation brought, while resources are behind it.
     fn brought(&self, key: &str) -> Option<&VimConnectionInfo> {
-        let request = self.request.as_ref().filter(|_| self.instantiated)?;
-        request.vim_connection_info.get(key).map(|connection| &**connection)
+        let deployment = self.deployment.as_ref().filter(|_| self.instantiated)?;
+        deployment.vim_connection_info.get(key).map(|connection| &**connection)
     }
 
-    /// The instantiation with another way to its VIM; `None` where the way is the same, or the registry's.
-    pub(crate) fn reached_otherwise(&self) -> Option<InstantiateVnfRequest> {
-        let request = self.request.as_ref().filter(|_| self.instantiated)?;
-        let mut connections = request.vim_connection_info.iter();
+    /// The VIM connections of the deployment, if the patch changes how its VIM is reached; `None` if it does not, or if
+    /// the registry says how.
+    pub(crate) fn reached_otherwise(&self) -> Option<&vims::Connections> {
+        let deployment = self.deployment.as_ref().filter(|_| self.instantiated)?;
+        let mut connections = deployment.vim_connection_info.iter();
         let is_touched = connections.any(|(key, vim)| self.touched.contains(key) && is_inline(vim));
-        is_touched.then(|| request.clone())
+        is_touched.then_some(&deployment.vim_connection_info)
     }
 
     /// Into the instance's record: what is shown, and what is sealed.
     pub(crate) fn put_into(self, record: &mut InstanceRecord) {
         record.vnf.vim_connection_info = without_access_info(&self.shown);
-        // Where there is a request, it was read from this object.
-        if let (Some(request), true) = (self.request, self.instantiated)
-            && let Some(sealed) = record.request.to_mut().as_object_mut()
-        {
-            let connections =
-                serde_json::to_value(&request.vim_connection_info).unwrap_or_default();
-            sealed.insert("vimConnectionInfo".to_owned(), connections);
+        if self.instantiated {
+            record.deployment = self.deployment.map(Arc::new);
         }
     }
 }
@@ -283,8 +279,10 @@ fn fits(
 #[cfg(test)]
 mod tests {
     use super::{Connections, fits, merge_patch};
-    use crate::ports::{InstanceRecord, SecretJson};
+    use crate::deployment::Deployment;
+    use crate::ports::InstanceRecord;
     use serde_json::{Value, json};
+    use std::sync::Arc;
     use vnfm_schema::misfits;
     use vnfm_types::{InstantiationState, KeyValuePairs};
 
@@ -318,9 +316,10 @@ mod tests {
 
     fn instance(connection: &Value) -> InstanceRecord {
         let mut record = InstanceRecord::default();
-        let request =
-            json!({"flavourId": "f", "vimConnectionInfo": {"vim1": connection}, "own": 1});
-        record.request = SecretJson::from(request);
+        let request = json!({"flavourId": "f", "vimConnectionInfo": {"vim1": connection},
+            "additionalParams": {"own": 1}});
+        let request = serde_json::from_value(request).unwrap();
+        record.deployment = Some(Arc::new(Deployment::requested("p", request)));
         record.vnf.instantiation_state = InstantiationState::Instantiated;
         let mut shown: vnfm_types::VimConnectionInfo =
             serde_json::from_value(connection.clone()).unwrap();
@@ -343,9 +342,10 @@ mod tests {
         let patch =
             json!({"vim1": {"accessInfo": {"password": "q"}, "interfaceInfo": {"endpoint": "f"}}});
         let after = patched(&record, &patch).unwrap();
-        let sealed = &after.request["vimConnectionInfo"]["vim1"];
-        assert_eq!(sealed["accessInfo"], json!({"user": "u", "password": "q"}));
-        assert_eq!(after.request["own"], 1);
+        let deployment = after.deployment.as_ref().unwrap();
+        let sealed = Value::Object(deployment.vim_connection_info["vim1"].access_info.clone());
+        assert_eq!(sealed, json!({"user": "u", "password": "q"}));
+        assert_eq!(deployment.additional_params["own"], 1);
         let shown = &after.vnf.vim_connection_info["vim1"];
         assert!(shown.access_info.is_empty());
         assert_eq!(shown.interface_info["endpoint"], "f");

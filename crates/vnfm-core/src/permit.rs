@@ -2,10 +2,9 @@
 
 use crate::engine::Engine;
 use crate::lcm::within_budget;
-use crate::ports::{Allocation, Granted};
+use crate::ports::Allocation;
 use crate::refusal::Refusal;
 use crate::vims;
-use std::sync::Arc;
 use vnfm_types::{InstantiateVnfRequest, VimPolicy};
 
 impl Engine {
@@ -25,11 +24,13 @@ impl Engine {
         let instance = self.store().instance(tenant, instance_id).await?;
         let package = self.parts.packages.package(tenant, &instance.vnf_pkg_id).await;
         let package = package.map_err(Refusal::unprocessable)?;
-        let (_, driver) = vims::of_request(self, tenant, &request).await?;
-        let granted = Granted::default().with_links_of(&request);
-        let (request, instance_name) = (Arc::new(request), instance.vnf.vnf_instance_name);
-        let budget = self.limits().plan;
-        let allocation = Allocation { package, request, instance_name, granted, budget };
+        let (_, driver) = vims::of_connections(self, tenant, &request.vim_connection_info).await?;
+        let asked = Allocation::requested(&instance.vnf_pkg_id, package, request);
+        let allocation = Allocation {
+            instance_name: instance.vnf.vnf_instance_name,
+            budget: self.limits().plan,
+            ..asked.map_err(Refusal::unprocessable)?
+        };
         within_budget(&allocation).map_err(Refusal::unprocessable)?;
         driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
         driver.permit(&allocation, policy).map_err(Refusal::unprocessable)

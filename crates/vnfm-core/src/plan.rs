@@ -1,5 +1,6 @@
 //! What the engine would do: an operation is accepted as far as its last condition, then nothing is written.
 
+use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::hooks;
 use crate::lcm::{self, Step};
@@ -7,7 +8,7 @@ use crate::refusal::Refusal;
 use serde::Serialize;
 use serde_json::Value;
 use vnfm_descriptor::{Flavour, Package};
-use vnfm_types::{LcmOperationState, LcmOperationType, VnfInstance};
+use vnfm_types::{LcmOperationState, LcmOperationType};
 
 /// What an operation would do, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,13 +53,14 @@ impl Engine {
     ) -> Result<Plan, Refusal> {
         self.for_trial().begin(kind, (tenant, id), request.clone()).await?;
         let instance = self.store().instance(tenant, id).await?;
-        let first = &instance.request["flavourId"];
-        let flavour_id = first.as_str().or(request["flavourId"].as_str()).unwrap_or_default();
+        let deployed = instance.deployment.as_deref();
+        let flavour_id = deployed.map(|deployment| deployment.flavour_id.as_str());
+        let flavour_id = flavour_id.or(request["flavourId"].as_str()).unwrap_or_default();
         let package = self.parts.packages.package(tenant, &instance.vnf_pkg_id).await;
         let package = package.map_err(Refusal::unprocessable)?;
         let flavour = package.vnfd().flavours.get(flavour_id);
         let table = lcm::operation(kind).map(|operation| operation.steps).unwrap_or_default();
-        let of = (&instance.vnf, &*package, flavour);
+        let of = (deployed, &*package, flavour);
         let steps = table.iter().filter_map(|step| self.planned(step, of)).collect();
         Ok(Plan { operation: kind, steps })
     }
@@ -67,13 +69,13 @@ impl Engine {
     fn planned(
         &self,
         step: &Step,
-        (vnf, package, flavour): (&VnfInstance, &Package, Option<&Flavour>),
+        (deployed, package, flavour): (Option<&Deployment>, &Package, Option<&Flavour>),
     ) -> Option<PlannedStep> {
         if step.grant && self.parts.nfvo.is_none() {
             return None;
         }
         let hook = if step.hook { Some(flavour?.hook(step.name)?) } else { None };
-        let driver = hook.and_then(|hook| hooks::driver_of(self, Some(vnf), (package, hook)).ok());
+        let driver = hook.and_then(|hook| hooks::driver_of(self, deployed, (package, hook)).ok());
         let of_hook = |driver: &dyn crate::ports::MgmtDriver| {
             driver.declaration().hooks.get(step.name).is_some_and(|hook| hook.undo)
         };

@@ -15,11 +15,11 @@ use crate::ports::{
     SecretJson, StoreError, VimRecord, VimReport,
 };
 use crate::refusal::{self, Refusal, Why};
-use serde::Deserialize as _;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
-use vnfm_types::{InstantiateVnfRequest, KeyValuePairs, Secret, Vim, VimConnectionInfo, VimPolicy};
+use vnfm_types::{KeyValuePairs, Secret, Vim, VimConnectionInfo, VimPolicy};
 
 /// What a VIM is registered or updated with.
 #[derive(Debug, Clone, Default)]
@@ -266,21 +266,24 @@ fn connection_of(record: &VimRecord) -> VimConnectionInfo {
     }
 }
 
-/// The one VIM that a request is about, and its driver.
+/// The VIM connections of a request or an instance, by their key.
+pub(crate) type Connections = BTreeMap<String, Box<VimConnectionInfo>>;
+
+/// The one VIM that `connections` name, and its driver.
 ///
 /// # Errors
 ///
-/// Where the request names none, several, an unknown one, or one of another type than it says.
-pub(crate) async fn of_request(
+/// If they name none, several, an unknown one, or one of another type than they say.
+pub(crate) async fn of_connections(
     engine: &Engine,
     tenant: &str,
-    request: &InstantiateVnfRequest,
+    connections: &Connections,
 ) -> Result<(AnyVim, Arc<dyn InfraDriver>), Refusal> {
     let bad = |what: String| Refusal::new(Why::Unprocessable, &refusal::BAD_VIM, what);
-    let mut connections = request.vim_connection_info.iter();
-    let (Some((key, given)), None) = (connections.next(), connections.next()) else {
+    let mut named = connections.iter();
+    let (Some((key, given)), None) = (named.next(), named.next()) else {
         let what = "vimConnectionInfo has to name exactly one VIM, and names";
-        return Err(bad(format!("{what} {}", request.vim_connection_info.len())));
+        return Err(bad(format!("{what} {}", connections.len())));
     };
     let drivers = &engine.parts.drivers;
     let place = format!("vimConnectionInfo.{key}");
@@ -308,11 +311,11 @@ pub(crate) async fn of_request(
     Ok((AnyVim::registered(engine, &record, (tenant, key)), driver.clone()))
 }
 
-/// The request names `vim` by its id, whichever way it named it, and says what it is: a name can change, and whoever
-/// reads the instance need not know our registry.
-pub(crate) fn by_id(request: &mut InstantiateVnfRequest, vim: &AnyVim) {
+/// Makes `connections` name `vim` by its id and its type: a name can change, and a client that reads the instance need
+/// not know our registry.
+pub(crate) fn by_id(connections: &mut Connections, vim: &AnyVim) {
     let Some(id) = vim.registered_id() else { return };
-    for connection in request.vim_connection_info.values_mut() {
+    for connection in connections.values_mut() {
         connection.vim_id = Some(id.to_owned());
         if connection.vim_type.is_empty() {
             vim.vim_type().clone_into(&mut connection.vim_type);
@@ -329,8 +332,8 @@ pub(crate) async fn still_registered(
     engine: &Engine,
     instance: &InstanceRecord,
 ) -> Result<(), Refusal> {
-    let request = InstantiateVnfRequest::deserialize(&*instance.request).unwrap_or_default();
-    match of_request(engine, &instance.tenant, &request).await {
+    let Some(deployment) = &instance.deployment else { return Ok(()) };
+    match of_connections(engine, &instance.tenant, &deployment.vim_connection_info).await {
         Err(refusal) if refusal.code == &refusal::UNKNOWN_VIM => Err(refusal.hint(WAYS_BACK)),
         _ => Ok(()),
     }

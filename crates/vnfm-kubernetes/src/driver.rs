@@ -46,7 +46,7 @@ impl InfraDriver for KubernetesDriver {
     }
 
     fn validate_request(&self, allocation: &Allocation) -> Result<(), PortError> {
-        let flavour = &allocation.request.flavour_id;
+        let flavour = &allocation.deployment.flavour_id;
         if allocation.package.vnfd().flavour(flavour).is_none() {
             let text = format!("the VNFD has no flavour `{flavour}`");
             return Err(PortError::new(&MANIFEST, "use the request", text).on("flavourId"));
@@ -93,7 +93,7 @@ impl InfraDriver for KubernetesDriver {
     }
 
     async fn prepare(&self, cx: &VimCall<'_>, what: &Allocation) -> Result<Value, PortError> {
-        honoured(&what.granted)?;
+        honoured(&what.deployment.placement)?;
         let session = Session::within(cx, &self.to)?;
         let plan = planned(cx, what, session.namespace().await?).await?;
         within_budget(what, &plan)?;
@@ -193,7 +193,7 @@ impl InfraDriver for KubernetesDriver {
             targets.filter_map(|target| target.namespace.clone()).collect();
         places.insert(namespace.clone());
         let catalog = Catalog::new(&session, std::iter::empty());
-        let flavour = what.package.vnfd().flavour(&what.request.flavour_id);
+        let flavour = what.package.vnfd().flavour(&what.deployment.flavour_id);
         let inventory = inventory(cx, &session, &catalog, flavour, &places).await?;
         let mut metadata = KeyValuePairs::new();
         metadata.insert("namespace".into(), namespace.into());
@@ -255,7 +255,7 @@ async fn whole(
     catalog: &Catalog<'_>,
     (what, stages): (&Allocation, &[Vec<Placed>]),
 ) -> Result<Inventory, PortError> {
-    let flavour = what.package.vnfd().flavour(&what.request.flavour_id);
+    let flavour = what.package.vnfd().flavour(&what.deployment.flavour_id);
     let places = namespaces(stages);
     let found = inventory(cx, session, catalog, flavour, &places).await?;
     let objects = stages.iter().flatten().map(|placed| (&placed.target, &placed.item.object));
@@ -293,15 +293,8 @@ fn unwritable(error: &serde_json::Error) -> PortError {
 
 /// Of what an NFVO may prescribe a cluster knows nothing: refused by name.
 fn honoured(granted: &Granted) -> Result<(), PortError> {
-    let Granted {
-        zones,
-        flavours,
-        images,
-        managed_links,
-        managed_link_ids: _,
-        resource_groups,
-        expected: _,
-    } = granted;
+    let Granted { zones, flavours, images, managed_links, managed_link_ids: _, resource_groups } =
+        granted;
     let first =
         [("zone", zones), ("flavor", flavours), ("image", images), ("network", managed_links)]
             .into_iter()

@@ -109,7 +109,7 @@ fn values(
     what: &Allocation,
     default: &str,
 ) -> Result<(String, Variables), PortError> {
-    let given = &what.request.additional_params;
+    let given = &what.deployment.additional_params;
     let mut values = order.values(|name| given.get(name)).map_err(|unfit| unfit_value(&unfit))?;
     let asked = given.get("namespace").and_then(Value::as_str).map(str::to_owned);
     let declared = values.get("namespace").and_then(Option::as_ref);
@@ -277,7 +277,7 @@ fn no_manifests(what: &Allocation) -> PortError {
         let hint = "bring its objects as a YAML file, `artifact_type: kubernetes_manifest`";
         return PortError::new(&MANIFEST, doing, text).hint(hint);
     }
-    let flavour = what.package.vnfd().flavour(&what.request.flavour_id);
+    let flavour = what.package.vnfd().flavour(&what.deployment.flavour_id);
     if let Some(chart) = flavour.and_then(|flavour| flavour.mciops.values().next()) {
         let files: Vec<&str> = chart.files.values().map(String::as_str).collect();
         let text = format!(

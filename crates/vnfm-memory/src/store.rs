@@ -123,10 +123,8 @@ impl Store for MemoryStore {
         let is_seen = |id: &str| vims::is_seen(&state, &query.sight, id);
         let own = state.instances.iter();
         let own = own.filter(|(id, row)| row.record.tenant == tenant && is_seen(id));
-        let unsealed = |row: &InstanceRow| InstanceRecord {
-            request: SecretJson::default(),
-            ..instances::shown(row)
-        };
+        let unsealed =
+            |row: &InstanceRow| InstanceRecord { deployment: None, ..instances::shown(row) };
         Ok(page(query, own.map(|(id, row)| (id, unsealed(row))), |record| &record.vnf))
     }
 
@@ -140,8 +138,7 @@ impl Store for MemoryStore {
         let is_seen = |row: &OpRow| vims::is_op_seen(&state, &query.sight, row);
         let own = state.ops.iter();
         let own = own.filter(|(_, row)| row.record.tenant == tenant && is_seen(row));
-        let unsealed = own
-            .map(|(id, row)| (id, OpRecord { request: SecretJson::default(), ..ops::shown(row) }));
+        let unsealed = own.map(|(id, row)| (id, without_secrets(ops::shown(row))));
         Ok(page(query, unsealed, |record| &record.op))
     }
 
@@ -371,4 +368,9 @@ fn cut(mut line: LogLine) -> LogLine {
         text.truncate(text.floor_char_boundary(LOG_LINE_BYTES));
     }
     line
+}
+
+/// An operation as lists hold it.
+fn without_secrets(record: OpRecord) -> OpRecord {
+    OpRecord { request: SecretJson::default(), before: None, target: None, ..record }
 }

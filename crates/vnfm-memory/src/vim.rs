@@ -105,16 +105,11 @@ impl MemoryVim {
 /// The VDUs of the flavour, each as often as its level says.
 fn wanted(what: &Allocation) -> Result<Vec<String>, PortError> {
     let lacks = |what: String| PortError::new(&LACKS, "read what is to be made", what);
-    let id = &what.request.flavour_id;
-    let flavour = what.package.vnfd().flavours.get(id);
+    let id = &what.deployment.flavour_id;
+    let flavour = what.package.vnfd().flavours.get(id.as_str());
     let flavour = flavour.ok_or_else(|| lacks(format!("the VNFD has no flavour `{id}`")))?;
-    let level = what.request.instantiation_level_id.as_deref();
-    let mut wanted = Vec::new();
-    for name in flavour.vdus.keys() {
-        let count = flavour.instances_of(name, level).map_err(|e| lacks(e.to_string()))?;
-        wanted.extend((0..count).map(|_| name.clone()));
-    }
-    Ok(wanted)
+    let each = |vdu: &String| (0..what.deployment.instances_of(vdu)).map(|_| vdu.clone()).collect();
+    Ok(flavour.vdus.keys().flat_map::<Vec<_>, _>(each).collect())
 }
 
 fn vnfc(vdu: String) -> (String, String) {

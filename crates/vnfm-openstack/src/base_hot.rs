@@ -14,7 +14,7 @@
 use crate::errors::PARAMETER;
 use crate::granted;
 use crate::heat::Blueprint;
-use crate::plan::{additional, addresses, bound, count, flavour, package};
+use crate::plan::{additional, addresses, bound, flavour, package};
 use crate::prepare::{FoundImage, Needs, Prepared};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -81,7 +81,7 @@ pub(crate) fn needs(what: &Allocation) -> Needs {
 }
 
 fn hot(what: &Allocation) -> Result<&BaseHot, PortError> {
-    let flavour = &what.request.flavour_id;
+    let flavour = &what.deployment.flavour_id;
     what.package
         .base_hot(flavour)
         .ok_or_else(|| package(format!("there is no `BaseHOT/{flavour}/`")))
@@ -93,7 +93,7 @@ fn imagined(what: &Allocation) -> Result<Prepared, PortError> {
     let needs = needs(what);
     let name = |name: &String| (name.clone(), name.clone());
     let image = |name: &String| (name.clone(), FoundImage { name: name.clone(), id: None });
-    let links = &what.request.ext_virtual_links;
+    let links = &what.deployment.ext_virtual_links;
     let mut images: BTreeMap<String, FoundImage> = needs.images.iter().map(image).collect();
     images.retain(|owner, _| flavour.images().any(|(known, _)| known == owner));
     Ok(Prepared {
@@ -180,7 +180,7 @@ impl Sources<'_> {
         Ok(match from {
             HotExpression::VduFlavor(vdu) => self.prepared.flavors.get(vdu).map(|name| json!(name)),
             HotExpression::VduImage(vdu) => self.prepared.image(vdu).map(|image| json!(image)),
-            HotExpression::VduCount(vdu) => Some(json!(count(self.what, vdu)?)),
+            HotExpression::VduCount(vdu) => Some(json!(self.what.deployment.instances_of(vdu))),
             HotExpression::VduZone(vdu) => {
                 granted::zone_of(self.what, vdu)?.map(|zone| json!(zone))
             }
@@ -197,7 +197,9 @@ impl Sources<'_> {
             HotExpression::StorageSize(storage) => {
                 flavour.storages.get(storage).and_then(|one| one.size_gib).map(|size| json!(size))
             }
-            HotExpression::AdditionalParam(path) => additional(&self.what.request, path).cloned(),
+            HotExpression::AdditionalParam(path) => {
+                additional(&self.what.deployment, path).cloned()
+            }
             HotExpression::InstanceId => Some(json!(self.instance)),
             HotExpression::InstanceName => self.what.instance_name.as_ref().map(|name| json!(name)),
             HotExpression::FlavourId => Some(json!(flavour.id)),
@@ -216,7 +218,7 @@ impl Sources<'_> {
     }
 
     fn fixed_ips(&self, cp: &str) -> Vec<Value> {
-        let config = bound(&self.what.request, cp).and_then(|bound| bound.config(0));
+        let config = bound(&self.what.deployment, cp).and_then(|bound| bound.config(0));
         let wanted = config.map(|(_, config)| addresses(config)).unwrap_or_default();
         let entry = |one: crate::plan::WantedAddress| {
             let mut entry = Map::new();
@@ -233,7 +235,7 @@ impl Sources<'_> {
         let mut vdus = Map::new();
         for name in flavour.vdus.keys() {
             let mut vdu = Map::new();
-            vdu.insert("desired_capacity".into(), json!(count(self.what, name)?));
+            vdu.insert("desired_capacity".into(), json!(self.what.deployment.instances_of(name)));
             for (member, value) in [
                 ("flavor", self.prepared.flavors.get(name).map(String::as_str)),
                 ("computeFlavourId", self.prepared.flavors.get(name).map(String::as_str)),
@@ -249,7 +251,7 @@ impl Sources<'_> {
             vdus.insert(storage.name.clone(), json!({"image": image, "vcImageId": image}));
         }
         let mut cps = Map::new();
-        for data in self.what.request.ext_virtual_links.iter().flat_map(|link| &link.ext_cps) {
+        for data in self.what.deployment.ext_virtual_links.iter().flat_map(|link| &link.ext_cps) {
             let mut cp = Map::new();
             cp.insert("network".into(), json!(self.prepared.network_of(self.what, &data.cpd_id)));
             let fixed = self.fixed_ips(&data.cpd_id);

@@ -11,7 +11,7 @@ use crate::errors::{GRANT, NO_FLAVOR, NO_IMAGE, NO_NETWORK};
 use crate::glance;
 use crate::neutron;
 use crate::nova::{self, Flavor};
-use crate::plan::{count, flavour, has_base_hot};
+use crate::plan::{flavour, has_base_hot};
 use crate::prepare::{FoundImage, Needs};
 use crate::session::Cloud;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub(crate) async fn honoured(
     what: &Allocation,
     needs: &Needs,
 ) -> Result<(), PortError> {
-    let granted = &what.granted;
+    let granted = &what.deployment.placement;
     if granted.is_empty() {
         return Ok(());
     }
@@ -68,15 +68,17 @@ fn is_of_server_or_volume(of: &str) -> bool {
 
 /// A template of the package takes only what is mapped into it.
 fn by_template(what: &Allocation) -> Result<(), PortError> {
-    if let Some(link) = what.granted.managed_links.keys().next() {
+    if let Some(link) = what.deployment.placement.managed_links.keys().next() {
         return Err(cannot(&format!(
             "a network for link `{link}`, which the template makes itself"
         )));
     }
-    if let Some((of, zone)) = what.granted.zones.iter().find(|(of, _)| of.starts_with("storage/")) {
+    if let Some((of, zone)) =
+        what.deployment.placement.zones.iter().find(|(of, _)| of.starts_with("storage/"))
+    {
         return Err(cannot(&format!("zone `{zone}` for `{of}`, which the template places itself")));
     }
-    let mapped = what.package.base_hot(&what.request.flavour_id).map(|hot| &hot.parameters.0);
+    let mapped = what.package.base_hot(&what.deployment.flavour_id).map(|hot| &hot.parameters.0);
     for vdu in flavour(what)?.vdus.keys() {
         let Some(zone) = zone_of(what, vdu)? else { continue };
         let takes = |from: &HotExpression| *from == HotExpression::VduZone(vdu.clone());
@@ -91,8 +93,9 @@ fn by_template(what: &Allocation) -> Result<(), PortError> {
 
 /// The one zone of all VNFCs of a VDU.
 pub(crate) fn zone_of<'a>(what: &'a Allocation, vdu: &str) -> Result<Option<&'a str>, PortError> {
-    let zones: BTreeSet<Option<&str>> =
-        (0..count(what, vdu)?).map(|index| what.granted.zone_of(vdu, index)).collect();
+    let zones: BTreeSet<Option<&str>> = (0..what.deployment.instances_of(vdu))
+        .map(|index| what.deployment.placement.zone_of(vdu, index))
+        .collect();
     match zones.len() {
         0 | 1 => Ok(zones.into_iter().next().flatten()),
         _ => {
@@ -139,7 +142,7 @@ pub(crate) async fn managed(
     what: &Allocation,
 ) -> Result<BTreeMap<String, String>, PortError> {
     let mut found = BTreeMap::new();
-    for (link, wanted) in &what.granted.managed_links {
+    for (link, wanted) in &what.deployment.placement.managed_links {
         match neutron::networks(cloud, wanted).await?.as_slice() {
             [one] => drop(found.insert(link.clone(), one.id.clone())),
             all => {

@@ -104,7 +104,7 @@ impl Maker<'_> {
     }
 
     fn public_key(&self) -> Option<String> {
-        let key = self.what.request.additional_params.get(PUBLIC_KEY)?;
+        let key = self.what.deployment.additional_params.get(PUBLIC_KEY)?;
         key.as_str().map(str::to_owned)
     }
 
@@ -140,7 +140,7 @@ impl Maker<'_> {
         if vdu.image.is_some() {
             properties["image"] = json!(self.prepared.image(&vdu.name));
         }
-        if let Some(zone) = self.what.granted.zone_of(&vdu.name, unit.index) {
+        if let Some(zone) = self.what.deployment.placement.zone_of(&vdu.name, unit.index) {
             properties["availability_zone"] = json!(zone);
         }
         self.volumes(unit, &mut properties);
@@ -163,7 +163,7 @@ impl Maker<'_> {
 
     /// Makes a CP's port and returns the server's interface on it.
     fn port(&mut self, unit: &Unit<'_>, cp: &Cp) -> Value {
-        let external = is_external(cp).then(|| bound(&self.what.request, &cp.name)).flatten();
+        let external = is_external(cp).then(|| bound(&self.what.deployment, &cp.name)).flatten();
         if let Some(existing) = external.and_then(|bound| bound.port(unit.index)) {
             return json!({"port": existing});
         }
@@ -208,7 +208,7 @@ impl Maker<'_> {
                 volume["image"] = json!(self.prepared.image(&storage.name));
             }
             let id = storage_id(&storage.name, &unit.vdu.name, unit.index);
-            if let Some(zone) = self.what.granted.zones.get(&id) {
+            if let Some(zone) = self.what.deployment.placement.zones.get(&id) {
                 volume["availability_zone"] = json!(zone);
             }
             self.add(&name, "OS::Cinder::Volume", &volume);

@@ -94,7 +94,7 @@ pub(crate) fn inventory(seen: &Seen, against: Against<'_>) -> Result<Inventory, 
                 cp_protocol_info: vec![protocol(port)],
                 ..VnfcCpInfo::default()
             };
-            if let Some(bound) = bound(&against.what.request, &cpd) {
+            if let Some(bound) = bound(&against.what.deployment, &cpd) {
                 let external = Reader::external_cp(port, &cpd, bound, index);
                 cp.vnf_ext_cp_id = Some(external.id.clone());
                 reader.plug_outside(&mut outside, bound, port, &external.id);
@@ -305,7 +305,7 @@ impl Reader<'_> {
 
     /// Internal links whose networks others manage, as the request or the grant calls them.
     fn managed(&self) -> Vec<ExtManagedVirtualLinkInfo> {
-        let ids = &self.against.what.granted.managed_link_ids;
+        let ids = &self.against.what.deployment.placement.managed_link_ids;
         let links = self.against.prepared.managed.iter();
         links
             .map(|(link, network)| ExtManagedVirtualLinkInfo {
@@ -319,7 +319,7 @@ impl Reader<'_> {
 
     /// External links: the networks of the request.
     fn outside(&self) -> Vec<ExtVirtualLinkInfo> {
-        let links = &self.against.what.request.ext_virtual_links;
+        let links = &self.against.what.deployment.ext_virtual_links;
         links
             .iter()
             .map(|link| {

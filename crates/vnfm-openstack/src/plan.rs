@@ -8,11 +8,12 @@ use crate::heat::Blueprint;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use tokio::task::JoinError;
+use vnfm_core::Deployment;
 use vnfm_core::ports::{Allocation, PortError};
 use vnfm_descriptor::{
     ConnectivityKind, Cp, CpKind, Flavour, Storage, StorageKind, SwImage, Vdu, VduKind,
 };
-use vnfm_types::{ExtVirtualLinkData, InstantiateVnfRequest, VnfExtCpConfig, VnfExtCpData};
+use vnfm_types::{ExtVirtualLinkData, VnfExtCpConfig, VnfExtCpData};
 
 /// The parameter that makes a key pair for every server of a generated template.
 pub(crate) const PUBLIC_KEY: &str = "ssh_public_key";
@@ -44,28 +45,21 @@ pub(crate) struct WantedAddress {
 
 /// The flavour that the request names.
 pub(crate) fn flavour(what: &Allocation) -> Result<&Flavour, PortError> {
-    let wanted = &what.request.flavour_id;
+    let wanted = &what.deployment.flavour_id;
     what.package.vnfd().flavour(wanted).ok_or_else(|| {
         let known: Vec<&str> = what.package.vnfd().flavours.keys().map(String::as_str).collect();
         request(format!("the VNFD has no flavour `{wanted}`, only {}", known.join(", ")))
     })
 }
 
-/// How many servers a VDU has at the level that the request names.
-pub(crate) fn count(what: &Allocation, vdu: &str) -> Result<u32, PortError> {
-    let level = what.request.instantiation_level_id.as_deref();
-    flavour(what)?.instances_of(vdu, level).map_err(|error| request(error.to_string()))
-}
-
 /// Every server of the request, by VDU and index.
 pub(crate) fn units(what: &Allocation) -> Result<Vec<Unit<'_>>, PortError> {
     let flavour = flavour(what)?;
-    let counts = flavour.vdus.keys().map(|vdu| count(what, vdu).map(u64::from));
-    let counts: Vec<u64> = counts.collect::<Result<_, _>>()?;
-    what.budget.allows(PLANNING, counts.into_iter().fold(0, u64::saturating_add), 0)?;
+    let counts = what.deployment.vdu_instances.values().map(|count| u64::from(*count));
+    what.budget.allows(PLANNING, counts.fold(0, u64::saturating_add), 0)?;
     let mut units = Vec::new();
     for vdu in flavour.vdus.values() {
-        let count = count(what, &vdu.name)?;
+        let count = what.deployment.instances_of(&vdu.name);
         let several = count > 1 || may_grow(flavour, vdu);
         for index in 0..count {
             let name = if several { format!("{}-{index}", vdu.name) } else { vdu.name.clone() };
@@ -127,8 +121,8 @@ pub(crate) fn is_external(cp: &Cp) -> bool {
 }
 
 /// The link that the request binds a CP to.
-pub(crate) fn bound<'a>(request: &'a InstantiateVnfRequest, cpd: &str) -> Option<Bound<'a>> {
-    request.ext_virtual_links.iter().find_map(|link| {
+pub(crate) fn bound<'a>(deployment: &'a Deployment, cpd: &str) -> Option<Bound<'a>> {
+    deployment.ext_virtual_links.iter().find_map(|link| {
         let data = link.ext_cps.iter().find(|data| data.cpd_id == cpd)?;
         Some(Bound { link, data })
     })
@@ -191,17 +185,14 @@ pub(crate) fn mac(config: &VnfExtCpConfig) -> Option<&str> {
 
 /// Whether the flavour is made from a template that the package brings.
 pub(crate) fn has_base_hot(what: &Allocation) -> bool {
-    what.package.base_hot(&what.request.flavour_id).is_some()
+    what.package.base_hot(&what.deployment.flavour_id).is_some()
 }
 
 /// Says what is wrong with a request as far as package and request tell.
 pub(crate) fn check(what: &Allocation) -> Result<(), PortError> {
     let flavour = flavour(what)?;
-    for vdu in flavour.vdus.keys() {
-        count(what, vdu)?;
-    }
     check_links(what, flavour)?;
-    check_public_key(&what.request)?;
+    check_public_key(&what.deployment)?;
     if has_base_hot(what) {
         return base_hot::check(what);
     }
@@ -221,7 +212,7 @@ pub(crate) fn check(what: &Allocation) -> Result<(), PortError> {
 /// Every CP that the request binds exists, is external, and is bound once.
 fn check_links(what: &Allocation, flavour: &Flavour) -> Result<(), PortError> {
     let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
-    for link in &what.request.ext_virtual_links {
+    for link in &what.deployment.ext_virtual_links {
         if link.resource_id.is_empty() {
             return Err(request(format!("`extVirtualLinks` `{}` has no `resourceId`", link.id)));
         }
@@ -264,7 +255,7 @@ fn check_port(link: &ExtVirtualLinkData, config: &VnfExtCpConfig) -> Result<(), 
     )))
 }
 
-fn check_public_key(wanted: &InstantiateVnfRequest) -> Result<(), PortError> {
+fn check_public_key(wanted: &Deployment) -> Result<(), PortError> {
     let Some(key) = wanted.additional_params.get(PUBLIC_KEY) else { return Ok(()) };
     let is_key = key.as_str().is_some_and(|key| {
         let key = key.trim();
@@ -303,16 +294,16 @@ fn check_topology(what: &Allocation, flavour: &Flavour) -> Result<(), PortError>
                 cp.name, flavour.file
             )));
         }
-        if is_external(cp) && bound(&what.request, &cp.name).is_none() {
+        if is_external(cp) && bound(&what.deployment, &cp.name).is_none() {
             return Err(request(format!(
                 "external CP `{}` is connected to nothing; bind it: `extVirtualLinks: [{{\"id\": \"…\", \"resourceId\": \"<network>\", \"extCps\": [{{\"cpdId\": \"{}\"}}]}}]`",
                 cp.name, cp.name
             )));
         }
     }
-    let granted = &what.granted;
+    let granted = &what.deployment.placement;
     let outside = flavour.virtual_links.values().find(|link| {
-        let has_a_network = granted.expected || granted.managed_links.contains_key(&link.name);
+        let has_a_network = what.awaits_grant || granted.managed_links.contains_key(&link.name);
         link.externally_managed == ConnectivityKind::Required && !has_a_network
     });
     match outside {
@@ -325,10 +316,7 @@ fn check_topology(what: &Allocation, flavour: &Flavour) -> Result<(), PortError>
 }
 
 /// A value of `additionalParams` by its path.
-pub(crate) fn additional<'a>(
-    wanted: &'a InstantiateVnfRequest,
-    path: &[String],
-) -> Option<&'a Value> {
+pub(crate) fn additional<'a>(wanted: &'a Deployment, path: &[String]) -> Option<&'a Value> {
     let (first, rest) = path.split_first()?;
     let mut value = wanted.additional_params.get(first)?;
     for key in rest {
@@ -355,6 +343,7 @@ mod tests {
     use super::*;
     use crate::testing::{allocation, cluster_request, package, sample, vnfd, vnfd_with};
     use serde_json::json;
+    use std::sync::Arc;
 
     #[test]
     fn servers_are_named_so_that_they_can_grow() {
@@ -416,10 +405,13 @@ mod tests {
         for part in ["`lan` in `vnfd.yaml`", "extManagedVirtualLinks", "grant"] {
             assert!(error.to_string().contains(part), "{error}");
         }
-        what.granted.expected = true;
+        what.awaits_grant = true;
         check(&what).unwrap(); // the NFVO may bring it
-        what.granted.expected = false;
-        what.granted.managed_links.insert("lan".into(), "their-network".into());
+        what.awaits_grant = false;
+        Arc::make_mut(&mut what.deployment)
+            .placement
+            .managed_links
+            .insert("lan".into(), "their-network".into());
         check(&what).unwrap();
     }
 
@@ -453,10 +445,10 @@ mod tests {
                 "ipAddresses": [{"type": "IPV4", "fixedAddresses": ["10.0.0.5"], "subnetId": "s"}],
             }}]},
         });
-        let request: InstantiateVnfRequest = serde_json::from_value(request).unwrap();
-        let worker = bound(&request, "workerNodeExternalCP").unwrap();
+        let deployment = Deployment::requested("p", serde_json::from_value(request).unwrap());
+        let worker = bound(&deployment, "workerNodeExternalCP").unwrap();
         assert_eq!(worker.config(7).map(|(key, _)| key), Some("worker"));
-        let master = bound(&request, "masterNodeExternalCP").unwrap();
+        let master = bound(&deployment, "masterNodeExternalCP").unwrap();
         assert_eq!(master.config(0).map(|(key, _)| key), Some("a"));
         assert!(master.config(1).is_none());
         let config = master.config(0).unwrap().1;

@@ -10,7 +10,7 @@
 
 use crate::errors::{NO_FLAVOR, NO_IMAGE, NO_NETWORK, QUOTA};
 use crate::nova::{Flavor, Limits};
-use crate::plan::{boot_image, bound, count, flavour, has_base_hot, storages_of};
+use crate::plan::{boot_image, bound, flavour, has_base_hot, storages_of};
 use crate::session::Cloud;
 use crate::{base_hot, glance, granted, neutron, nova};
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ pub(crate) async fn prepare(cloud: &Cloud<'_>, what: &Allocation) -> Result<Prep
     let mut prepared = Prepared { networks, managed, ..Prepared::default() };
     ports(cloud, what).await?;
     for (owner, image) in flavour.images().filter(|(owner, _)| needs.images.contains(*owner)) {
-        let found = match what.granted.images.get(owner) {
+        let found = match what.deployment.placement.images.get(owner) {
             Some(wanted) => granted::image(cloud, owner, wanted).await?,
             None => found_image(cloud, owner, image).await?,
         };
@@ -73,13 +73,13 @@ pub(crate) async fn prepare(cloud: &Cloud<'_>, what: &Allocation) -> Result<Prep
     let offered = nova::flavors(cloud).await?;
     let mut wanted = Wanted::default();
     for vdu in flavour.vdus.values().filter(|vdu| needs.flavors.contains(&vdu.name)) {
-        let chosen = match what.granted.flavours.get(&vdu.name) {
+        let chosen = match what.deployment.placement.flavours.get(&vdu.name) {
             Some(wanted) => granted::flavor(&offered, vdu, wanted)?,
             None => {
                 choose(&offered, vdu, boot_image(flavour, vdu), boots_from_volume(flavour, vdu))?
             }
         };
-        wanted.add(chosen, count(what, &vdu.name)?);
+        wanted.add(chosen, what.deployment.instances_of(&vdu.name));
         prepared.flavors.insert(vdu.name.clone(), chosen.name.clone());
     }
     wanted.within(&nova::limits(cloud).await?)?;
@@ -106,7 +106,7 @@ async fn networks(
     what: &Allocation,
 ) -> Result<BTreeMap<String, String>, PortError> {
     let mut found = BTreeMap::new();
-    for link in &what.request.ext_virtual_links {
+    for link in &what.deployment.ext_virtual_links {
         let wanted = &link.resource_id;
         let all = neutron::networks(cloud, wanted).await?;
         let problem = match all.as_slice() {
@@ -132,7 +132,7 @@ pub(crate) async fn networks_seen(
     what: &Allocation,
 ) -> Result<Prepared, PortError> {
     let mut prepared = Prepared::default();
-    for link in &what.request.ext_virtual_links {
+    for link in &what.deployment.ext_virtual_links {
         if let [one] = neutron::networks(cloud, &link.resource_id).await?.as_slice() {
             prepared.networks.insert(link.id.clone(), one.id.clone());
         }
@@ -142,7 +142,7 @@ pub(crate) async fn networks_seen(
 
 /// Ports that the request brings must be there.
 async fn ports(cloud: &Cloud<'_>, what: &Allocation) -> Result<(), PortError> {
-    for port in what.request.ext_virtual_links.iter().flat_map(|link| &link.ext_link_ports) {
+    for port in what.deployment.ext_virtual_links.iter().flat_map(|link| &link.ext_link_ports) {
         let id = &port.resource_handle.resource_id;
         if neutron::port(cloud, id).await?.is_none() {
             let doing = format!("find port `{id}` of the request");
@@ -286,7 +286,7 @@ impl Wanted {
 impl Prepared {
     /// The network of the link that a CP is bound to.
     pub(crate) fn network_of(&self, what: &Allocation, cpd: &str) -> Option<&str> {
-        let bound = bound(&what.request, cpd)?;
+        let bound = bound(&what.deployment, cpd)?;
         self.networks.get(&bound.link.id).map(String::as_str)
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use vnfm_core::ports::{Allocation, Granted};
+use vnfm_core::ports::Allocation;
 use vnfm_descriptor::{Limits, Package};
 
 /// A package of one VNFD, and of nothing else.
@@ -86,13 +86,9 @@ topology_template:
 
 /// A request for an instance of a package.
 pub(crate) fn allocation(package: Package, request: Value) -> Allocation {
-    Allocation {
-        package: Arc::new(package),
-        request: Arc::new(serde_json::from_value(request).unwrap()),
-        instance_name: Some("one".into()),
-        granted: Granted::default(),
-        budget: vnfm_core::ports::Budget::default(),
-    }
+    let request = serde_json::from_value(request).unwrap();
+    let what = Allocation::requested("package", Arc::new(package), request).unwrap();
+    Allocation { instance_name: Some("one".into()), ..what }
 }
 
 /// The samples' request: both external CPs on one network.

@@ -110,6 +110,7 @@ impl Server {
         let upkeep = Arc::new(upkeep.context("cannot use the database")?);
         let onboarding = onboarding(&config, (&store, packages), &plugins, &clock)?;
         let unfinished = unfinished(&onboarding, &store, &access).await?;
+        engine.record_levels(store.instances_without_levels().await?).await?;
         let wake = Wake::default();
         let mut notifier = notifier(&config.notifications, &store, &clock)?;
         let (inner, metrics) = (notifier.subscribers, operating.metrics.clone());

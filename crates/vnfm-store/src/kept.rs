@@ -157,23 +157,20 @@ async fn in_use(connection: &mut SqliteConnection, keys: &SecretKeys) -> Done<Ve
         let vim: vnfm_types::Vim = serde_json::from_str(&vim)?;
         found.push(KeptAddress::of(&tenant, Some(&vim.id), &vim.interface_info, &vim.extra));
     }
-    for table in ["instances", "ops"] {
-        let ids: Vec<(String,)> =
-            query_as(AssertSqlSafe(format!("SELECT id FROM {table} WHERE request IS NOT NULL")))
-                .fetch_all(&mut *connection)
-                .await?;
+    for (table, column) in [("instances", "deployment"), ("ops", "request")] {
+        let ids = format!("SELECT id FROM {table} WHERE {column} IS NOT NULL");
+        let ids: Vec<(String,)> = query_as(AssertSqlSafe(ids)).fetch_all(&mut *connection).await?;
+        let row = format!("SELECT tenant, {column} FROM {table} WHERE id = $1");
         for (id,) in ids {
-            let row = AssertSqlSafe(format!("SELECT tenant, request FROM {table} WHERE id = $1"));
-            let (tenant, request): (String, String) =
-                query_as(row).bind(&id).fetch_one(&mut *connection).await?;
-            let request = keys.unseal(Some(&request))?;
-            found.extend(of_request(&tenant, &request));
+            let (tenant, sealed): (String, String) =
+                query_as(AssertSqlSafe(row.clone())).bind(&id).fetch_one(&mut *connection).await?;
+            found.extend(of_request(&tenant, &*keys.unseal(Some(&sealed))?));
         }
     }
     Ok(found)
 }
 
-/// The connections that a request brings: those with a login of their own.
+/// The connections that a request or a deployment brings: those with a login of their own.
 fn of_request(tenant: &str, request: &Value) -> Vec<KeptAddress> {
     let given = request["vimConnectionInfo"].as_object();
     let given = given.into_iter().flat_map(|given| given.values());

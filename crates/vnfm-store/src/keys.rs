@@ -6,6 +6,8 @@
 
 use crate::fault::Done;
 use fernet::Fernet;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -166,6 +168,19 @@ impl SecretKeys {
         }
         let clear = Zeroizing::new(serde_json::to_vec(&**secret)?);
         self.seal_bytes(&clear).map(Some)
+    }
+
+    /// Seals a value, if there is one.
+    pub(crate) fn seal_some<T: Serialize>(&self, secret: Option<&T>) -> Done<Option<String>> {
+        let Some(secret) = secret else { return Ok(None) };
+        let clear = Zeroizing::new(serde_json::to_vec(secret)?);
+        self.seal_bytes(&clear).map(Some)
+    }
+
+    /// What [`SecretKeys::seal_some`] was given.
+    pub(crate) fn unseal_some<T: DeserializeOwned>(&self, stored: Option<&str>) -> Done<Option<T>> {
+        let Some(stored) = stored else { return Ok(None) };
+        Ok(Some(serde_json::from_slice(&self.unseal_bytes(stored)?)?))
     }
 
     /// What [`SecretKeys::seal`] was given.

@@ -59,6 +59,7 @@ mod schema;
 mod sight;
 mod sqlite;
 mod tally;
+mod upgrade;
 mod wal;
 mod write;
 

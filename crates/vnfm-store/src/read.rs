@@ -12,6 +12,7 @@ use sqlx::{
     Arguments as _, AssertSqlSafe, FromRow, Row as _, query, query_as, query_as_with, query_scalar,
     query_with,
 };
+use std::sync::Arc;
 use vnfm_core::ports::{
     HostPin, InstanceRecord, OpRecord, OutboxRow, PackageRecord, PinnedHost, PinnedKey, SecretJson,
     StepStatus, StoreError, Use, VimRecord,
@@ -35,8 +36,8 @@ mod subscriptions;
 pub(crate) use steps::{OpenStepRow, journal, left_in_order, open_steps};
 pub(crate) use subscriptions::{subscribers, subscription, subscriptions};
 
-from_columns!(InstanceRow: tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at, changed_ms);
-from_columns!(OpRow: tenant, op, request, point_of_no_return, cancel, epoch);
+from_columns!(InstanceRow: tenant, version, vnf_pkg_id, active_op, vnf, deployment, handle, created_at, changed_ms);
+from_columns!(OpRow: tenant, op, request, before, target, control, point_of_no_return, cancel, epoch);
 from_columns!(VimRow: tenant, version, vim, access_info);
 
 /// A row of `instances`.
@@ -46,7 +47,7 @@ pub(crate) struct InstanceRow {
     vnf_pkg_id: String,
     active_op: Option<String>,
     vnf: String,
-    request: Option<String>,
+    deployment: Option<String>,
     handle: String,
     created_at: Option<String>,
     changed_ms: Option<i64>,
@@ -61,7 +62,7 @@ impl InstanceRow {
             vnf_pkg_id: self.vnf_pkg_id,
             active_op: self.active_op,
             vnf: serde_json::from_str(&self.vnf)?,
-            request: keys.unseal(self.request.as_deref())?,
+            deployment: keys.unseal_some(self.deployment.as_deref())?.map(Arc::new),
             handle: serde_json::from_str(&self.handle)?,
             created_at: self.created_at.as_deref().map(time).transpose()?,
             changed_at: self.changed_ms.and_then(|at| jiff::Timestamp::from_millisecond(at).ok()),
@@ -76,7 +77,7 @@ pub(crate) async fn instance(
     id: &str,
 ) -> Done<InstanceRow> {
     const ONE: &str = "
-        SELECT tenant, version, vnf_pkg_id, active_op, vnf, request, handle, created_at, changed_ms
+        SELECT tenant, version, vnf_pkg_id, active_op, vnf, deployment, handle, created_at, changed_ms
         FROM instances WHERE tenant = $1 AND id = $2";
     let found = query_as(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
     found.ok_or_else(|| absent("VNF instance", id).into())
@@ -90,7 +91,7 @@ pub(crate) async fn instances(
 ) -> Done<Vec<InstanceRow>> {
     let (condition, bound) = conditions((&INSTANCES, List::Instances), query)?;
     let sql = format!(
-        "SELECT tenant, version, vnf_pkg_id, active_op, vnf, NULL AS request, handle, created_at, changed_ms
+        "SELECT tenant, version, vnf_pkg_id, active_op, vnf, NULL AS deployment, handle, created_at, changed_ms
         FROM instances WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
     );
     let list = query_as_with(AssertSqlSafe(sql), arguments(tenant, query, bound)?);
@@ -102,6 +103,9 @@ pub(crate) struct OpRow {
     tenant: String,
     op: String,
     request: Option<String>,
+    before: Option<String>,
+    target: Option<String>,
+    control: Option<String>,
     point_of_no_return: Option<String>,
     cancel: Option<String>,
     epoch: i64,
@@ -117,6 +121,14 @@ impl OpRow {
             tenant: self.tenant,
             op,
             request: keys.unseal(self.request.as_deref())?,
+            before: keys.unseal_some(self.before.as_deref())?.map(Arc::new),
+            target: keys.unseal_some(self.target.as_deref())?.map(Arc::new),
+            control: self
+                .control
+                .as_deref()
+                .map(serde_json::from_str)
+                .transpose()?
+                .unwrap_or_default(),
             point_of_no_return: self.point_of_no_return,
             epoch: count(self.epoch),
         })
@@ -126,7 +138,7 @@ impl OpRow {
 /// One operation.
 pub(crate) async fn op(connection: &mut SqliteConnection, tenant: &str, id: &str) -> Done<OpRow> {
     const ONE: &str = "
-        SELECT tenant, op, request, point_of_no_return, cancel, epoch
+        SELECT tenant, op, request, before, target, control, point_of_no_return, cancel, epoch
         FROM ops WHERE tenant = $1 AND id = $2";
     let found = query_as(ONE).bind(tenant).bind(id).fetch_optional(connection).await?;
     found.ok_or_else(|| absent("operation", id).into())
@@ -140,7 +152,7 @@ pub(crate) async fn ops(
 ) -> Done<Vec<OpRow>> {
     let (condition, bound) = conditions((&OPS, List::Ops), query)?;
     let sql = format!(
-        "SELECT tenant, op, NULL AS request, point_of_no_return, cancel, epoch
+        "SELECT tenant, op, NULL AS request, NULL AS before, NULL AS target, control, point_of_no_return, cancel, epoch
         FROM ops WHERE tenant = $1 AND id > $2{condition} ORDER BY id LIMIT $3"
     );
     let list = query_as_with(AssertSqlSafe(sql), arguments(tenant, query, bound)?);

@@ -23,19 +23,27 @@ struct Sealed {
 /// Up to three columns of the key, and the sealed text.
 type Found = (String, String, String, String);
 
-const SEALED: [Sealed; 8] = [
+const SEALED: [Sealed; 10] = [
     Sealed {
         find: "SELECT key, '', '', value FROM meta
                WHERE key = 'key_check' AND value NOT LIKE $1 || ':%' LIMIT 500",
         replace: "UPDATE meta SET value = $1 WHERE key = $2 AND '' = $3 AND '' = $4",
     },
     Sealed {
-        find: "SELECT id, '', '', request FROM instances WHERE request NOT LIKE $1 || ':%' LIMIT 500",
-        replace: "UPDATE instances SET request = $1 WHERE id = $2 AND '' = $3 AND '' = $4",
+        find: "SELECT id, '', '', deployment FROM instances WHERE deployment NOT LIKE $1 || ':%' LIMIT 500",
+        replace: "UPDATE instances SET deployment = $1 WHERE id = $2 AND '' = $3 AND '' = $4",
     },
     Sealed {
         find: "SELECT id, '', '', request FROM ops WHERE request NOT LIKE $1 || ':%' LIMIT 500",
         replace: "UPDATE ops SET request = $1 WHERE id = $2 AND '' = $3 AND '' = $4",
+    },
+    Sealed {
+        find: "SELECT id, '', '', before FROM ops WHERE before NOT LIKE $1 || ':%' LIMIT 500",
+        replace: "UPDATE ops SET before = $1 WHERE id = $2 AND '' = $3 AND '' = $4",
+    },
+    Sealed {
+        find: "SELECT id, '', '', target FROM ops WHERE target NOT LIKE $1 || ':%' LIMIT 500",
+        replace: "UPDATE ops SET target = $1 WHERE id = $2 AND '' = $3 AND '' = $4",
     },
     Sealed {
         find: "SELECT op_id, step, '', output FROM journal WHERE output NOT LIKE $1 || ':%' LIMIT 500",
@@ -61,10 +69,12 @@ const SEALED: [Sealed; 8] = [
 ];
 
 /// Every sealed text, whichever key sealed it.
-const TEXTS: [&str; 8] = [
+const TEXTS: [&str; 10] = [
     "SELECT value AS sealed FROM meta WHERE key = 'key_check'",
-    "SELECT request FROM instances",
+    "SELECT deployment FROM instances",
     "SELECT request FROM ops",
+    "SELECT before FROM ops",
+    "SELECT target FROM ops",
     "SELECT output FROM journal",
     "SELECT value FROM checkpoints",
     "SELECT access_info FROM vims",

@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteConnection;
 use sqlx::{Connection as _, raw_sql};
 use vnfm_core::ports::StoreError;
 
-/// One migration: its number, and SQL that both databases take.
+/// One migration: its number, and its SQL.
 pub(crate) struct Migration {
     number: i64,
     sql: &'static str,
@@ -28,6 +28,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 12, sql: include_str!("../migrations/0012_host_keys.sql") },
     Migration { number: 13, sql: include_str!("../migrations/0013_quotas.sql") },
     Migration { number: 15, sql: include_str!("../migrations/0015_kept_addresses.sql") },
+    Migration { number: 16, sql: include_str!("../migrations/0016_deployments.sql") },
 ];
 
 /// The newest schema that this binary knows.

@@ -16,7 +16,7 @@ use crate::known::KnownVims;
 use crate::place::Place;
 use crate::quotas::{Most, Quotas};
 use crate::wal::Acknowledged;
-use crate::{keeper, schema, tally, wal, write};
+use crate::{keeper, schema, tally, upgrade, wal, write};
 use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
 use std::fs::File;
@@ -130,6 +130,7 @@ impl SqliteStore {
     ) -> Done<Self> {
         let keys = keeper::complete(&mut writer, keys).await?;
         let installation_id = write::prepare(&mut writer, &keys).await?;
+        upgrade::convert(&mut writer, &keys).await?;
         let kept = kept::read(&mut writer, &keys).await?;
         let (acknowledged, index) = notes.unzip();
         let writer = Arc::new(Writer {
@@ -159,6 +160,17 @@ impl SqliteStore {
     /// counts.
     pub fn set_quotas(&self, most: Most) {
         let _ = self.quotas.set(Quotas::new(most));
+    }
+
+    /// Instances that a version before scale levels wrote, each with its tenant, for
+    /// [`Engine::record_levels`](vnfm_core::Engine::record_levels).
+    ///
+    /// # Errors
+    ///
+    /// If the database does not answer.
+    pub async fn instances_without_levels(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let found = upgrade::needing_levels(&mut *self.reader().await).await;
+        found.map_err(|fault| fault.told("list instances without scale levels"))
     }
 
     /// Packages whose files were never measured, each with its tenant: those of a database from before sizes were kept.

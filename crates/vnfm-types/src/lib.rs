@@ -14,12 +14,14 @@
 //! | [`shape`] | SOL013 5.2, 5.3 | which attributes each resource of a list has |
 //! | [`v1`] | – | what SOL003 V2.6.1 spells otherwise, and the way between the two |
 //! | [`progress`] | – | our own API: what an operation does, and why it waits |
+//! | [`ids`] | – | identifiers, one type each |
 //! | [`acts`] | – | our own API: what somebody did on their own authority, and what that left behind |
 //!
 //! There is no I/O here, and no logic beyond the state table.
 
 pub mod acts;
 pub mod grant;
+pub mod ids;
 pub mod instance;
 pub mod op_occ;
 pub mod package;
@@ -38,6 +40,7 @@ pub mod vim;
 
 pub use acts::*;
 pub use grant::*;
+pub use ids::*;
 pub use instance::*;
 pub use op_occ::*;
 pub use package::*;

@@ -14,7 +14,8 @@
 use serde_json::{Map, Value};
 
 /// A major version of the VNF LCM interface.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Edition {
     /// SOL003 V2.6.1.
     V1,

@@ -93,7 +93,7 @@ fn memory() -> On<MemoryVim> {
         |password: &str| json!({"vimType": MEMORY_VIM, "accessInfo": {"password": password}});
     let what = sample("vnf-ha-pair", ToOwned::to_owned);
     let mut impossible = what.clone();
-    Arc::make_mut(&mut impossible.request).flavour_id = "none".into();
+    Arc::make_mut(&mut impossible.deployment).flavour_id = "none".into();
     let there = vim.clone();
     On {
         driver: vim,

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use tokio::sync::Notify;
 use vnfm_core::ports::*;
 use vnfm_core::query::Query;
-use vnfm_core::{Drivers, Engine, EngineParts, Limits};
+use vnfm_core::{Deployment, Drivers, Engine, EngineParts, Limits};
 use vnfm_descriptor::Package;
 use vnfm_store::SqliteStore;
 use vnfm_types::*;
@@ -72,7 +72,7 @@ pub(crate) struct World {
     /// Whether there is an NFVO.
     pub(crate) asks: AtomicBool,
     /// What the VIM was last told to make.
-    pub(crate) allocated: Mutex<Option<(Arc<InstantiateVnfRequest>, Granted)>>,
+    pub(crate) allocated: Mutex<Option<Arc<Deployment>>>,
     /// Requests for grants, in order.
     pub(crate) asked: Mutex<Vec<GrantRequest>>,
     /// What the NFVO answers next, in order; then it grants what is asked for.
@@ -174,8 +174,7 @@ impl InfraDriver for Vim {
         prepared: &Value,
     ) -> Result<Allocated, PortError> {
         assert_eq!(prepared["image"], "i", "what `prepare` found has to come back");
-        let told = (what.request.clone(), what.granted.clone());
-        *self.0.allocated.lock().unwrap() = Some(told);
+        *self.0.allocated.lock().unwrap() = Some(what.deployment.clone());
         let id = cx.ownership.instance_id.clone();
         let inventories = &self.0.inventories;
         let made = allocated().inventory;

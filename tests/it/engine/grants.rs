@@ -149,7 +149,8 @@ async fn a_link_that_the_request_says_others_manage_is_not_asked_for_and_used() 
     assert_eq!(state(&engine, &op).await, Completed);
     let asked = world.asked.lock().unwrap()[0].clone();
     assert!(asked.add_resources.iter().all(|one| one.id != "vl/internalVL"), "{asked:?}");
-    let (_, used) = world.allocated.lock().unwrap().clone().unwrap();
+    let used = world.allocated.lock().unwrap().clone().unwrap();
+    let used = &used.placement;
     assert_eq!(used.managed_links["internalVL"], "their-network");
     assert_eq!(used.managed_link_ids["internalVL"], "theirs");
 }
@@ -451,7 +452,8 @@ async fn what_is_granted_is_what_the_vnf_is_made_of() {
     })
     .await;
     assert_eq!(state(&engine, &op).await, Completed, "{:?}", record(&engine, &op).await.error);
-    let (request, granted) = world.allocated.lock().unwrap().clone().unwrap();
+    let deployment = world.allocated.lock().unwrap().clone().unwrap();
+    let granted = &deployment.placement;
     assert_eq!(granted.zone_of("workerNode", 0), Some("edge"));
     assert_eq!(granted.zone_of("masterNode", 0), None);
     assert_eq!(
@@ -460,13 +462,13 @@ async fn what_is_granted_is_what_the_vnf_is_made_of() {
     );
     assert_eq!(granted.managed_links["internalVL"], "n1");
     assert_eq!(granted.managed_link_ids["internalVL"], "managed-by-nfvo");
-    assert_eq!(request.ext_virtual_links[0].resource_id, "n2");
+    assert_eq!(deployment.ext_virtual_links[0].resource_id, "n2");
     let told = world.told.lock().unwrap().clone();
     assert!(told.iter().all(|(_, params)| params["from"] == "nfvo"), "{told:?}");
     // It holds for the life of the VNF: a later process, and a later operation, see it too.
-    let kept = engine.store().instance(TENANT, &id).await.unwrap().request;
-    assert_eq!(kept["additionalParams"]["from"], "nfvo");
-    assert_eq!(kept["vnfm/granted"]["flavours"]["workerNode"], "f1");
+    let kept = engine.store().instance(TENANT, &id).await.unwrap().deployment.unwrap();
+    assert_eq!(kept.additional_params["from"], "nfvo");
+    assert_eq!(kept.placement.flavours["workerNode"], "f1");
     let heal = begin(&engine, Heal, &id).await;
     engine.drive(&heal).await.unwrap();
     assert_eq!(state(&engine, &heal).await, Completed);

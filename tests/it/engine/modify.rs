@@ -39,9 +39,9 @@ async fn kept(engine: &Engine, id: &str) -> (String, String) {
     let shown = &record.vnf.vim_connection_info["vim1"];
     assert!(shown.access_info.is_empty(), "{shown:?}");
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let sealed = &record.request["vimConnectionInfo"]["vim1"];
-    assert_eq!(text(&sealed["interfaceInfo"]["endpoint"]), text(&shown.interface_info["endpoint"]));
-    (text(&sealed["accessInfo"]["password"]), text(&shown.interface_info["endpoint"]))
+    let sealed = &record.deployment.as_ref().unwrap().vim_connection_info["vim1"];
+    assert_eq!(text(&sealed.interface_info["endpoint"]), text(&shown.interface_info["endpoint"]));
+    (text(&sealed.access_info["password"]), text(&shown.interface_info["endpoint"]))
 }
 
 #[tokio::test]

@@ -357,7 +357,7 @@ async fn who_is_slow_holds_nobody_up_and_misses_nothing() {
     scene
         .send_until(async {
             for _ in 0..lives {
-                scene.life().await;
+                Box::pin(scene.life()).await;
             }
             scene.told("quick", all).await;
             assert!(scene.callbacks.heard("dead").is_empty());

@@ -17,7 +17,7 @@ use vnfm_core::query::Query;
 use vnfm_store::{SecretKeys, SqliteStore};
 use vnfm_tests::sources;
 use vnfm_types::LcmOperationState::Completed;
-use vnfm_types::LcmOperationType;
+use vnfm_types::{LcmOperationType, ScaleInfo};
 use zip::write::SimpleFileOptions;
 
 const FILES: [&str; 2] = ["vnfm.db", "secrets.key"];
@@ -109,6 +109,22 @@ async fn in_flight(engine: &Engine) -> Vec<(LcmOperationType, String)> {
     driven.map(|record| (record.op.operation, record.op.id)).collect()
 }
 
+/// Each instance that a release left INSTANTIATED has a deployment, and shows its levels.
+async fn levels_are_shown(engine: &Engine, name: &str) {
+    let all = engine.store().instances(TENANT, &Query::default()).await.unwrap();
+    for id in all.into_iter().map(|record| record.vnf.id) {
+        let record = engine.store().instance(TENANT, &id).await.unwrap();
+        let Some(info) = record.vnf.instantiated_vnf_info else { continue };
+        let deployment = record.deployment.unwrap();
+        assert!(!deployment.vdu_instances.is_empty(), "{name}: {id}");
+        assert_eq!(info.scale_status, deployment.scale_status(), "{name}: {id}");
+        let aspects = |levels: &[ScaleInfo]| {
+            levels.iter().map(|info| info.aspect_id.clone()).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(aspects(&info.scale_status), aspects(&info.max_scale_levels), "{name}: {id}");
+    }
+}
+
 #[tokio::test]
 async fn every_operation_that_a_released_version_left_is_resumed() {
     let own = kept().join(env!("CARGO_PKG_VERSION"));
@@ -123,7 +139,11 @@ async fn every_operation_that_a_released_version_left_is_resumed() {
         let name = version.display().to_string();
         let folder = tempfile::tempdir().unwrap();
         let (store, world) = unpacked(&version, folder.path()).await;
-        let engine = engine(store, &world);
+        let without_levels = store.instances_without_levels().await.unwrap();
+        let engine = engine(store.clone(), &world);
+        engine.record_levels(without_levels).await.unwrap();
+        assert_eq!(store.instances_without_levels().await.unwrap(), [], "{name}");
+        levels_are_shown(&engine, &name).await;
         let left = in_flight(&engine).await;
         for kind in [LcmOperationType::Instantiate, LcmOperationType::Terminate] {
             let of_kind = left.iter().filter(|(other, _)| *other == kind).count();

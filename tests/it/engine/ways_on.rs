@@ -106,7 +106,7 @@ async fn no_secret_is_in_what_an_operation_shows() {
     );
     assert!(!shown.contains("planted"), "{shown}");
     assert!(shown.contains("[hidden]"));
-    let sealed = instance.request.to_string();
+    let sealed = serde_json::to_string(&*instance.deployment.unwrap()).unwrap();
     assert!(sealed.contains("planted-password"), "the request has to keep what it needs");
 }
 

@@ -88,7 +88,13 @@ fn the_flavour_that_the_request_chooses_is_made() {
 
 #[test]
 fn the_level_that_the_request_chooses_is_made() {
-    on_a_cloud("vnf-levels", |info, _| has(info, &[("web", 3), ("worker", 4)]));
+    on_a_cloud("vnf-levels", |info, _| {
+        has(info, &[("web", 3), ("worker", 4)]);
+        let levels = |clients: u32, load: u32| json!([{"aspectId": "clients", "scaleLevel": clients}, {"aspectId": "load", "scaleLevel": load}]);
+        assert_eq!(info["scaleStatus"], levels(1, 1));
+        assert_eq!(info["maxScaleLevels"], levels(3, 2));
+        assert_eq!(info["vnfState"], "STARTED");
+    });
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Rules of lists: every operator on every kind of value, lists and maps within entries, what is computed, pages. And
 //! what a database finds is held against a plain reading of the same filter, [`Filter::holds`].
 
-use super::records::{TENANT, becomes, instance, op, package, seed};
+use super::records::{TENANT, becomes, deployment, instance, op, package, seed};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use vnfm_core::ports::{Change, InstanceRecord, SecretJson, Store};
+use vnfm_core::ports::{Change, InstanceRecord, Store};
 use vnfm_core::query::{Filter, Query, Term};
 use vnfm_types::CancelMode;
 use vnfm_types::LcmOperationState::{Completed, FailedTemp, Processing};
@@ -382,7 +382,13 @@ pub(super) async fn lists_come_in_pages_in_order_of_id(store: Shared) {
     assert_eq!(store.ops(TENANT, &all).await.unwrap().len(), 3);
     assert_eq!(store.op(TENANT, "o2").await.unwrap().op.operation_state, Completed);
     let whole = store.instance(TENANT, "i1").await.unwrap();
-    assert_eq!(whole.request["password"], "hunter2");
+    assert_eq!(whole.deployment, Some(deployment("hunter2")));
     let listed = store.instances(TENANT, &all).await.unwrap();
-    assert!(listed.iter().all(|record| record.request == SecretJson::default()));
+    assert!(listed.iter().all(|record| record.deployment.is_none()));
+    let whole = store.op(TENANT, "o2").await.unwrap();
+    assert_eq!(whole.before, Some(deployment("before")));
+    assert_eq!(whole.target, Some(deployment("target")));
+    let listed = store.ops(TENANT, &all).await.unwrap();
+    assert!(listed.iter().all(|record| record.before.is_none() && record.target.is_none()));
+    assert!(listed.iter().all(|record| record.control == whole.control));
 }

@@ -3,9 +3,10 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use vnfm_core::Deployment;
 use vnfm_core::ports::{
-    About, Change, InstanceRecord, JournalRow, Lives, OpRecord, OutboxRow, PackageRecord,
-    SecretJson, StepStatus, Store, Use, VimRecord,
+    About, Change, DriverId, HookState, InstanceRecord, JournalRow, Lives, OpControl, OpRecord,
+    OutboxRow, PackageRecord, SecretJson, StepStatus, Store, Use, VimRecord,
 };
 use vnfm_types::{
     InstantiationState, LcmOperationState, LcmOperationType, PackageOnboardingState,
@@ -62,10 +63,20 @@ pub fn instance(id: &str) -> Box<InstanceRecord> {
             vnfd_id: "vnfd".into(),
             ..VnfInstance::default()
         },
-        request: SecretJson::from(json!({"flavourId": "simple", "password": "hunter2"})),
+        deployment: Some(deployment("hunter2")),
         handle: json!({"stack": id}),
         created_at: Some(at()),
         ..InstanceRecord::default()
+    })
+}
+
+/// What an instance should be, with a secret.
+pub fn deployment(password: &str) -> Arc<Deployment> {
+    Arc::new(Deployment {
+        flavour_id: "simple".into(),
+        vdu_instances: [("VDU1".into(), 2)].into_iter().collect(),
+        additional_params: [("password".to_owned(), json!(password))].into_iter().collect(),
+        ..Deployment::default()
     })
 }
 
@@ -90,7 +101,16 @@ pub fn op(id: &str, instance_id: &str) -> Box<OpRecord> {
         links: None,
     };
     let request = SecretJson::from(json!({"password": "hunter2"}));
-    Box::new(OpRecord { tenant: TENANT.into(), op, request, point_of_no_return: None, epoch: 0 })
+    Box::new(OpRecord {
+        tenant: TENANT.into(),
+        op,
+        request,
+        before: Some(deployment("before")),
+        target: Some(deployment("target")),
+        control: OpControl { skip_hooks: vec!["instantiate_end".into()], ..OpControl::default() },
+        point_of_no_return: None,
+        epoch: 0,
+    })
 }
 
 /// The same operation in `next`, from the state that it is in.
@@ -111,6 +131,12 @@ pub fn step(op_id: &str, name: &str, status: StepStatus, output: Value) -> Chang
         started_at: at(),
         ended_at: (status == StepStatus::Done).then(at),
         lives: Lives::default(),
+        hook: Some(HookState {
+            implementation: "mgmt".into(),
+            plugin: Some("template".into()),
+            driver: DriverId { name: "template".into(), version: "1.0.0".into(), sha256: None },
+            can_undo: true,
+        }),
     }))
 }
 

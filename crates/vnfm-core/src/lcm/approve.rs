@@ -3,6 +3,7 @@
 
 use super::Op;
 use super::grant::Approved;
+use crate::deployment::Deployment;
 use crate::hooks;
 use crate::ports::{Code, ErrorKind, Granted, PortError};
 use crate::refusal::Refusal;
@@ -10,8 +11,7 @@ use crate::vims;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use vnfm_types::{
-    ExtVirtualLinkData, Grant, GrantInfo, GrantRequest, InstantiateVnfRequest, LcmOperationType,
-    ResourceDefinition,
+    ExtVirtualLinkData, Grant, GrantInfo, GrantRequest, LcmOperationType, ResourceDefinition,
 };
 
 const DOING: &str = "use the grant of the NFVO";
@@ -66,7 +66,7 @@ impl Reading<'_> {
 
     /// What an instantiation is to be made of, and where.
     async fn place(&self, approved: &mut Approved) -> Result<(), PortError> {
-        let mut made: InstantiateVnfRequest = self.op.request()?;
+        let mut made = Deployment::clone(self.op.deployment()?);
         let key = self.vim(&made)?;
         let asked = made.vim_connection_info.get(&key).cloned();
         if let Some(given) = self.grant.vim_connection_info.get(&key) {
@@ -74,9 +74,10 @@ impl Reading<'_> {
         } else {
             made.vim_connection_info.retain(|known, _| *known == key);
         }
-        let found = vims::of_request(&self.op.engine, self.op.tenant(), &made).await;
+        let connections = &mut made.vim_connection_info;
+        let found = vims::of_connections(&self.op.engine, self.op.tenant(), connections).await;
         let (vim, _) = found.map_err(not_usable)?;
-        vims::by_id(&mut made, &vim);
+        vims::by_id(connections, &vim);
         approved.elsewhere = made.vim_connection_info.get(&key) != asked.as_ref();
         approved.vim_connection_info = made.vim_connection_info;
         approved.ext_virtual_links.clone_from(&self.grant.ext_virtual_links);
@@ -89,7 +90,7 @@ impl Reading<'_> {
                 operation: "instantiate",
                 params: &made.additional_params,
                 skipped: &[],
-                instance: None,
+                deployed: None,
             };
             hooks::check_parameters(&self.op.engine, &asked, &Value::Null).map_err(not_usable)?;
         }
@@ -97,7 +98,7 @@ impl Reading<'_> {
     }
 
     /// Key of the one VIM that everything is to lie on.
-    fn vim(&self, made: &InstantiateVnfRequest) -> Result<String, PortError> {
+    fn vim(&self, made: &Deployment) -> Result<String, PortError> {
         let given = &self.grant.vim_connection_info;
         let infos = self.grant.add_resources.iter();
         let named: BTreeSet<&String> =
@@ -179,7 +180,7 @@ impl Reading<'_> {
 
     /// A VNF that is there keeps its place: a grant may approve that, and change nothing of it.
     fn stays(&self) -> Result<(), PortError> {
-        let first = self.op.instantiation()?;
+        let first = self.op.deployment()?;
         let on = |key: &String| {
             first.vim_connection_info.contains_key(key)
                 || self.op.instance.vnf.vim_connection_info.contains_key(key)
@@ -197,7 +198,7 @@ impl Reading<'_> {
         if let Some(link) = grant.ext_virtual_links.iter().find(is_known) {
             return Err(unusable(format!("it connects the VNF to another link: `{}`", link.id)));
         }
-        let old = self.op.granted();
+        let old = &first.placement;
         let now =
             self.granted(first.vim_connection_info.keys().next().map_or("", String::as_str))?;
         let zones: BTreeSet<&String> = old.zones.values().collect();

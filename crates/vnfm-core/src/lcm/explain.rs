@@ -2,7 +2,6 @@
 
 use super::{Operation, operation};
 use crate::engine::Engine;
-use crate::hooks;
 use crate::live::Stored;
 use crate::ports::{JournalRow, OpRecord, StepStatus, StoreError};
 use std::sync::Arc;
@@ -56,7 +55,7 @@ async fn read(
 ) -> Result<(Arc<Stored>, String), StoreError> {
     let record = engine.store().op(tenant, op_id).await?;
     let journal = engine.store().journal(op_id).await?;
-    let undone = begun(engine, &record, &journal).await?;
+    let undone = begun(&record, &journal);
     let journal = journal.into_iter().map(Arc::new).collect();
     Ok((Arc::new(Stored { record: Arc::new(record), journal }), undone))
 }
@@ -131,31 +130,23 @@ fn ways_on(record: &OpRecord, undone: &str, cancelled: bool) -> Vec<WayOn> {
 }
 
 /// What a rollback would undo, last first.
-async fn begun(
-    engine: &Engine,
-    record: &OpRecord,
-    journal: &[JournalRow],
-) -> Result<String, StoreError> {
-    let Some(operation) = operation(record.op.operation) else { return Ok("nothing".into()) };
+fn begun(record: &OpRecord, journal: &[JournalRow]) -> String {
+    let Some(operation) = operation(record.op.operation) else { return "nothing".into() };
     if record.op.operation_state != FailedTemp {
-        return Ok(String::new()); // nobody is offered a rollback
+        return String::new(); // nobody is offered a rollback
     }
     let was_begun = |name: &str| {
         journal.iter().any(|row| {
             row.step == name && !matches!(row.status, StepStatus::Undone | StepStatus::Skipped)
         })
     };
-    let mut names = Vec::new();
-    for step in operation.steps.iter().rev().filter(|s| s.undo.is_some() && was_begun(s.name)) {
-        if !step.hook || hooks::can_be_undone(engine.store(), &record.op.id, step.name).await? {
-            names.push(step.name);
-        }
-    }
-    Ok(if names.is_empty() {
-        "nothing: no step has changed anything".into()
-    } else {
-        names.join(", ")
-    })
+    let can_undo = |step: &&super::Step| {
+        let mut rows = journal.iter().filter(|row| row.step == step.name);
+        !step.hook || rows.any(|row| row.hook.as_ref().is_some_and(|hook| hook.can_undo))
+    };
+    let begun = operation.steps.iter().rev().filter(|s| s.undo.is_some() && was_begun(s.name));
+    let names: Vec<_> = begun.filter(can_undo).map(|step| step.name).collect();
+    if names.is_empty() { "nothing: no step has changed anything".into() } else { names.join(", ") }
 }
 
 fn cancel(state: LcmOperationState, asked_for: bool) -> String {

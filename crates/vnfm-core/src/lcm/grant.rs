@@ -35,8 +35,6 @@ use vnfm_types::{
     VimConnectionInfo,
 };
 
-/// Where the request of an instantiation keeps, beside the standard's members, what was decided about its resources.
-pub(super) const GRANTED: &str = "vnfm/granted";
 /// What the journal keeps of a grant that is not decided: where to look for it.
 const PLACE: &str = "place";
 /// The usual pause between two looks.
@@ -65,30 +63,33 @@ impl StepOutput for Approved {
 }
 
 impl Approved {
-    /// Brings it into the request of the operation; twice is once.
-    pub(super) fn put_into(self, record: &mut OpRecord) {
+    /// Brings it into the request and the target of the operation; twice is once.
+    pub(super) fn apply(self, record: &mut OpRecord) {
         record.op.grant_id = self.grant_id;
-        let Some(request) = record.request.to_mut().as_object_mut() else { return };
-        if !self.additional_params.is_empty() {
+        if !self.additional_params.is_empty()
+            && let Some(request) = record.request.to_mut().as_object_mut()
+        {
             let params = request.entry("additionalParams").or_insert_with(|| json!({}));
             if let Some(params) = params.as_object_mut() {
                 hooks::override_with(params, &self.additional_params);
             }
         }
-        if record.op.operation != LcmOperationType::Instantiate {
+        let (LcmOperationType::Instantiate, Some(target)) =
+            (record.op.operation, record.target.as_mut())
+        else {
             return;
-        }
+        };
+        let target = Arc::make_mut(target);
+        hooks::override_with(&mut target.additional_params, &self.additional_params);
         if !self.vim_connection_info.is_empty() {
-            request.insert("vimConnectionInfo".to_owned(), json!(self.vim_connection_info));
+            target.vim_connection_info = self.vim_connection_info;
         }
         if !self.ext_virtual_links.is_empty() {
-            let old = request.get("extVirtualLinks").cloned().unwrap_or_default();
-            let old: Vec<ExtVirtualLinkData> = serde_json::from_value(old).unwrap_or_default();
-            let links = over(old, self.ext_virtual_links);
-            request.insert("extVirtualLinks".to_owned(), json!(links));
+            let old = std::mem::take(&mut target.ext_virtual_links);
+            target.ext_virtual_links = over(old, self.ext_virtual_links);
         }
         if !self.granted.is_empty() {
-            request.insert(GRANTED.to_owned(), json!(self.granted));
+            target.placement = self.granted.with_links(&target.ext_managed_virtual_links);
         }
     }
 }

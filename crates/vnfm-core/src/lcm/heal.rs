@@ -22,7 +22,7 @@
 use super::changes::{self, inventory};
 use super::instantiate::Registered;
 use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
-use super::{Op, grant, hook_row, ways_on};
+use super::{Op, grant, hook_journal, ways_on};
 use crate::acts::SkipHooks;
 use crate::engine::Engine;
 use crate::hooks;
@@ -33,10 +33,10 @@ use crate::vims;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use vnfm_types::LcmOperationState::{Completed, Failed, FailedTemp, Processing, Starting};
 use vnfm_types::{
-    HealVnfRequest, InstantiateVnfRequest, InstantiationState, LcmOperationState, LcmOperationType,
-    VnfcResourceInfo,
+    HealVnfRequest, InstantiationState, LcmOperationState, LcmOperationType, VnfcResourceInfo,
 };
 
 /// The operation, as the runner reads it.
@@ -95,6 +95,7 @@ pub async fn accept(
         shown: fitting(engine, &instance, (&request, &body), skipped).await?,
         request: body,
         changes: Vec::new(),
+        target: instance.deployment.clone(),
         skip,
     };
     ways_on::begin(engine, instance, beginning).await
@@ -120,22 +121,23 @@ async fn fitting(
     (request, body): (&HealVnfRequest, &Value),
     skipped: &[String],
 ) -> Result<Value, Refusal> {
-    let first: InstantiateVnfRequest =
-        InstantiateVnfRequest::deserialize(&*instance.request).unwrap_or_default();
+    let Some(deployed) = instance.deployment.as_deref() else {
+        return Ok(redact(body, None, &mut Redactor::default()));
+    };
     let packages = &engine.parts.packages;
     // Without its package the parameters cannot be checked here; the first step that needs it says so.
     let Ok(package) = packages.package(&instance.tenant, &instance.vnf_pkg_id).await else {
         return Ok(redact(body, None, &mut Redactor::default()));
     };
-    let mut params = first.additional_params;
+    let mut params = deployed.additional_params.clone();
     hooks::override_with(&mut params, &request.additional_params);
     let asked = hooks::Asked {
         package: &package,
-        flavour: &first.flavour_id,
+        flavour: &deployed.flavour_id,
         operation: "heal",
         params: &params,
         skipped,
-        instance: Some(&instance.vnf),
+        deployed: Some(deployed),
     };
     hooks::check_parameters(engine, &asked, body)
 }
@@ -279,7 +281,8 @@ fn healed(op: &Op, now: Allocated) -> Result<InstanceRecord, PortError> {
         info.vnf_virtual_link_resource_info = now.inventory.vnf_virtual_link_resource_info;
         info.virtual_storage_resource_info = now.inventory.virtual_storage_resource_info;
         info.metadata.extend(now.metadata);
-        hook_row::note_plugins(op, &mut info.metadata);
+        let deployment = record.deployment.get_or_insert_default();
+        hook_journal::note_plugins(op, Arc::make_mut(deployment), &mut info.metadata);
     }
     record.handle = now.handle;
     Ok(record)

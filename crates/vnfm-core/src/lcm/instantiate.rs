@@ -25,13 +25,14 @@ use super::changes;
 use super::runner;
 use super::step::{Operation, Output, Settled, Step, StepOutput, body, journaled, silent};
 use super::within_budget;
-use super::{Op, grant, hook_row, ways_on};
+use super::{Op, grant, hook_journal, ways_on};
+use crate::deployment::{Deployment, max_scale_levels};
 use crate::engine::Engine;
 use crate::hooks;
 use crate::ports::Vim as _;
 use crate::ports::{
-    Allocated, Allocation, Change, Effects, Granted, InstanceRecord, PortError, Release,
-    StoreError, Use, VimReport,
+    Allocated, Allocation, Change, Effects, InstanceRecord, PortError, Release, StoreError, Use,
+    VimReport,
 };
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
@@ -96,30 +97,37 @@ pub async fn accept(
         .map_err(Refusal::unprocessable)?;
     known_flavour(&package, &request)?;
     known_links(&package, &request)?;
-    let name = instance.vnf.vnf_instance_name.clone();
-    let mut lives_on = Use::of(tenant, instance_id, &request);
-    let expected = engine.parts.nfvo.is_some();
-    let granted = Granted { expected, ..Granted::default() }.with_links_of(&request);
-    let request = Arc::new(request);
-    let budget = engine.limits().plan;
-    let mut allocation = Allocation { package, request, instance_name: name, granted, budget };
+    let is_placed_by_grant = engine.parts.nfvo.is_some() && request.vim_connection_info.is_empty();
+    let mut request = request;
+    let asked = Allocation::requested(&instance.vnf_pkg_id, package, request.clone());
+    let mut allocation = Allocation {
+        instance_name: instance.vnf.vnf_instance_name.clone(),
+        awaits_grant: engine.parts.nfvo.is_some(),
+        budget: engine.limits().plan,
+        ..asked.map_err(Refusal::unprocessable)?
+    };
+    let mut lives_on = Use::of(tenant, instance_id, &allocation.deployment);
     within_budget(&allocation).map_err(Refusal::unprocessable)?;
-    if !is_placed_by_grant(engine, &allocation.request) {
-        let (vim, driver) = vims::of_request(engine, tenant, &allocation.request).await?;
-        vims::by_id(Arc::make_mut(&mut allocation.request), &vim);
+    // A request that names no VIM leaves it to the NFVO where the VNF is to live.
+    if !is_placed_by_grant {
+        let connections = &mut request.vim_connection_info;
+        let (vim, driver) = vims::of_connections(engine, tenant, connections).await?;
+        vims::by_id(connections, &vim);
+        let target = Arc::make_mut(&mut allocation.deployment);
+        target.vim_connection_info.clone_from(connections);
         driver.validate_request(&allocation).map_err(Refusal::unprocessable)?;
         driver.permit(&allocation, vim.policy()).map_err(Refusal::unprocessable)?;
         lives_on.vim_id = vim.registered_id().map(ToOwned::to_owned);
         lives_on.identity = vim.identity().map(ToOwned::to_owned);
     }
-    let request = serde_json::to_value(&*allocation.request).unwrap_or_default();
+    let request = serde_json::to_value(&request).unwrap_or_default();
     let asked = hooks::Asked {
         package: &allocation.package,
-        flavour: &allocation.request.flavour_id,
+        flavour: &allocation.deployment.flavour_id,
         operation: "instantiate",
-        params: &allocation.request.additional_params,
+        params: &allocation.deployment.additional_params,
         skipped: &[],
-        instance: None,
+        deployed: None,
     };
     let shown = hooks::check_parameters(engine, &asked, &request)?;
     let beginning = ways_on::Beginning {
@@ -127,6 +135,7 @@ pub async fn accept(
         request,
         shown,
         changes: vec![Change::AddUse(lives_on)],
+        target: Some(allocation.deployment),
         skip: None,
     };
     ways_on::begin(engine, instance, beginning).await
@@ -144,11 +153,6 @@ async fn enabled(engine: &Engine, tenant: &str, vnf_pkg_id: &str) -> Result<(), 
         Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
-}
-
-/// A request that names no VIM leaves it to the NFVO where the VNF is to live.
-fn is_placed_by_grant(engine: &Engine, request: &InstantiateVnfRequest) -> bool {
-    engine.parts.nfvo.is_some() && request.vim_connection_info.is_empty()
 }
 
 /// The internal links that others manage are links of the flavour, each once.
@@ -220,7 +224,7 @@ async fn check_vim(op: &Op) -> Output<VimReport> {
         let lives_on = Use {
             vim_id: vim.registered_id().map(ToOwned::to_owned),
             identity: report.identity.clone(),
-            ..Use::of(op.tenant(), &instance_id, op.instantiation()?)
+            ..Use::of(op.tenant(), &instance_id, op.deployment()?)
         };
         let moved = elsewhere.then_some(Change::RemoveUses { instance_id });
         let changes = moved.into_iter().chain([Change::AddUse(lives_on)]).collect();
@@ -362,9 +366,9 @@ fn settle(op: &Op, state: LcmOperationState) -> Result<Settled, PortError> {
 /// The external CPs that the VNFD declares, of an instance that was given up before any was made: SOL003 5.5.2.2 wants at
 /// least one of a VNF that is INSTANTIATED. Their metadata say that they are not there.
 fn promised_cps(op: &Op) -> Vec<VnfExtCpInfo> {
-    let (Ok(flavour), Ok(request)) = (op.flavour(), op.instantiation()) else { return Vec::new() };
+    let (Ok(flavour), Ok(deployment)) = (op.flavour(), op.deployment()) else { return Vec::new() };
     let promised = |cpd: &str| {
-        let asked = request.ext_virtual_links.iter().flat_map(|link| &link.ext_cps);
+        let asked = deployment.ext_virtual_links.iter().flat_map(|link| &link.ext_cps);
         let mut config =
             asked.filter(|data| data.cpd_id == cpd).flat_map(|data| data.cp_config.keys());
         VnfExtCpInfo {
@@ -388,13 +392,15 @@ const NOT_MADE: &str = "vnfm/not-made";
 
 /// The instance with what `made` holds, and with everything that a later terminate needs.
 fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
-    let request = InstantiateVnfRequest::clone(op.instantiation()?);
+    let request: InstantiateVnfRequest = op.request()?;
+    let mut deployment = Deployment::clone(op.deployment()?);
+    deployment.resolved = op.output::<Prepared>()?.map(|found| found.0).unwrap_or_default();
     let mut record = op.instance.clone();
     let mut metadata = made.metadata;
-    hook_row::note_plugins(op, &mut metadata);
+    hook_journal::note_plugins(op, &mut deployment, &mut metadata);
     let vnf = &mut record.vnf;
     vnf.instantiation_state = InstantiationState::Instantiated;
-    vnf.vim_connection_info = runner::without_access_info(&request.vim_connection_info);
+    vnf.vim_connection_info = runner::without_access_info(&deployment.vim_connection_info);
     vnf.vim_connection_info.extend(op.output::<Registered>()?.unwrap_or_default().0);
     vnf.extensions.extend(request.extensions);
     vnf.vnf_configurable_properties.extend(request.vnf_configurable_properties);
@@ -406,8 +412,11 @@ fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
         crate::ports::merge(&mut vnf.metadata, &effects.metadata);
     }
     vnf.instantiated_vnf_info = Some(InstantiatedVnfInfo {
-        flavour_id: request.flavour_id,
-        localization_language: request.localization_language,
+        flavour_id: deployment.flavour_id.to_string(),
+        vnf_state: deployment.vnf_state,
+        scale_status: deployment.scale_status(),
+        max_scale_levels: op.flavour().map(max_scale_levels).unwrap_or_default(),
+        localization_language: deployment.localization_language.clone(),
         ext_cp_info: made.inventory.ext_cp_info,
         ext_virtual_link_info: made.inventory.ext_virtual_link_info,
         ext_managed_virtual_link_info: made.inventory.ext_managed_virtual_link_info,
@@ -415,9 +424,8 @@ fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {
         vnf_virtual_link_resource_info: made.inventory.vnf_virtual_link_resource_info,
         virtual_storage_resource_info: made.inventory.virtual_storage_resource_info,
         metadata,
-        ..InstantiatedVnfInfo::default()
     });
-    record.request = op.record.request.clone();
+    record.deployment = Some(Arc::new(deployment));
     record.handle = made.handle;
     Ok(record)
 }

@@ -7,7 +7,7 @@
 //! | [`runner`] | runs steps, keeps the journal, resumes, undoes |
 //! | [`grant`], `needs`, `approve` | the NFVO is asked: when, for what, and whether its answer can be used |
 //! | `ways_on` | retry, rollback, fail, cancel |
-//! | `hook_row` | what the journal keeps of a hook: its plugin |
+//! | `hook_journal` | what the journal keeps of a hook: its driver, and whether it can be undone |
 //! | `suspicion` | steps during which the server died: one at a time, with nothing else running |
 //! | `in_turn` | so many operations on one VIM at a time |
 //! | `notification` | what subscribers are told of an operation |
@@ -21,7 +21,7 @@ mod changes;
 pub(crate) mod explain;
 pub mod grant;
 pub mod heal;
-pub(crate) mod hook_row;
+pub(crate) mod hook_journal;
 mod in_turn;
 pub mod instantiate;
 pub mod modify_info;
@@ -38,7 +38,7 @@ mod ways_on;
 
 pub(crate) use notification::{Status, notification};
 pub use op::Op;
-pub(crate) use op::within_budget;
+pub(crate) use op::{PACKAGE, within_budget};
 pub(crate) use runner::without_access_info;
 pub use step::{AcceptFn, Operation, Output, Settled, Step, StepFn, StepOutput};
 

@@ -82,12 +82,14 @@ pub async fn accept(
             connections.known(engine, tenant, patch).await?;
         }
     }
+    let target = modified(&instance, &request).map_err(Refusal::unprocessable)?.deployment;
     let body = serde_json::to_value(&request).unwrap_or_default();
     let beginning = ways_on::Beginning {
         kind: LcmOperationType::ModifyInfo,
         shown: redact(&body, None, &mut Redactor::default()),
         request: body,
         changes: Vec::new(),
+        target,
         skip: None,
     };
     ways_on::begin(engine, instance, beginning).await
@@ -119,8 +121,8 @@ async fn check_vim(op: &Op) -> Output<()> {
     let Some(patch) = &request.vim_connection_info else { return Ok(()) };
     let connections = Connections::of(&op.instance).patched(patch.as_ref());
     let connections = connections.map_err(|what| vims::as_port_error(bad_vim(what)))?;
-    let Some(instantiation) = connections.reached_otherwise() else { return Ok(()) };
-    let (vim, driver) = vims::of_request(&op.engine, op.tenant(), &instantiation)
+    let Some(changed) = connections.reached_otherwise() else { return Ok(()) };
+    let (vim, driver) = vims::of_connections(&op.engine, op.tenant(), changed)
         .await
         .map_err(vims::as_port_error)?;
     driver.check(&vim).await?;

@@ -11,7 +11,7 @@
 use super::Op;
 use super::changes::inventory;
 use super::heal;
-use super::op::PACKAGE;
+use crate::deployment::Deployment;
 use crate::ports::{Inventory, PortError, compute_id, link_id, port_id, storage_id};
 use std::collections::BTreeMap;
 use vnfm_descriptor::{AffinityRule, ConnectivityKind, CpKind, Flavour};
@@ -24,12 +24,12 @@ use vnfm_types::{
 /// The request for a grant for `op`.
 pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
     let record = &op.record.op;
-    let first = op.instantiation()?;
+    let deployment = op.deployment()?;
     let mut request = GrantRequest {
         vnf_instance_id: record.vnf_instance_id.clone(),
         vnf_lcm_op_occ_id: record.id.clone(),
         vnfd_id: op.instance.vnf.vnfd_id.clone(),
-        flavour_id: Some(first.flavour_id.clone()),
+        flavour_id: Some(deployment.flavour_id.to_string()),
         operation: record.operation,
         is_automatic_invocation: record.is_automatic_invocation,
         instantiation_level_id: None,
@@ -43,10 +43,10 @@ pub(super) fn request(op: &Op) -> Result<GrantRequest, PortError> {
         LcmOperationType::Instantiate => {
             op.allocation_to_make()?;
             let flavour = op.flavour()?;
-            let level =
-                first.instantiation_level_id.clone().or_else(|| flavour.default_level.clone());
-            request.add_resources = of_flavour(flavour, level.as_deref())?;
-            let managed = op.granted().managed_links;
+            let level = &deployment.instantiation_level_id;
+            let level = level.clone().or_else(|| flavour.default_level.clone());
+            request.add_resources = of_flavour(flavour, deployment);
+            let managed = &deployment.placement.managed_links;
             request.add_resources.retain(|one| {
                 one.type_ != ResourceType::Vl || !managed.contains_key(&one.resource_template_id)
             });
@@ -70,19 +70,11 @@ fn links(op: &Op) -> GrantRequestLinks {
     }
 }
 
-/// Everything that the flavour is made of at a level.
-fn of_flavour(
-    flavour: &Flavour,
-    level: Option<&str>,
-) -> Result<Vec<ResourceDefinition>, PortError> {
-    let count = |vdu: &str| {
-        flavour.instances_of(vdu, level).map_err(|error| {
-            PortError::new(&PACKAGE, "tell what a grant is needed for", error.to_string())
-        })
-    };
+/// Everything that a deployment of the flavour is made of.
+fn of_flavour(flavour: &Flavour, deployment: &Deployment) -> Vec<ResourceDefinition> {
     let mut all = Vec::new();
     for vdu in flavour.vdus.values() {
-        for index in 0..count(&vdu.name)? {
+        for index in 0..deployment.instances_of(&vdu.name) {
             let id = compute_id(&vdu.name, index);
             all.push(definition(id, ResourceType::Compute, (Some(&vdu.name), &vdu.name)));
             for storage in &vdu.storages {
@@ -102,12 +94,12 @@ fn of_flavour(
         if known.is_some_and(|cp| cp.kind == CpKind::VirtualCp) {
             continue;
         }
-        for index in 0..vdu.map_or(Ok(1), |vdu| count(vdu))? {
+        for index in 0..vdu.map_or(1, |vdu| deployment.instances_of(vdu)) {
             let of = (vdu.map(String::as_str), cp.cpd_id.as_str());
             all.push(definition(port_id(&cp.cpd_id, index), ResourceType::Linkport, of));
         }
     }
-    Ok(all)
+    all
 }
 
 fn definition(

@@ -1,29 +1,22 @@
 //! One operation while it is driven: its records, what its steps produced, and the way to its neighbours.
 
-use super::grant::{Approved, GRANTED};
+use super::grant::Approved;
 use super::step::StepOutput;
+use crate::deployment::Deployment;
 use crate::engine::Engine;
 use crate::live::LiveOp;
 use crate::ports::{
-    Allocation, Change, Clock, Code, ErrorKind, Fence, Granted, InfraDriver, InstanceRecord,
-    JournalRow, OpRecord, Ownership, PortError, StepStatus, Vim, VimCall, Watcher,
+    Allocation, Change, Clock, Code, ErrorKind, Fence, InfraDriver, InstanceRecord, JournalRow,
+    OpRecord, Ownership, PortError, StepStatus, Vim, VimCall, Watcher,
 };
 use crate::redact::Redactor;
 use crate::vims::AnyVim;
 use jiff::Timestamp;
-use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use vnfm_descriptor::{Flavour, Package};
-use vnfm_types::InstantiateVnfRequest;
 use vnfm_types::v1::Edition;
-
-/// Where the record of an operation keeps, beside the standard's members of its request, which hooks are left out.
-pub(super) const SKIPPED: &str = "vnfm/skipHooks";
-/// Where it keeps that the operation began below `vnflcm/v1`.
-pub(super) const BEGAN_IN_V1: &str = "vnfm/v1";
 
 /// One operation that is being driven.
 pub struct Op {
@@ -39,8 +32,6 @@ pub struct Op {
     pub(crate) unwritten: Vec<Change>,
     pub(crate) deadline: Timestamp,
     package: Result<Arc<Package>, PortError>,
-    /// The first request, once somebody has asked for it.
-    instantiation: OnceLock<Arc<InstantiateVnfRequest>>,
     ownership: Ownership,
 }
 
@@ -77,19 +68,32 @@ impl Op {
             unwritten,
             deadline,
             package,
-            instantiation: OnceLock::new(),
             ownership,
         };
+        op.tell_levels();
         op.take_grant();
         op.hide_secrets();
         Ok(op)
     }
 
-    /// From now on the operation does what the NFVO has approved, if it has: as if that had been in its request.
+    /// Sets the levels of an operation that began before they were recorded.
+    fn tell_levels(&mut self) {
+        let Ok(package) = &self.package else { return };
+        let record = Arc::make_mut(&mut self.record);
+        for deployment in [&mut record.before, &mut record.target].into_iter().flatten() {
+            if deployment.vdu_instances.is_empty()
+                && let Some(flavour) = package.vnfd().flavour(&deployment.flavour_id)
+            {
+                // A flavour that does not say how many VNFCs it has is refused when it is planned.
+                let _ = Arc::make_mut(deployment).set_levels(flavour);
+            }
+        }
+    }
+
+    /// Applies what the NFVO has approved, if it has, to the target and the request of the operation.
     pub(crate) fn take_grant(&mut self) {
         let Ok(Some(approved)) = self.output::<Approved>() else { return };
-        approved.put_into(Arc::make_mut(&mut self.record));
-        self.instantiation.take();
+        approved.apply(Arc::make_mut(&mut self.record));
         self.hide_secrets();
     }
 
@@ -97,7 +101,9 @@ impl Op {
     fn hide_secrets(&self) {
         let mut found = Redactor::default();
         found.add_well_known(&self.record.request);
-        found.add_well_known(&self.instance.request);
+        for deployment in [&self.record.before, &self.record.target].into_iter().flatten() {
+            found.add_well_known(&serde_json::to_value(&**deployment).unwrap_or_default());
+        }
         self.live.hide(&found);
     }
 
@@ -141,14 +147,12 @@ impl Op {
 
     /// True where whoever began the operation left this hook out.
     pub(crate) fn skips(&self, hook: &str) -> bool {
-        let skipped = self.record.request.get(SKIPPED).and_then(Value::as_array);
-        skipped.is_some_and(|skipped| skipped.iter().any(|name| name == hook))
+        self.record.control.skip_hooks.iter().any(|name| name == hook)
     }
 
     /// The version of VNF LCM in which the operation began.
     pub(crate) fn edition(&self) -> Edition {
-        let began_in_v1 = self.record.request.get(BEGAN_IN_V1).and_then(Value::as_bool);
-        if began_in_v1 == Some(true) { Edition::V1 } else { Edition::V2 }
+        self.record.control.api_version
     }
 
     /// The request of this operation.
@@ -160,26 +164,21 @@ impl Op {
         T::deserialize(&*self.record.request).map_err(unreadable("request"))
     }
 
-    /// The request that instantiated the VNF, or is doing so.
+    /// What the steps work towards: the target, or what the instance still is while it is terminated.
     ///
     /// # Errors
     ///
-    /// `Broken` where the record holds another shape.
-    pub fn instantiation(&self) -> Result<&Arc<InstantiateVnfRequest>, PortError> {
-        if let Some(known) = self.instantiation.get() {
-            return Ok(known);
-        }
-        let read = InstantiateVnfRequest::deserialize(self.first_request());
-        let read = read.map_err(unreadable("request"))?;
-        Ok(self.instantiation.get_or_init(|| Arc::new(read)))
-    }
-
-    /// The same as it is stored.
-    fn first_request(&self) -> &Value {
-        match &*self.instance.request {
-            Value::Null => &self.record.request,
-            request => request,
-        }
+    /// `Broken` if the operation has neither.
+    pub fn deployment(&self) -> Result<&Arc<Deployment>, PortError> {
+        let deployment = self.record.target.as_ref().or(self.record.before.as_ref());
+        deployment.ok_or_else(|| {
+            let doing = "read what the instance should be";
+            PortError::new(
+                &JOURNAL,
+                doing,
+                "the operation has neither a target nor a state before it",
+            )
+        })
     }
 
     /// The package.
@@ -197,7 +196,7 @@ impl Op {
     ///
     /// Where the package cannot be read or lost the flavour.
     pub fn flavour(&self) -> Result<&Flavour, PortError> {
-        let id = self.first_request()["flavourId"].as_str().unwrap_or_default();
+        let id = self.deployment()?.flavour_id.as_str();
         let vnfd = self.package()?.vnfd();
         vnfd.flavours.get(id).ok_or_else(|| {
             let what = format!("the VNFD `{}` has no flavour `{id}`", vnfd.descriptor_id);
@@ -213,9 +212,9 @@ impl Op {
     pub fn allocation(&self) -> Result<Allocation, PortError> {
         Ok(Allocation {
             package: self.package()?.clone(),
-            request: self.instantiation()?.clone(),
+            deployment: self.deployment()?.clone(),
             instance_name: self.instance.vnf.vnf_instance_name.clone(),
-            granted: self.granted(),
+            awaits_grant: false,
             budget: self.engine.limits().plan,
         })
     }
@@ -231,26 +230,19 @@ impl Op {
         Ok(allocation)
     }
 
-    /// What the NFVO has decided about the resources of the instance.
-    pub(crate) fn granted(&self) -> Granted {
-        let granted = self.first_request().get(GRANTED);
-        let granted = granted.and_then(|granted| Granted::deserialize(granted).ok());
-        let granted = granted.unwrap_or_default();
-        match self.instantiation() {
-            Ok(request) => granted.with_links_of(request),
-            Err(_) => granted,
-        }
-    }
-
     /// The VIM of the instance, and its driver.
     ///
     /// # Errors
     ///
     /// Where it is no longer in the registry.
     pub async fn vim(&self) -> Result<(AnyVim, Arc<dyn InfraDriver>), PortError> {
-        crate::vims::of_request(&self.engine, self.tenant(), self.instantiation()?)
-            .await
-            .map_err(crate::vims::as_port_error)
+        crate::vims::of_connections(
+            &self.engine,
+            self.tenant(),
+            &self.deployment()?.vim_connection_info,
+        )
+        .await
+        .map_err(crate::vims::as_port_error)
     }
 
     /// A call on `vim` for this operation's step.
@@ -269,17 +261,18 @@ impl Op {
 ///
 /// # Errors
 ///
-/// `Refused` with the limit and its setting, or where the VNFD does not say how much it is.
+/// `Refused` with the limit and its setting.
 pub(crate) fn within_budget(what: &Allocation) -> Result<(), PortError> {
-    const DOING: &str = "plan the instance";
-    let Some(flavour) = what.package.vnfd().flavour(&what.request.flavour_id) else {
+    let deployment = &what.deployment;
+    let Some(flavour) = what.package.vnfd().flavour(&deployment.flavour_id) else {
         return Ok(()); // a step that needs the flavour reports that it is missing
     };
-    let level = what.request.instantiation_level_id.as_deref();
-    let count = flavour.resources_of(level);
-    let count = count.map_err(|error| PortError::new(&PACKAGE, DOING, error.to_string()))?;
-    what.budget.allows(DOING, count, 0)
+    let counted = deployment.vdu_instances.iter().map(|(vdu, count)| (vdu.as_str(), *count));
+    what.budget.allows(DOING, flavour.resources(counted), 0)
 }
+
+/// What is refused where a plan is too large.
+const DOING: &str = "plan the instance";
 
 /// Turns a serde error on `what` into a port error.
 pub(crate) fn unreadable(what: &str) -> impl FnOnce(serde_json::Error) -> PortError {
@@ -297,7 +290,7 @@ pub(super) const JOURNAL: Code = Code {
     next: "use the binary that wrote it or a newer one, and report it otherwise",
 };
 /// The package is not as the instance needs it.
-pub(super) const PACKAGE: Code = Code {
+pub(crate) const PACKAGE: Code = Code {
     name: "op.package",
     kind: ErrorKind::Refused,
     means: "the VNF package is no longer as the instance needs it",

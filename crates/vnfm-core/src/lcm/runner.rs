@@ -12,7 +12,7 @@
 //! lost its lease stops at the next one.
 
 use super::attempt::attempt;
-use super::hook_row;
+use super::hook_journal;
 use super::in_turn;
 use super::notification::{Status, notification};
 use super::op::Op;
@@ -267,14 +267,11 @@ pub(super) async fn begin(
         step: step.name.to_owned(),
         status,
         attempt: before.map_or(0, |row| row.attempt) + 1,
-        output: if step.hook {
-            SecretJson::from(hook_row::begun(op, step))
-        } else {
-            before.map(|row| row.output.clone()).unwrap_or_default()
-        },
+        output: before.map(|row| row.output.clone()).unwrap_or_default(),
         started_at: op.clock().now(),
         ended_at: None,
         lives: lives.clone(),
+        hook: hook_journal::begun(op, step),
     });
     let attempt = row.attempt;
     let mut changes = vec![Change::Journal(row.clone())];
@@ -303,10 +300,11 @@ fn end(op: &mut Op, step: &Step, status: StepStatus, output: Value) {
         step: step.name.to_owned(),
         status,
         attempt: op.rows.get(step.name).map_or(0, |row| row.attempt),
-        output: SecretJson::from(hook_row::kept(op, step, output)),
+        output: SecretJson::from(output),
         started_at: op.rows.get(step.name).map_or(now, |row| row.started_at),
         ended_at: Some(now),
         lives: Lives::default(),
+        hook: hook_journal::ended(op, step, status),
     });
     op.watcher().log("info", step.name, &format!("{status:?}").to_lowercase());
     observe(op, &row);

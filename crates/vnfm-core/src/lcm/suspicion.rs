@@ -10,7 +10,7 @@
 //! that somebody retries, has a row with an end: what was before it does not count. A process that finds its own
 //! open row lost its lease for a while, or made room for another suspect.
 
-use super::hook_row;
+use super::hook_journal;
 use super::op::Op;
 use super::step::Step;
 use crate::engine::Engine;
@@ -52,7 +52,7 @@ pub(super) async fn enter<'e>(
     step: &Step,
 ) -> Result<Option<Beginning<'e>>, StoreError> {
     learn(engine).await?;
-    let before = op.rows.get(step.name).filter(|row| is_open(row)).map(|row| hook_row::lives(row));
+    let before = op.rows.get(step.name).filter(|row| is_open(row)).map(|row| row.lives.clone());
     let is_new_here = before.as_ref().is_some_and(|before| before.by != *engine.owner);
     let mut lives = lives(op, before).await?;
     let mut beginning =
@@ -215,7 +215,7 @@ fn refusal(op: &Op, step: &Step, lives: &Lives) -> PortError {
         lives.died.len()
     );
     if step.hook {
-        return PortError::new(&HOOK_DIED, hook_row::once_more(op, step), what);
+        return PortError::new(&HOOK_DIED, hook_journal::once_more(op, step), what);
     }
     PortError::new(&DIED, format!("run step `{}` once more", step.name), what)
 }

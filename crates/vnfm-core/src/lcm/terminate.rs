@@ -23,7 +23,7 @@ use super::{Op, grant, ways_on};
 use crate::acts::SkipHooks;
 use crate::engine::Engine;
 use crate::hooks;
-use crate::ports::{Change, Effects, InstanceRecord, PortError, Release, SecretJson};
+use crate::ports::{Change, Effects, InstanceRecord, PortError, Release};
 use crate::redact::{Redactor, redact};
 use crate::refusal::{self, Refusal, Why};
 use crate::vims;
@@ -92,6 +92,7 @@ pub async fn accept(
         shown: redact(&body, None, &mut Redactor::default()),
         request: body,
         changes: vec![retire],
+        target: None,
         skip,
     };
     ways_on::begin(engine, instance, beginning).await.map_err(still_carries)
@@ -190,7 +191,7 @@ fn terminated(op: &Op) -> Result<InstanceRecord, PortError> {
     record.vnf.instantiation_state = InstantiationState::NotInstantiated;
     record.vnf.instantiated_vnf_info = None;
     record.vnf.vim_connection_info.clear();
-    record.request = SecretJson::default();
+    record.deployment = None;
     record.handle = Value::Null;
     for effects in
         [op.output::<StartEffects>()?.map(|e| e.0), op.output::<EndEffects>()?.map(|e| e.0)]

@@ -5,12 +5,13 @@ use super::Op;
 use super::notification::{Status, notification};
 use super::runner::transition;
 use crate::acts::{Act, SkipHooks};
+use crate::deployment::Deployment;
 use crate::engine::Engine;
-use crate::ports::{Change, Fence, InstanceRecord, OpRecord, SecretJson, StoreError};
+use crate::ports::{Change, Fence, InstanceRecord, OpControl, OpRecord, SecretJson, StoreError};
 use crate::refusal::{self, Refusal, Why};
 use serde_json::Value;
+use std::sync::Arc;
 use vnfm_types::LcmOperationState::{self, Failed, FailedTemp, Processing, RollingBack};
-use vnfm_types::v1::Edition;
 use vnfm_types::{CancelMode, LcmOperationType, VnfLcmOpOcc};
 
 /// What makes an operation begin.
@@ -23,6 +24,8 @@ pub(crate) struct Beginning {
     pub(crate) shown: Value,
     /// What else begins with it.
     pub(crate) changes: Vec<Change>,
+    /// What the instance should be once it is COMPLETED.
+    pub(crate) target: Option<Arc<Deployment>>,
     /// Hooks that are left out.
     pub(crate) skip: Option<SkipHooks>,
 }
@@ -36,12 +39,6 @@ pub(crate) async fn begin(
     let now = engine.parts.clock.now();
     let mut beginning = beginning;
     let skip = beginning.skip.take().filter(|skip| !skip.hooks.is_empty());
-    if let Some(skip) = &skip {
-        beginning.request[super::op::SKIPPED] = skip.hooks.clone().into();
-    }
-    if engine.edition == Edition::V1 {
-        beginning.request[super::op::BEGAN_IN_V1] = true.into();
-    }
     let warning = |hook: &String| format!("hook `{hook}` was left out");
     let op = VnfLcmOpOcc {
         id: uuid::Uuid::new_v4().to_string(),
@@ -66,6 +63,12 @@ pub(crate) async fn begin(
         tenant: instance.tenant.clone(),
         op,
         request: SecretJson::from(beginning.request),
+        before: instance.deployment.clone(),
+        target: beginning.target,
+        control: OpControl {
+            skip_hooks: skip.iter().flat_map(|skip| skip.hooks.clone()).collect(),
+            api_version: engine.edition,
+        },
         point_of_no_return: None,
         epoch: 0,
     };

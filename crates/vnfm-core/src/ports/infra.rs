@@ -18,7 +18,9 @@
 //! | each call is made during a turn ([`Vim::turn`]), a pause between two is not | yes |
 //! | waits end at [`VimCall::deadline`] and say what for through [`Watcher::waiting`] | yes |
 
-use super::{Clock, Code, ErrorKind, Granted, PortError, Turn};
+use super::{Clock, Code, ErrorKind, PortError, Turn};
+use crate::deployment::Deployment;
+use crate::lcm::PACKAGE;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -141,14 +143,39 @@ pub struct VimCall<'a> {
 pub struct Allocation {
     /// The VNF package: descriptor and files.
     pub package: Arc<Package>,
-    /// The request, with secrets.
-    pub request: Arc<InstantiateVnfRequest>,
+    /// What the instance should be, with secrets.
+    pub deployment: Arc<Deployment>,
     /// Name of the instance, for people.
     pub instance_name: Option<String>,
-    /// What an NFVO has decided.
-    pub granted: Granted,
+    /// True if an NFVO has yet to decide about resources: its grant may bring what the deployment lacks.
+    pub awaits_grant: bool,
     /// How much a driver may plan; beyond it the plan is refused by name.
     pub budget: Budget,
+}
+
+impl Allocation {
+    /// What `request` asks for, of a package, with the default budget.
+    ///
+    /// # Errors
+    ///
+    /// `Refused` if the VNFD does not say how many VNFCs the instantiation level comes to.
+    pub fn requested(
+        vnf_pkg_id: &str,
+        package: Arc<Package>,
+        request: InstantiateVnfRequest,
+    ) -> Result<Self, PortError> {
+        let mut deployment = Deployment::requested(vnf_pkg_id, request);
+        // A step that needs the flavour reports that it is missing.
+        if let Some(flavour) = package.vnfd().flavour(&deployment.flavour_id) {
+            let levels = deployment.set_levels(flavour);
+            levels.map_err(|error| {
+                PortError::new(&PACKAGE, "plan the instance", error.to_string())
+            })?;
+        }
+        let deployment = Arc::new(deployment);
+        let (instance_name, awaits_grant, budget) = (None, false, Budget::default());
+        Ok(Self { package, deployment, instance_name, awaits_grant, budget })
+    }
 }
 
 /// How much a plan may come to: it is counted before anything is made of it.

@@ -61,8 +61,8 @@ pub use packages::Packages;
 pub use pins::{HostPin, PinnedHost, PinnedKey};
 pub use quota::Counted;
 pub use records::{
-    About, Home, InstanceRecord, JournalRow, Lives, OpRecord, OpenStep, OutboxRow, PackageRecord,
-    SecretJson, StepStatus, SubscriptionRecord, Use, VimRecord,
+    About, Home, HookState, InstanceRecord, JournalRow, Lives, OpControl, OpRecord, OpenStep,
+    OutboxRow, PackageRecord, SecretJson, StepStatus, SubscriptionRecord, Use, VimRecord,
 };
 pub use schemas::{NoSchemas, Schemas};
 pub use sealer::SecretSealer;

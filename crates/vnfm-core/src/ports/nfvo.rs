@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use vnfm_types::{Grant, GrantRequest, InstantiateVnfRequest};
+use vnfm_types::{ExtManagedVirtualLinkData, Grant, GrantRequest};
 
 /// What an NFVO answers.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,9 +62,6 @@ pub struct Granted {
     pub managed_link_ids: BTreeMap<String, String>,
     /// Projects on the VIM.
     pub resource_groups: BTreeSet<String>,
-    /// True where an NFVO has still to decide: what is not here yet it may bring.
-    #[serde(skip)]
-    pub expected: bool,
 }
 
 impl Granted {
@@ -73,9 +70,10 @@ impl Granted {
         *self == Self::default()
     }
 
-    /// With the internal links that the request says others manage, where nothing else was decided about them.
-    pub(crate) fn with_links_of(mut self, request: &InstantiateVnfRequest) -> Self {
-        for link in &request.ext_managed_virtual_links {
+    /// Adds the internal links that a request says others manage, unless something else was decided about them.
+    #[must_use]
+    pub fn with_links(mut self, links: &[ExtManagedVirtualLinkData]) -> Self {
+        for link in links {
             let of = &link.vnf_virtual_link_desc_id;
             let network = self.managed_links.entry(of.clone());
             // What was decided by a version before this one has no ids.

@@ -2,6 +2,8 @@
 //!
 //! What is a [`SecretJson`] is sealed by the adapter before it is written, and nowhere else.
 
+use super::DriverId;
+use crate::deployment::Deployment;
 use crate::query::Sight;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -10,9 +12,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use vnfm_types::v1::Edition;
 use vnfm_types::{
-    InstantiateVnfRequest, KeyValuePairs, LccnSubscription, LcmOperationType,
-    PackageOnboardingState, PackageOperationalState, PackageUsageState, Vim, VnfInstance,
-    VnfLcmOpOcc, VnfPkgInfo,
+    KeyValuePairs, LccnSubscription, PackageOnboardingState, PackageOperationalState,
+    PackageUsageState, Vim, VnfInstance, VnfLcmOpOcc, VnfPkgInfo,
 };
 
 /// JSON that holds secrets: hidden from `Debug`, sealed by the store, and read as the [`Value`] that it is.
@@ -67,8 +68,8 @@ pub struct InstanceRecord {
     pub active_op: Option<String>,
     /// As SOL003 shows it, without secrets.
     pub vnf: VnfInstance,
-    /// The `InstantiateVnfRequest` with its secrets, once accepted.
-    pub request: SecretJson,
+    /// What it should be; `None` while it is NOT_INSTANTIATED, and in lists.
+    pub deployment: Option<Arc<Deployment>>,
     /// What the driver wants back at release; null before `allocate`.
     pub handle: Value,
     /// When it was created.
@@ -86,10 +87,42 @@ pub struct OpRecord {
     pub op: VnfLcmOpOcc,
     /// The request body with its secrets.
     pub request: SecretJson,
+    /// What the instance should be so far; `None` if it was NOT_INSTANTIATED, and in lists.
+    pub before: Option<Arc<Deployment>>,
+    /// What the instance should be once the operation is COMPLETED; `None` if it is terminated then, and in lists.
+    pub target: Option<Arc<Deployment>>,
+    /// How it is driven.
+    pub control: OpControl,
     /// The first step begun that cannot be undone: from then on there is no rollback.
     pub point_of_no_return: Option<String>,
     /// Raised by each claim; written rows carry it.
     pub epoch: u64,
+}
+
+/// How an operation is driven, as its caller chose.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OpControl {
+    /// Hooks that are not called.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skip_hooks: Vec<String>,
+    /// The version of VNF LCM in which it began; links in its grant request follow it.
+    pub api_version: Edition,
+}
+
+/// What the journal keeps of a hook from the moment it is first called.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HookState {
+    /// The `implementation` in the VNFD.
+    pub implementation: String,
+    /// The plugin that the hook's artifact names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugin: Option<String>,
+    /// The driver that was called; a retry and the undo call the same one.
+    pub driver: DriverId,
+    /// True if the driver can undo the hook.
+    pub can_undo: bool,
 }
 
 /// What the journal says of a step.
@@ -127,6 +160,8 @@ pub struct JournalRow {
     pub ended_at: Option<Timestamp>,
     /// Which processes ran it, and which of them died meanwhile.
     pub lives: Lives,
+    /// If the step is a hook that was called: which driver serves it.
+    pub hook: Option<HookState>,
 }
 
 /// Which processes ran a step, and which of them died while it ran.
@@ -227,9 +262,9 @@ pub struct Use {
 }
 
 impl Use {
-    /// That an instance lives where its instantiation says, as far as that is known: on no VIM and on no cluster yet.
-    pub fn of(tenant: &str, instance_id: &str, request: &InstantiateVnfRequest) -> Self {
-        let namespace = request.additional_params.get(NAMESPACE).and_then(Value::as_str);
+    /// That an instance lives where its deployment says, as far as that is known: on no VIM and on no cluster yet.
+    pub fn of(tenant: &str, instance_id: &str, deployment: &Deployment) -> Self {
+        let namespace = deployment.additional_params.get(NAMESPACE).and_then(Value::as_str);
         Self {
             tenant: tenant.to_owned(),
             instance_id: instance_id.to_owned(),
@@ -309,15 +344,13 @@ pub struct Home {
 }
 
 impl Home {
-    /// Every home that the instantiation `request` names.
-    fn all_of(request: &Value) -> Vec<Self> {
-        let namespace = request["additionalParams"][NAMESPACE].as_str().map(ToOwned::to_owned);
-        let connections = request["vimConnectionInfo"].as_object();
-        let mut vims: Vec<_> = connections
-            .into_iter()
-            .flatten()
-            .map(|(_, connection)| connection["vimId"].as_str().unwrap_or_default())
-            .collect();
+    /// Every home that a deployment names.
+    fn all_of(deployment: &Deployment) -> Vec<Self> {
+        let namespace = deployment.additional_params.get(NAMESPACE).and_then(Value::as_str);
+        let namespace = namespace.map(ToOwned::to_owned);
+        let connections = deployment.vim_connection_info.values();
+        let mut vims: Vec<_> =
+            connections.map(|vim| vim.vim_id.as_deref().unwrap_or_default()).collect();
         if vims.is_empty() {
             vims.push("");
         }
@@ -329,12 +362,9 @@ impl Home {
 impl About {
     /// An instance as it is, or as the operation that is under way is making it.
     pub(crate) fn of(instance: &InstanceRecord, op: Option<&OpRecord>) -> Self {
-        let making = op.filter(|op| op.op.operation == LcmOperationType::Instantiate);
-        let request = match (&*instance.request, making) {
-            (Value::Null, Some(op)) => &*op.request,
-            (request, _) => request,
-        };
-        let lives = if request.is_null() { Vec::new() } else { Home::all_of(request) };
+        let making = op.and_then(|op| op.target.as_ref());
+        let lives = instance.deployment.as_ref().or(making);
+        let lives = lives.map(|deployment| Home::all_of(deployment)).unwrap_or_default();
         Self { lives: Some(lives), ..Self::from(&instance.vnf) }
     }
 }

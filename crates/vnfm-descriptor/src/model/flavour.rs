@@ -359,7 +359,9 @@ impl Flavour {
         named.chain([most]).filter_map(Result::ok).max().unwrap_or_default()
     }
 
-    fn resources<'a>(&self, counted: impl IntoIterator<Item = (&'a str, u32)>) -> u64 {
+    /// How many resources these numbers of VNFCs come to: VNFCs with their volumes and ports, and links. It is counted
+    /// without making any of them.
+    pub fn resources<'a>(&self, counted: impl IntoIterator<Item = (&'a str, u32)>) -> u64 {
         let of_vdu = |(vdu, count): (&str, u32)| {
             let storages = self.vdus.get(vdu).map_or(0, |vdu| vdu.storages.len());
             let each = 1 + storages + self.cps_of(vdu).len();

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vnfm_core::ports::{
-    Allocated, Allocation, Clock, Granted, InfraDriver as _, Ownership, PortError, Release,
+    Allocated, Allocation, Clock, InfraDriver as _, Ownership, PortError, Release,
     SecretConnection, Vim, VimCall, VimLogin, Watcher,
 };
 use vnfm_descriptor::{Limits, Package};
@@ -356,17 +356,12 @@ pub(crate) fn package(manifests: &[(i64, &str)], order_head: &str, params: Value
     let package = Package::open(folder.path(), &Limits::default())
         .unwrap_or_else(|findings| panic!("{findings}"));
     let additional_params: KeyValuePairs = params.as_object().cloned().unwrap_or_default();
-    Allocation {
-        package: Arc::new(package),
-        request: Arc::new(InstantiateVnfRequest {
-            flavour_id: "simple".into(),
-            additional_params,
-            ..InstantiateVnfRequest::default()
-        }),
-        instance_name: None,
-        granted: Granted::default(),
-        budget: vnfm_core::ports::Budget::default(),
-    }
+    let request = InstantiateVnfRequest {
+        flavour_id: "simple".into(),
+        additional_params,
+        ..InstantiateVnfRequest::default()
+    };
+    Allocation::requested("package", Arc::new(package), request).expect("levels")
 }
 
 /// VNF-B as users get it.
@@ -375,13 +370,8 @@ pub(crate) fn sample() -> Allocation {
     let package =
         Package::open(&folder, &Limits::default()).unwrap_or_else(|findings| panic!("{findings}"));
     let request = std::fs::read(folder.join("requests/instantiate.json")).expect("its request");
-    Allocation {
-        package: Arc::new(package),
-        request: Arc::new(serde_json::from_slice(&request).expect("a request")),
-        instance_name: None,
-        granted: Granted::default(),
-        budget: vnfm_core::ports::Budget::default(),
-    }
+    let request = serde_json::from_slice(&request).expect("a request");
+    Allocation::requested("package", Arc::new(package), request).expect("levels")
 }
 
 pub(crate) const CONFIG: &str =

@@ -67,7 +67,8 @@ pub(crate) async fn what_the_cloud_lacks_is_refused_by_name(place: &Place) {
         assert!(error.to_string().contains(says), "{error}");
     }
     let mut nowhere = OneVdu::default().on(place);
-    Arc::make_mut(&mut nowhere.request).ext_virtual_links[0].resource_id = "no-such-network".into();
+    Arc::make_mut(&mut nowhere.deployment).ext_virtual_links[0].resource_id =
+        "no-such-network".into();
     let error = place.prepare(&nowhere).await.unwrap_err();
     assert_eq!((error.name(), error.resource()), ("openstack.no-network", Some("no-such-network")));
     assert!(place.owned().await.is_empty());
@@ -92,8 +93,9 @@ pub(crate) async fn a_foreign_stack_is_not_touched(place: &Place, other: &mut Pl
 /// The network of an internal link is of others: it is used, told, and neither made nor deleted.
 pub(crate) async fn an_internal_link_that_others_manage_is_used_and_told(place: &Place) {
     let mut what = place.cluster("vnf-a-k8s-cluster");
-    what.granted.managed_links.insert("internalVL".into(), place.network.clone());
-    what.granted.managed_link_ids.insert("internalVL".into(), "their-link".into());
+    let placement = &mut Arc::make_mut(&mut what.deployment).placement;
+    placement.managed_links.insert("internalVL".into(), place.network.clone());
+    placement.managed_link_ids.insert("internalVL".into(), "their-link".into());
     let made = place.make(&what).await.unwrap();
     let found = &made.inventory;
     assert!(found.vnf_virtual_link_resource_info.is_empty(), "{found:#?}");

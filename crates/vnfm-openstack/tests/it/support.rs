@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use vnfm_core::ports::{
-    Allocated, Allocation, Clock, Granted, InfraDriver, Ownership, PortError, Release, Repair,
+    Allocated, Allocation, Clock, InfraDriver, Ownership, PortError, Release, Repair,
     SecretConnection, Vim, VimCall, VimLogin, Watcher,
 };
 use vnfm_descriptor::{Limits, Package};
@@ -277,13 +277,9 @@ pub(crate) fn sample(name: &str) -> Package {
 }
 
 pub(crate) fn allocation(package: Package, request: Value) -> Allocation {
-    Allocation {
-        package: Arc::new(package),
-        request: Arc::new(serde_json::from_value(request).unwrap()),
-        instance_name: Some("one".into()),
-        granted: Granted::default(),
-        budget: vnfm_core::ports::Budget::default(),
-    }
+    let request = serde_json::from_value(request).unwrap();
+    let what = Allocation::requested("package", Arc::new(package), request).unwrap();
+    Allocation { instance_name: Some("one".into()), ..what }
 }
 
 /// A package of one VDU `server` with one external CP `out`.

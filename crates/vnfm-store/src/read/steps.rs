@@ -7,7 +7,7 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{FromRow, Row as _, query_as, query_scalar};
 use vnfm_core::ports::{JournalRow, Lives, OpenStep};
 
-from_columns!(StepRow: op_id, step, status, attempt, output, started_at, ended_at, lives);
+from_columns!(StepRow: op_id, step, status, attempt, output, started_at, ended_at, lives, hook);
 from_columns!(OpenStepRow: tenant, op_id, ended_at, lives);
 
 /// A row of `journal`.
@@ -20,6 +20,7 @@ pub(crate) struct StepRow {
     started_at: String,
     ended_at: Option<String>,
     lives: Option<String>,
+    hook: Option<String>,
 }
 
 impl StepRow {
@@ -32,6 +33,7 @@ impl StepRow {
             started_at: time(&self.started_at)?,
             ended_at: self.ended_at.as_deref().map(time).transpose()?,
             lives: lives(self.lives.as_deref())?,
+            hook: self.hook.as_deref().map(serde_json::from_str).transpose()?,
             op_id: self.op_id,
             step: self.step,
         })
@@ -41,7 +43,7 @@ impl StepRow {
 /// The journal of an operation, in the order in which its rows were first written.
 pub(crate) async fn journal(connection: &mut SqliteConnection, op_id: &str) -> Done<Vec<StepRow>> {
     const ALL: &str = "
-        SELECT op_id, step, status, attempt, output, started_at, ended_at, lives
+        SELECT op_id, step, status, attempt, output, started_at, ended_at, lives, hook
         FROM journal WHERE op_id = $1 ORDER BY seq";
     Ok(query_as(ALL).bind(op_id).fetch_all(connection).await?)
 }

@@ -10,7 +10,7 @@ const WHAT: &str = "VNF instance";
 /// A new one, of a package that is there: a package that goes at the same time wins or loses as a whole.
 pub(super) fn add(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
     const ADD: &str = "
-        INSERT INTO instances (id, tenant, version, vnf_pkg_id, name, vnfd_id, state, vnf, request, handle, created_at,
+        INSERT INTO instances (id, tenant, version, vnf_pkg_id, name, vnfd_id, state, vnf, deployment, handle, created_at,
             changed_ms)
         SELECT $1, $2, $3, id, $5, $6, $7, $8, $9, $10, $11, (SELECT now_ms FROM clock) FROM packages WHERE id = $4 AND tenant = $2
         ON CONFLICT DO NOTHING";
@@ -25,7 +25,7 @@ pub(super) fn add(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
         .bind(&record.vnf.vnfd_id)
         .bind(state_text(record))
         .bind(serde_json::to_string(&record.vnf)?)
-        .bind(keys.seal(&record.request)?)
+        .bind(keys.seal_some(record.deployment.as_deref())?)
         .bind(serde_json::to_string(&record.handle)?)
         .bind(record.created_at.map(|at| at.to_string()))
         .changed()?;
@@ -43,8 +43,8 @@ pub(super) fn add(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
 /// One as it is now, from the version that it was read in.
 pub(super) fn put(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
     const PUT: &str = "
-        UPDATE instances SET version = version + 1, name = $4, vnfd_id = $5, state = $6, vnf = $7, request = $8,
-            handle = $9, changed_ms = (SELECT now_ms FROM clock)
+        UPDATE instances SET version = version + 1, name = $4, vnfd_id = $5, state = $6, vnf = $7, deployment = $8,
+            needs_levels = 0, handle = $9, changed_ms = (SELECT now_ms FROM clock)
         WHERE tenant = $1 AND id = $2 AND version = $3";
     let keys = writing.keys;
     let written = writing
@@ -56,7 +56,7 @@ pub(super) fn put(writing: &Writing<'_>, record: &InstanceRecord) -> Done<()> {
         .bind(&record.vnf.vnfd_id)
         .bind(state_text(record))
         .bind(serde_json::to_string(&record.vnf)?)
-        .bind(keys.seal(&record.request)?)
+        .bind(keys.seal_some(record.deployment.as_deref())?)
         .bind(serde_json::to_string(&record.handle)?)
         .changed()?;
     if written {

@@ -16,8 +16,8 @@ pub(super) fn add(writing: &Writing<'_>, record: &OpRecord) -> Done<()> {
         WHERE tenant = $1 AND id = $2 AND active_op IS NULL";
     const ADD: &str = "
         INSERT INTO ops (id, tenant, instance_id, operation, state, driven, ended, op, request, point_of_no_return,
-            epoch, lease_until, started_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11)
+            epoch, lease_until, started_at, before, target, control)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, $12, $13, $14)
         ON CONFLICT (id) DO NOTHING";
     let op = &record.op;
     let take = writing.statement(TAKE).bind(&record.tenant).bind(&op.vnf_instance_id).bind(&op.id);
@@ -40,6 +40,9 @@ pub(super) fn add(writing: &Writing<'_>, record: &OpRecord) -> Done<()> {
         .bind(keys.seal(&record.request)?)
         .bind(&record.point_of_no_return)
         .bind(op.start_time.to_string())
+        .bind(keys.seal_some(record.before.as_deref())?)
+        .bind(keys.seal_some(record.target.as_deref())?)
+        .bind(serde_json::to_string(&record.control)?)
         .changed()?;
     if !added {
         return Err(StoreError::Exists { what: WHAT, id: op.id.clone() }.into());
@@ -51,7 +54,7 @@ pub(super) fn add(writing: &Writing<'_>, record: &OpRecord) -> Done<()> {
 /// end; where it is final, its instance is free, and it keeps where that lives now.
 pub(super) fn put(writing: &Writing<'_>, record: &OpRecord, from: LcmOperationState) -> Done<()> {
     const PUT: &str = "
-        UPDATE ops SET state = $4, driven = $5, ended = $6, op = $7, request = $8, point_of_no_return = $9,
+        UPDATE ops SET state = $4, driven = $5, ended = $6, op = $7, request = $8, point_of_no_return = $9, target = $10,
             owner = CASE WHEN $5 = 1 THEN owner END,
             lease_until = CASE WHEN $5 = 1 THEN lease_until ELSE 0 END,
             cancel = CASE WHEN $5 = 1 THEN cancel END
@@ -73,6 +76,7 @@ pub(super) fn put(writing: &Writing<'_>, record: &OpRecord, from: LcmOperationSt
         .bind(serde_json::to_string(op)?)
         .bind(keys.seal(&record.request)?)
         .bind(&record.point_of_no_return)
+        .bind(keys.seal_some(record.target.as_deref())?)
         .changed()?;
     if !written {
         return Err(not_as_needed(writing, &op.id, Some(&record.tenant))?.into());
@@ -102,12 +106,12 @@ pub(super) fn cancel(writing: &Writing<'_>, op_id: &str, mode: CancelMode) -> Do
 /// What is known of a step; a row keeps the place in which it was first written.
 pub(super) fn journal(writing: &Writing<'_>, row: &JournalRow) -> Done<()> {
     const JOURNAL: &str = "
-        INSERT INTO journal (op_id, step, seq, status, attempt, output, started_at, ended_at, lives, killed)
-        SELECT id, $2, COALESCE((SELECT MAX(seq) FROM journal WHERE op_id = $1), 0) + 1, $3, $4, $5, $6, $7, $8, $9
+        INSERT INTO journal (op_id, step, seq, status, attempt, output, started_at, ended_at, lives, killed, hook)
+        SELECT id, $2, COALESCE((SELECT MAX(seq) FROM journal WHERE op_id = $1), 0) + 1, $3, $4, $5, $6, $7, $8, $9, $10
         FROM ops WHERE id = $1
         ON CONFLICT (op_id, step) DO UPDATE SET status = excluded.status, attempt = excluded.attempt,
             output = excluded.output, started_at = excluded.started_at, ended_at = excluded.ended_at,
-            lives = excluded.lives, killed = excluded.killed";
+            lives = excluded.lives, killed = excluded.killed, hook = excluded.hook";
     let keys = writing.keys;
     let written = writing
         .statement(JOURNAL)
@@ -120,6 +124,7 @@ pub(super) fn journal(writing: &Writing<'_>, row: &JournalRow) -> Done<()> {
         .bind(row.ended_at.map(|at| at.to_string()))
         .bind(serde_json::to_string(&row.lives)?)
         .bind(i64::from(row.lives.killed))
+        .bind(row.hook.as_ref().map(serde_json::to_string).transpose()?)
         .changed()?;
     if !written {
         return Err(absent(WHAT, &row.op_id).into());

@@ -1,9 +1,9 @@
 //! A backup shows one moment, holds no key, and comes back; what is no backup changes nothing.
 
-use crate::records::{Home, TENANT, at, instance, op, seed, told};
+use crate::records::{Home, TENANT, at, deployment, instance, op, seed, told};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use vnfm_core::ports::{Change, SecretJson, Store as _, StoreError};
+use vnfm_core::ports::{Change, Store as _, StoreError};
 use vnfm_descriptor::Limits;
 use vnfm_store::{PackageDir, SqliteStore, restore};
 
@@ -90,8 +90,8 @@ async fn an_older_backup_comes_back_in_recovery_and_what_was_there_is_kept() {
     let restored = restore(&file, home.folder.path(), at()).await.unwrap();
     let store = home.open().await;
     assert_eq!(names(&store).await, ["early"]);
-    let request = store.instance(TENANT, "early").await.unwrap().request;
-    assert_eq!(request, SecretJson::from(json!({"flavourId": "simple", "password": "hunter2"})));
+    let record = store.instance(TENANT, "early").await.unwrap();
+    assert_eq!(record.deployment, Some(deployment("hunter2")));
     let package = std::fs::read(home.folder.path().join("packages/package.csar")).unwrap();
     assert_eq!(package, b"what was onboarded");
     let recovery = store.recovery().await.unwrap().unwrap();

@@ -100,7 +100,7 @@ async fn a_key_that_somebody_keeps_seals_a_new_database_and_no_file_holds_it() {
     }
     let store = open(&home, &keeper).await;
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
-    assert_eq!(store.rotate().await.unwrap(), 6);
+    assert_eq!(store.rotate().await.unwrap(), 8);
     let vim = store.vim(TENANT, "v1").await.unwrap().vim;
     assert_eq!(vim.secret_uuid.as_deref(), Some("id-1"), "the record tells of the new key");
     assert_eq!(store.unused_keys().await.unwrap(), ["id-0"], "it is not deleted, but named");
@@ -114,13 +114,13 @@ async fn a_migration_there_and_back_loses_nothing() {
     let store = open(&home, &keeper).await;
     assert_eq!(store.key_place(), KeyPlace::File, "nothing moves by itself");
     assert_eq!(store.vim(TENANT, "v1").await.unwrap().vim.key_type, None);
-    assert_eq!(store.migrate(KeyPlace::Sealer).await.unwrap(), 6);
+    assert_eq!(store.migrate(KeyPlace::Sealer).await.unwrap(), 8);
     assert_eq!(store.migrate(KeyPlace::Sealer).await.unwrap(), 0, "it is there already");
     assert!(!home.key_file().exists());
     let sealed = store.sealed_by().await.unwrap();
     let told: Vec<_> =
         sealed.iter().map(|one| (one.key_type.as_str(), one.values, one.seals)).collect();
-    assert_eq!(told, [("barbican_key", 6, true)]);
+    assert_eq!(told, [("barbican_key", 8, true)]);
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
     let vim = store.vim(TENANT, "v1").await.unwrap().vim;
     assert_eq!(vim.key_type.as_deref(), Some("barbican_key"));
@@ -133,7 +133,7 @@ async fn a_migration_there_and_back_loses_nothing() {
     std::fs::remove_file(home.key_file()).unwrap(); // which that attempt made
     let store = open(&home, &keeper).await;
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
-    assert_eq!(store.migrate(KeyPlace::File).await.unwrap(), 6);
+    assert_eq!(store.migrate(KeyPlace::File).await.unwrap(), 8);
     assert_eq!(store.vim(TENANT, "v1").await.unwrap().vim.key_type, None);
     store.close().await.unwrap();
     assert_eq!(harvest(&home.open().await).await.unwrap(), all_planted());
@@ -263,7 +263,7 @@ async fn rotations_at_once_come_one_after_the_other() {
         })
         .collect();
     for rotation in rotations {
-        assert_eq!(rotation.await.unwrap(), 6);
+        assert_eq!(rotation.await.unwrap(), 8);
     }
     drop(store);
     assert_eq!(harvest(&home.open().await).await.unwrap(), all_planted());

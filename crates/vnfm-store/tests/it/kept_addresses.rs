@@ -2,7 +2,9 @@
 
 use crate::records::{Home, TENANT, instance, seed, vim};
 use serde_json::json;
-use vnfm_core::ports::{Change, SecretJson, Store as _};
+use std::sync::Arc;
+use vnfm_core::Deployment;
+use vnfm_core::ports::{Change, Store as _};
 use vnfm_store::{KeptAddress, kept_addresses_in};
 use vnfm_types::VimConnectionInfo;
 
@@ -15,7 +17,12 @@ fn at(endpoint: &str) -> VimConnectionInfo {
 fn as_before(home: &Home) {
     let db = rusqlite::Connection::open(home.database()).unwrap();
     db.execute_batch(
-        "DROP TABLE kept_addresses; DELETE FROM schema_version WHERE version >= 15;
+        "DROP TABLE kept_addresses; DROP INDEX instances_need_levels;
+         UPDATE instances SET request = deployment;
+         ALTER TABLE instances DROP COLUMN deployment; ALTER TABLE instances DROP COLUMN needs_levels;
+         ALTER TABLE ops DROP COLUMN before; ALTER TABLE ops DROP COLUMN target;
+         ALTER TABLE ops DROP COLUMN control; ALTER TABLE journal DROP COLUMN hook;
+         DELETE FROM schema_version WHERE version >= 15;
          DELETE FROM meta WHERE key = 'addresses'",
     )
     .unwrap();
@@ -31,7 +38,8 @@ async fn an_old_database_is_marked_once_and_a_change_of_endpoint_takes_the_mark(
     let mut lives = instance("lives");
     let request = json!({"flavourId": "f", "vimConnectionInfo": {"v": {"vimType": "openstack",
         "interfaceInfo": {"endpoint": "http://127.0.0.1:6000"}, "accessInfo": {"password": "p"}}}});
-    lives.request = SecretJson::from(request);
+    let request = serde_json::from_value(request).unwrap();
+    lives.deployment = Some(Arc::new(Deployment::requested("package", request)));
     seed(&store, &[]).await;
     store.write(None, vec![Change::AddVim(record), Change::AddInstance(lives)]).await.unwrap();
     assert!(!store.keeps_address(TENANT, Some(&id), &at("http://127.0.0.1:5000")), "it is new");

@@ -1,13 +1,14 @@
 //! Secrets at rest: in no file of the database, in no form; opened by the right key alone; sealed anew by a rotation
 //! in the middle of everything.
 
-use crate::records::{Home, TENANT, instance, op, package, vim};
+use crate::records::{Home, TENANT, deployment, instance, op, package, vim};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use vnfm_core::Deployment;
 use vnfm_core::ports::{Change, JournalRow, Lives, SecretJson, StepStatus, Store, StoreError};
 use vnfm_store::{SecretKeys, SqliteStore};
 
@@ -20,9 +21,11 @@ fn planted() -> SecretJson {
 /// One secret in every place that may hold one.
 pub(crate) async fn plant(store: &dyn Store) {
     let mut with_instance = instance("i1");
-    with_instance.request = planted();
+    with_instance.deployment = Some(deployment(PLANTED));
     let mut with_op = op("o1", "i1");
     with_op.request = planted();
+    with_op.before = Some(deployment(PLANTED));
+    with_op.target = Some(deployment(PLANTED));
     let mut with_vim = vim("v1", "one");
     with_vim.access_info = planted();
     let row = JournalRow {
@@ -34,6 +37,7 @@ pub(crate) async fn plant(store: &dyn Store) {
         started_at: crate::records::at(),
         ended_at: None,
         lives: Lives::default(),
+        hook: None,
     };
     let checkpoint = Change::Checkpoint {
         op_id: "o1".into(),
@@ -53,18 +57,27 @@ pub(crate) async fn plant(store: &dyn Store) {
 }
 
 /// What [`plant`] planted, as it is read.
-pub(crate) async fn harvest(store: &dyn Store) -> Result<[SecretJson; 5], StoreError> {
+pub(crate) async fn harvest(store: &dyn Store) -> Result<[SecretJson; 7], StoreError> {
+    let op = store.op(TENANT, "o1").await?;
     Ok([
-        store.instance(TENANT, "i1").await?.request,
-        store.op(TENANT, "o1").await?.request,
+        of(store.instance(TENANT, "i1").await?.deployment),
+        of(op.before),
+        of(op.target),
+        op.request,
         store.journal("o1").await?.swap_remove(0).output,
         store.checkpoint("o1", "instantiate_end", "token").await?.unwrap_or_default(),
         store.vim(TENANT, "v1").await?.access_info,
     ])
 }
 
-pub(crate) fn all_planted() -> [SecretJson; 5] {
-    std::array::from_fn(|_| planted())
+fn of(deployment: Option<Arc<Deployment>>) -> SecretJson {
+    let params = deployment.map(|deployment| deployment.additional_params.clone());
+    SecretJson::from(json!(params))
+}
+
+pub(crate) fn all_planted() -> [SecretJson; 7] {
+    let [one, two, three] = std::array::from_fn(|_| of(Some(deployment(PLANTED))));
+    [one, two, three, planted(), planted(), planted(), planted()]
 }
 
 /// `text` as it may be written: as it is, and what base64 makes of it at each of its three offsets.
@@ -146,7 +159,7 @@ async fn a_rotation_seals_everything_anew_and_drops_the_old_key() {
     plant(&store).await;
     let old = home.folder.path().join("old.key");
     std::fs::copy(home.key_file(), &old).unwrap();
-    assert_eq!(store.rotate().await.unwrap(), 6, "five secrets and the check of the key");
+    assert_eq!(store.rotate().await.unwrap(), 8, "seven secrets and the check of the key");
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
     let before = std::fs::read_to_string(&old).unwrap();
     let after = std::fs::read_to_string(home.key_file()).unwrap();
@@ -161,7 +174,7 @@ async fn a_rotation_seals_everything_anew_and_drops_the_old_key() {
     assert!(matches!(opened, Err(StoreError::Broken(_))));
     let store = home.open().await;
     assert_eq!(harvest(&store).await.unwrap(), all_planted());
-    assert_eq!(store.rotate().await.unwrap(), 6);
+    assert_eq!(store.rotate().await.unwrap(), 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]

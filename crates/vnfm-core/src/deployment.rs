@@ -1,0 +1,162 @@
+//! What an instance should be.
+//!
+//! ```text
+//! InstantiateVnfRequest ── Deployment::requested ──┐
+//! VNFD's flavour ── set_levels ────────────────────┼──► target of the operation ── COMPLETED ──► of the instance
+//! Grant ── Approved::apply ────────────────────────┘
+//! ```
+//! Each operation that changes an instance has a `before` (what the instance should be so far; none before it is
+//! instantiated) and a `target` (what it should be from then on; none once it is terminated). A driver gets the
+//! target; a rollback leads back to `before`. The store seals a deployment: its parameters and its VIM connections may
+//! hold secrets.
+
+use crate::engine::Engine;
+use crate::ports::{Change, Granted, StoreError};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use vnfm_descriptor::{Flavour, LevelError, ScalingAspect};
+use vnfm_types::{
+    AspectId, ExtManagedVirtualLinkData, ExtVirtualLinkData, FlavourId, InstantiateVnfRequest,
+    KeyValuePairs, PackageId, ScaleInfo, VduId, VimConnectionInfo, VnfOperationalState,
+};
+
+/// What an instance should be. Holds secrets: `Debug` hides them.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Deployment {
+    /// The VNF package.
+    pub vnf_pkg_id: PackageId,
+    /// The flavour of its VNFD.
+    pub flavour_id: FlavourId,
+    /// The instantiation level that was requested; the flavour's default one if `None`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instantiation_level_id: Option<String>,
+    /// Scale level of each aspect, from 0.
+    pub scale_levels: BTreeMap<AspectId, u32>,
+    /// Number of VNFCs of each VDU.
+    pub vdu_instances: BTreeMap<VduId, u32>,
+    /// External virtual links, with the connection points on them.
+    pub ext_virtual_links: Vec<ExtVirtualLinkData>,
+    /// Internal virtual links that others manage.
+    pub ext_managed_virtual_links: Vec<ExtManagedVirtualLinkData>,
+    /// The VIM, by its key in the instance's `vimConnectionInfo`; holds a login if it is not registered.
+    pub vim_connection_info: BTreeMap<String, Box<VimConnectionInfo>>,
+    /// `additionalParams` of the instantiation, with those of the grant.
+    pub additional_params: KeyValuePairs,
+    /// Language of the VNF.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub localization_language: Option<String>,
+    /// What the NFVO decided about resources; empty if a local policy grants.
+    pub placement: Granted,
+    /// What `prepare` found on the VIM (flavors, images, networks); the driver's own format.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub resolved: Value,
+    /// The plugin that serves each hook, as `name@version` by the `implementation` in the VNFD.
+    pub plugins: BTreeMap<String, String>,
+    /// Whether its VNFCs should run.
+    pub vnf_state: VnfOperationalState,
+}
+
+impl Deployment {
+    /// What `request` asks for, of the package `vnf_pkg_id`. Its levels are still to be [set](Self::set_levels).
+    pub fn requested(vnf_pkg_id: &str, request: InstantiateVnfRequest) -> Self {
+        Self {
+            vnf_pkg_id: vnf_pkg_id.into(),
+            flavour_id: request.flavour_id.into(),
+            instantiation_level_id: request.instantiation_level_id,
+            placement: Granted::default().with_links(&request.ext_managed_virtual_links),
+            ext_virtual_links: request.ext_virtual_links,
+            ext_managed_virtual_links: request.ext_managed_virtual_links,
+            vim_connection_info: request.vim_connection_info,
+            additional_params: request.additional_params,
+            localization_language: request.localization_language,
+            ..Self::default()
+        }
+    }
+
+    /// Sets scale levels and numbers of VNFCs to those of the instantiation level.
+    ///
+    /// # Errors
+    ///
+    /// If the flavour has no such level, or an aspect does not say what a step adds.
+    pub fn set_levels(&mut self, flavour: &Flavour) -> Result<(), LevelError> {
+        let level = self.instantiation_level_id.as_deref();
+        let counted = |vdu: &String| Ok((vdu.as_str().into(), flavour.instances_of(vdu, level)?));
+        self.vdu_instances = flavour.vdus.keys().map(counted).collect::<Result<_, LevelError>>()?;
+        let levels = flavour.scale_levels(level)?;
+        self.scale_levels = levels.into_iter().map(|(name, at)| (name.into(), at)).collect();
+        Ok(())
+    }
+
+    /// How many VNFCs a VDU should have.
+    pub fn instances_of(&self, vdu: &str) -> u32 {
+        self.vdu_instances.get(vdu).copied().unwrap_or_default()
+    }
+
+    /// `scaleStatus` (SOL003 5.5.2.2).
+    pub fn scale_status(&self) -> Vec<ScaleInfo> {
+        let info = |(aspect, level): (&AspectId, &u32)| ScaleInfo {
+            aspect_id: aspect.to_string(),
+            scale_level: *level,
+        };
+        self.scale_levels.iter().map(info).collect()
+    }
+}
+
+impl Engine {
+    /// Records the scale levels of `instances`, each with its tenant, which a version before scale levels wrote. One
+    /// whose package cannot be read, or that is changed meanwhile, is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// If the database does not answer.
+    pub async fn record_levels(&self, instances: Vec<(String, String)>) -> Result<(), StoreError> {
+        for (tenant, id) in instances {
+            let mut record = self.store().instance(&tenant, &id).await?;
+            let package = self.parts.packages.package(&tenant, &record.vnf_pkg_id).await;
+            let (Ok(package), Some(deployment)) = (package, &mut record.deployment) else {
+                tracing::warn!(
+                    instance_id = id,
+                    "its scale levels are not known: its package cannot be read"
+                );
+                continue;
+            };
+            let Some(flavour) = package.vnfd().flavour(&deployment.flavour_id) else { continue };
+            if let Err(error) = Arc::make_mut(deployment).set_levels(flavour) {
+                tracing::warn!(instance_id = id, %error, "its scale levels are not known");
+                continue;
+            }
+            if let Some(info) = &mut record.vnf.instantiated_vnf_info {
+                info.scale_status = deployment.scale_status();
+                info.max_scale_levels = max_scale_levels(flavour);
+                info.vnf_state = deployment.vnf_state;
+            }
+            match self.store().write(None, vec![Change::PutInstance(Box::new(record))]).await {
+                Err(StoreError::Changed { .. } | StoreError::NotFound { .. }) => {}
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Deployment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deployment")
+            .field("vnf_pkg_id", &self.vnf_pkg_id)
+            .field("flavour_id", &self.flavour_id)
+            .field("vdu_instances", &self.vdu_instances)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `maxScaleLevels` (SOL003 5.5.2.2) of a flavour.
+pub(crate) fn max_scale_levels(flavour: &Flavour) -> Vec<ScaleInfo> {
+    let info = |(aspect, declared): (&String, &ScalingAspect)| ScaleInfo {
+        aspect_id: aspect.clone(),
+        scale_level: declared.max_scale_level,
+    };
+    flavour.scaling_aspects.iter().map(info).collect()
+}

@@ -1,0 +1,53 @@
+//! What the journal keeps of a hook ([`HookState`]): the driver that serves it, and whether that can undo it.
+
+use super::Op;
+use super::step::Step;
+use crate::deployment::Deployment;
+use crate::hooks;
+use crate::ports::{DriverId, HookState, StepStatus};
+use serde_json::json;
+use vnfm_descriptor::Hook;
+use vnfm_types::KeyValuePairs;
+
+/// The state of a hook when its step, or the undo of it, begins: the driver that was called first stays.
+pub(super) fn begun(op: &Op, step: &Step) -> Option<HookState> {
+    if !step.hook {
+        return None;
+    }
+    let before = op.rows.get(step.name).and_then(|row| row.hook.clone());
+    let now = hooks::state(op, step.name);
+    let could_undo = before.as_ref().is_some_and(|before| before.can_undo);
+    now.map(|now| HookState { can_undo: now.can_undo || could_undo, ..now }).or(before)
+}
+
+/// The state of a hook when its step, or the undo of it, has ended. What was undone cannot be undone again.
+pub(super) fn ended(op: &Op, step: &Step, status: StepStatus) -> Option<HookState> {
+    let state = op.rows.get(step.name).and_then(|row| row.hook.clone())?;
+    Some(HookState { can_undo: state.can_undo && status != StepStatus::Undone, ..state })
+}
+
+/// The driver with which this operation began to serve hooks with the implementation of `hook`.
+pub(crate) fn driver<'a>(op: &'a Op, hook: &Hook) -> Option<&'a DriverId> {
+    let mut states = op.rows.values().filter_map(|row| row.hook.as_ref());
+    let of = (hook.implementation.as_str(), hooks::plugin_of(hook));
+    let state = states.find(|state| (state.implementation.as_str(), state.plugin.as_deref()) == of);
+    state.map(|state| &state.driver)
+}
+
+/// Notes the plugins with which this operation began, in what the instance should be and in what is shown of it.
+pub(super) fn note_plugins(op: &Op, deployment: &mut Deployment, metadata: &mut KeyValuePairs) {
+    let states = op.rows.values().filter_map(|row| row.hook.as_ref());
+    let began = states.map(|state| (state.implementation.clone(), hooks::versioned(&state.driver)));
+    deployment.plugins.extend(began);
+    if !deployment.plugins.is_empty() {
+        metadata.insert(hooks::DRIVERS.to_owned(), json!(deployment.plugins));
+    }
+}
+
+/// The name of the action that is not repeated because the process died during it, with the plugin.
+pub(super) fn once_more(op: &Op, step: &Step) -> String {
+    let state = op.rows.get(step.name).and_then(|row| row.hook.as_ref());
+    let plugin = state
+        .map_or_else(|| "of its plugin".to_owned(), |state| format!("of plugin {}", state.driver));
+    format!("run hook `{}` {plugin} once more", step.name)
+}
