@@ -51,10 +51,10 @@ pub enum Failure {
         hint: Option<String>,
     },
     /// The server refused the request.
-    #[error("{}", said(.0))]
+    #[error("{}", .0.detail)]
     Refused(Box<ProblemDetails>),
     /// The server failed.
-    #[error("the server failed with status {}: {}", .0.status, said(.0))]
+    #[error("the server failed with status {}: {}", .0.status, .0.detail)]
     Server(Box<ProblemDetails>),
     /// The server cannot be reached.
     #[error("cannot reach {url}: {why}")]
@@ -64,16 +64,6 @@ pub enum Failure {
         /// What the network says.
         why: String,
     },
-}
-
-/// What the server says, without the part that is printed as a hint.
-fn said(problem: &ProblemDetails) -> &str {
-    parted(&problem.detail).0
-}
-
-/// A problem's sentence, and what to do next where it says so.
-pub fn parted(detail: &str) -> (&str, Option<&str>) {
-    detail.split_once("; next: ").map_or((detail, None), |(what, next)| (what, Some(next)))
 }
 
 impl Failure {
@@ -91,9 +81,7 @@ impl Failure {
     /// What to do next.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Refused(problem) | Self::Server(problem) => {
-                parted(&problem.detail).1.map(ToOwned::to_owned)
-            }
+            Self::Refused(problem) | Self::Server(problem) => problem.next.clone(),
             Self::Unreachable { .. } => Some(
                 "is vnfm-server running there? --server or VNFM_SERVER says where it is".into(),
             ),
@@ -363,9 +351,9 @@ impl Client {
             return Err(local(format!("several {what}s are named `{wanted}`: {}", ids.join(", "))));
         }
         found.pop().ok_or_else(|| {
-            let next = format!("`vnfmctl {what} list` shows those that there are");
-            let detail = format!("there is no {what} `{wanted}`; next: {next}");
-            Failure::Refused(Box::new(ProblemDetails::new(404, detail)))
+            let mut problem = ProblemDetails::new(404, format!("there is no {what} `{wanted}`"));
+            problem.next = Some(format!("`vnfmctl {what} list` shows those that there are"));
+            Failure::Refused(Box::new(problem))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Live progress of an operation: a bar on a terminal, plain lines elsewhere; why it waits is always said.
 
-use crate::client::{Client, Failure, Outcome, lost, parted};
+use crate::client::{Client, Failure, Outcome, local, lost};
 use crate::output::{plain, tell};
 use futures::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -65,33 +65,60 @@ async fn follow(
     let path = format!("/vnfm/v1/op_occs/{op_id}/events");
     let response = client.send(client.request(Method::GET, &path)).await?;
     let mut stream = response.bytes_stream();
-    let mut text = String::new();
+    let mut events = Events::default();
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|error| lost(client, &error))?;
-        text.push_str(&String::from_utf8_lossy(&chunk));
-        while let Some(end) = text.find("\n\n") {
-            let event: String = text.drain(..end + 2).collect();
-            let data = event.lines().find_map(|line| line.strip_prefix("data:"));
-            if let Some(now) = data.and_then(|data| serde_json::from_str::<Progress>(data).ok()) {
-                teller.tell(&now, last.as_ref());
-                *last = Some(now);
-            }
+        events.received(&chunk)?;
+        while let Some(now) = events.next() {
+            teller.tell(&now, last.as_ref());
+            *last = Some(now);
         }
     }
     Ok(())
+}
+
+/// Most bytes of one event: a server that never ends one is given up.
+const MAX_EVENT: usize = 1 << 20;
+
+/// Server-sent events, from the chunks in which they arrive: a chunk may end anywhere, also within a character.
+#[derive(Default)]
+struct Events(Vec<u8>);
+
+impl Events {
+    fn received(&mut self, chunk: &[u8]) -> Outcome<()> {
+        self.0.extend_from_slice(chunk);
+        if self.0.len() > MAX_EVENT && !self.0.windows(2).any(|two| two == b"\n\n") {
+            return Err(local(format!("the server sent an event of more than {MAX_EVENT} bytes")));
+        }
+        Ok(())
+    }
+
+    /// The next progress that has arrived whole; other events are passed over.
+    fn next(&mut self) -> Option<Progress> {
+        while let Some(end) = self.0.windows(2).position(|two| two == b"\n\n") {
+            let event: Vec<u8> = self.0.drain(..end + 2).collect();
+            let event = String::from_utf8_lossy(&event);
+            let data = event.lines().find_map(|line| line.strip_prefix("data:"));
+            let progress = data.and_then(|data| serde_json::from_str(data).ok());
+            if progress.is_some() {
+                return progress;
+            }
+        }
+        None
+    }
 }
 
 fn verdict(end: &Progress, op_id: &str, wanted: LcmOperationState) -> Outcome<()> {
     if end.operation_state == wanted {
         return Ok(());
     }
-    let told = end.error.as_ref().map_or("no reason given", |error| &error.detail);
-    let (why, next) = parted(told);
+    let why = end.error.as_ref().map_or("no reason given", |error| &error.detail);
+    let next = end.error.as_ref().and_then(|error| error.next.clone());
     let mut what = format!("operation `{op_id}` is {}: {why}", end.operation_state);
     for way in end.ways_on.iter().filter(|way| way.allowed) {
         let _ = write!(what, "\n  vnfmctl op {} {op_id}   {}", way.task, way.what);
     }
-    Err(Failure::Operation { what, hint: next.map(ToOwned::to_owned) })
+    Err(Failure::Operation { what, hint: next })
 }
 
 /// Tells what goes on.
@@ -160,4 +187,32 @@ fn share(now: &Progress) -> u64 {
     let done =
         now.steps.iter().filter(|s| matches!(s.status.as_str(), "done" | "skipped")).count() as u64;
     (done * 100 + u64::from(now.percent.unwrap_or(0))) / all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Events, MAX_EVENT};
+    use serde_json::json;
+
+    #[test]
+    fn a_chunk_may_end_within_a_character() {
+        let progress = json!({"vnfLcmOpOccId": "o", "operationState": "PROCESSING", "attempt": 1,
+            "waysOn": [], "steps": [], "message": "Zürich – 東京"});
+        let text = format!(": ping\n\nevent: progress\ndata: {progress}\n\n");
+        for cut in 1..text.len() {
+            let mut events = Events::default();
+            events.received(&text.as_bytes()[..cut]).unwrap();
+            let early = events.next();
+            events.received(&text.as_bytes()[cut..]).unwrap();
+            let now = early.or_else(|| events.next()).unwrap();
+            assert_eq!(now.message.as_deref(), Some("Zürich – 東京"), "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn an_event_that_does_not_end_is_given_up() {
+        let mut events = Events::default();
+        events.received(&vec![b'x'; MAX_EVENT]).unwrap();
+        assert!(events.received(b"y").is_err());
+    }
 }

@@ -160,3 +160,52 @@ pub(crate) fn max_scale_levels(flavour: &Flavour) -> Vec<ScaleInfo> {
     };
     flavour.scaling_aspects.iter().map(info).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::max_scale_levels;
+    use crate::ports::{Allocation, PortError};
+    use serde_json::{Value, json};
+    use std::path::Path;
+    use std::sync::Arc;
+    use vnfm_descriptor::{Limits, Package};
+
+    fn requested(request: Value) -> Result<Allocation, PortError> {
+        let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vnfd-samples");
+        let package = Package::open(&samples.join("vnf-levels"), &Limits::default()).unwrap();
+        Allocation::requested("p", Arc::new(package), serde_json::from_value(request).unwrap())
+    }
+
+    #[test]
+    fn levels_and_numbers_of_vnfcs_are_those_of_the_instantiation_level() {
+        let what =
+            requested(json!({"flavourId": "simple", "instantiationLevelId": "town"})).unwrap();
+        let deployment = &what.deployment;
+        assert_eq!((deployment.instances_of("web"), deployment.instances_of("worker")), (3, 4));
+        assert_eq!(deployment.instances_of("no such VDU"), 0);
+        let status = json!(deployment.scale_status());
+        assert_eq!(
+            status,
+            json!([{"aspectId": "clients", "scaleLevel": 1}, {"aspectId": "load", "scaleLevel": 1}])
+        );
+        let most = json!(max_scale_levels(&what.package.vnfd().flavours["simple"]));
+        assert_eq!(
+            most,
+            json!([{"aspectId": "clients", "scaleLevel": 3}, {"aspectId": "load", "scaleLevel": 2}])
+        );
+    }
+
+    #[test]
+    fn a_level_that_the_flavour_lacks_is_refused_by_name() {
+        let request = json!({"flavourId": "simple", "instantiationLevelId": "huge"});
+        let error = requested(request).err().unwrap();
+        assert!(error.to_string().contains("no instantiation level `huge`"), "{error}");
+    }
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let request = json!({"flavourId": "simple", "additionalParams": {"password": "hunter2"}});
+        let shown = format!("{:?}", requested(request).unwrap().deployment);
+        assert!(shown.contains("simple") && !shown.contains("hunter2"), "{shown}");
+    }
+}

@@ -59,7 +59,7 @@ pub(crate) fn check_parameters(
         fits(engine, schema, &params, "the VNFD's interface")?;
     }
     for hook in flavour.hooks() {
-        let own = hook.operation.split('_').next() == Some(asked.operation);
+        let own = operation_of(&hook.operation) == asked.operation;
         if asked.skipped.contains(&hook.operation) || !(own || asked.operation == "instantiate") {
             continue;
         }
@@ -77,6 +77,11 @@ pub(crate) fn check_parameters(
         }
     }
     Ok(shown)
+}
+
+/// The operation that a hook belongs to: `change_flavour` for `change_flavour_start`.
+fn operation_of(hook: &str) -> &str {
+    hook.strip_suffix("_start").or_else(|| hook.strip_suffix("_end")).unwrap_or(hook)
 }
 
 fn no_driver(error: PortError) -> Refusal {
@@ -377,3 +382,20 @@ pub(crate) const CODES: &[&Code] = &[
     &crate::ports::REPLACED,
     &suspicion::HOOK_DIED,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::operation_of;
+
+    #[test]
+    fn a_hook_belongs_to_the_operation_of_its_whole_name() {
+        for (hook, operation) in [
+            ("instantiate_end", "instantiate"),
+            ("change_flavour_start", "change_flavour"),
+            ("scale_to_level_end", "scale_to_level"),
+            ("scale_start", "scale"),
+        ] {
+            assert_eq!(operation_of(hook), operation);
+        }
+    }
+}

@@ -369,7 +369,6 @@ mod tests {
         let private = json!({"ssh_public_key": "-----BEGIN OPENSSH PRIVATE KEY-----"});
         let table = [
             ("/flavourId".to_owned(), json!("tiny"), "no flavour `tiny`, only cluster_install"),
-            ("/instantiationLevelId".to_owned(), json!("huge"), "no instantiation level `huge`"),
             (
                 "/extVirtualLinks".to_owned(),
                 json!([]),

@@ -70,8 +70,9 @@ impl Externals {
         let address = request.address_information.clone();
         let login = login(request)?;
         let refused = |what: &str, why: String| {
-            let what = format!("`{what}`: {why}; next: have it allowed in `packages.external`");
+            let what = format!("`{what}`: {why}");
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "package.address", what)
+                .next("have it allowed in `packages.external`")
         };
         self.allowed(&address).map_err(|why| refused("addressInformation", why))?;
         if let Login::Oauth2(credentials) = &login {

@@ -400,10 +400,9 @@ impl Onboarding {
         let info = self.store.package_record(tenant, id).await?.info;
         let is_enabled = info.operational_state == PackageOperationalState::Enabled;
         if is_enabled && info.usage_state == PackageUsageState::NotInUse {
-            let what = format!(
-                "package `{id}` is ENABLED; next: make its operationalState DISABLED, then delete it"
-            );
-            return Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what));
+            let what = format!("package `{id}` is ENABLED");
+            let problem = Problem::new(StatusCode::CONFLICT, "request.wrong-state", what);
+            return Err(problem.next("make its operationalState DISABLED, then delete it"));
         }
         self.remove(tenant, id).await
     }

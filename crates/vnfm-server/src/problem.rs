@@ -42,6 +42,13 @@ impl Problem {
         Self(Box::new(details))
     }
 
+    /// The same problem, with what to do next.
+    #[must_use]
+    pub fn next(mut self, next: impl Into<String>) -> Self {
+        self.0.next = Some(next.into());
+        self
+    }
+
     /// A request that is malformed (400).
     pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "request.malformed", detail)
@@ -225,8 +232,8 @@ impl From<Refusal> for Problem {
         if status == StatusCode::INTERNAL_SERVER_ERROR {
             tracing::error!(code = refusal.code.name, detail = refusal.detail, "a request failed");
         }
-        let detail = format!("{}; next: {}", refusal.detail, refusal.next());
-        let mut problem = Self::new(status, refusal.code.name, detail);
+        let mut problem =
+            Self::new(status, refusal.code.name, refusal.detail.clone()).next(refusal.next());
         problem.0.title = Some(refusal.code.means.to_owned());
         problem.0.retryable = Some(refusal.why == Why::Unavailable);
         problem.0.blocked_by = refusal.blocked_by;

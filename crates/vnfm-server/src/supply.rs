@@ -130,10 +130,9 @@ impl Supply {
         }
         let fetched = self.fetched(app, tenant, vnfd_id);
         tokio::time::timeout(self.wait, fetched).await.unwrap_or_else(|_| {
-            let what = format!(
-                "the package with vnfdId `{vnfd_id}` is on its way from the NFVO; next: ask again"
-            );
-            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "package.on-its-way", what))
+            let what = format!("the package with vnfdId `{vnfd_id}` is on its way from the NFVO");
+            let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+            Err(Problem::new(unavailable, "package.on-its-way", what).next("ask again"))
         })
     }
 

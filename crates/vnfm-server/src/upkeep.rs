@@ -200,10 +200,12 @@ impl Upkeep {
         if let Some(recovery) = self.recovery().filter(|_| path != CONFIRM) {
             let what = format!(
                 "the database was restored at {} and shows {}; nothing is changed before somebody has seen how the \
-                 VIMs differ; next: `vnfmctl recovery show`, then `vnfmctl recovery confirm`",
+                 VIMs differ",
                 recovery.restored_at, recovery.backup_at
             );
-            return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "server.recovery", what));
+            let unavailable = StatusCode::SERVICE_UNAVAILABLE;
+            return Err(Problem::new(unavailable, "server.recovery", what)
+                .next("`vnfmctl recovery show`, then `vnfmctl recovery confirm`"));
         }
         self.is_sound()?;
         if begins_something(request.method(), path) { self.room() } else { Ok(()) }
@@ -215,18 +217,14 @@ impl Upkeep {
     fn is_sound(&self) -> Answer<()> {
         let refused = |code, what| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, what);
         self.store.in_place().map_err(|why| {
-            let what = format!(
-                "{why}: a change would be lost with this process; next: bring it back as it was, or stop the server and \
-                 restore a backup"
-            );
+            let what = format!("{why}: a change would be lost with this process");
             refused("server.files-lost", what)
+                .next("bring it back as it was, or stop the server and restore a backup")
         })?;
         self.store.integrity().map_err(|why| {
-            let what = format!(
-                "the database is damaged: {why}; next: stop the server, look at the disk, then restore a backup \
-                 (`vnfm-server restore FILE`)"
-            );
-            refused("server.damaged", what)
+            refused("server.damaged", format!("the database is damaged: {why}")).next(
+                "stop the server, check the disk, then restore a backup (`vnfm-server restore FILE`)",
+            )
         })
     }
 }

@@ -15,8 +15,11 @@ pub struct ProblemDetails {
     pub title: Option<String>,
     /// HTTP status code, 400 to 599.
     pub status: u16,
-    /// What happened here, on what, and what to do next.
+    /// What happened here, and on what.
     pub detail: String,
+    /// What to do next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// URI of this occurrence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
@@ -49,6 +52,7 @@ impl ProblemDetails {
 
 impl fmt::Display for ProblemDetails {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.detail)
+        f.write_str(&self.detail)?;
+        self.next.iter().try_for_each(|next| write!(f, "; hint: {next}"))
     }
 }

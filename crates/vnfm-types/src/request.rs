@@ -5,6 +5,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// `CreateVnfRequest` (5.5.2.3).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -23,8 +24,8 @@ pub struct CreateVnfRequest {
     pub metadata: KeyValuePairs,
 }
 
-/// `InstantiateVnfRequest` (5.5.2.4).
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// `InstantiateVnfRequest` (5.5.2.4). `Debug` hides its parameters.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstantiateVnfRequest {
     /// Deployment flavour of the VNFD.
@@ -53,6 +54,16 @@ pub struct InstantiateVnfRequest {
     /// Values of configurable properties.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub vnf_configurable_properties: KeyValuePairs,
+}
+
+impl fmt::Debug for InstantiateVnfRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InstantiateVnfRequest")
+            .field("flavour_id", &self.flavour_id)
+            .field("instantiation_level_id", &self.instantiation_level_id)
+            .field("vim_connection_info", &self.vim_connection_info)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How a VNF is shut down before its resources go.

@@ -3,6 +3,7 @@
 use crate::{KeyValuePairs, VimPolicy};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The registered spelling of OpenStack's VIM type.
 pub const OPENSTACK: &str = "ETSINFV.OPENSTACK_KEYSTONE.V_3";
@@ -18,7 +19,9 @@ pub const HELM: &str = "ETSINFV.HELM.V_3";
 /// `{applicationCredentialId, applicationCredentialSecret}`. Kubernetes: `interfaceInfo {endpoint,
 /// ssl_ca_cert}`, `accessInfo {bearer_token | client_certificate + client_key}`,
 /// `extra {namespace, ssl_ca_cert_hash}`; `certificate_key` is a secret and lies in `accessInfo`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+///
+/// `Debug` hides `accessInfo`.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VimConnectionInfo {
     /// Identifier of the VIM in our registry.
@@ -36,6 +39,16 @@ pub struct VimConnectionInfo {
     /// What else the driver should know; no secrets.
     #[serde(default, skip_serializing_if = "KeyValuePairs::is_empty")]
     pub extra: KeyValuePairs,
+}
+
+impl fmt::Debug for VimConnectionInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VimConnectionInfo")
+            .field("vim_id", &self.vim_id)
+            .field("vim_type", &self.vim_type)
+            .field("interface_info", &self.interface_info)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A VIM in our registry, as our own API shows it: without secrets.
@@ -84,4 +97,19 @@ pub struct Vim {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_false(value: &bool) -> bool {
     !value
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::InstantiateVnfRequest;
+
+    #[test]
+    fn debug_shows_no_secret() {
+        let request = r#"{"flavourId": "simple", "additionalParams": {"password": "hunter2"},
+            "vimConnectionInfo": {"vim1": {"vimType": "t", "accessInfo": {"token": "hunter2"}}}}"#;
+        let request: InstantiateVnfRequest = serde_json::from_str(request).unwrap();
+        let shown = format!("{request:?}");
+        assert!(shown.contains("simple") && shown.contains("vim1"), "{shown}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
 }

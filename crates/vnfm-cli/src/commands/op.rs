@@ -101,6 +101,9 @@ async fn explain(client: &Client, output: Output, op: &str) -> Outcome<()> {
         // An operation that is retried or rolled back still says why it had stopped.
         let when = if now.operation_state.is_driven() { "stopped before" } else { "stopped" };
         print(&format!("{when}: {}", error.detail));
+        if let Some(next) = &error.next {
+            print(&format!("hint: {next}"));
+        }
     }
     for way in &now.ways_on {
         let may = if way.allowed { "can" } else { "cannot" };

@@ -221,9 +221,8 @@ async fn onboard(client: &Client, output: Output, wanted: &Onboard) -> Outcome<(
     }
     let shown = checked(client, &uri).await?;
     if shown["onboardingState"] != "ONBOARDED" {
-        let why = shown["onboardingFailureDetails"]["detail"].as_str().unwrap_or("no reason given");
         client.send(client.request(Method::DELETE, &uri)).await?;
-        return Err(not_onboarded(wanted, why));
+        return Err(not_onboarded(wanted, &shown["onboardingFailureDetails"]));
     }
     for warning in shown["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         tell(warning);
@@ -258,16 +257,16 @@ fn from_uri(uri: &str, wanted: &Onboard) -> Outcome<Value> {
     Ok(request)
 }
 
-fn not_onboarded(wanted: &Onboard, why: &str) -> Failure {
+fn not_onboarded(wanted: &Onboard, problem: &Value) -> Failure {
+    let why = problem["detail"].as_str().unwrap_or("no reason given");
     if let Some(path) = &wanted.path {
         return Failure::Hinted {
             what: format!("`{}` was not onboarded:\n{why}", path.display()),
             hint: format!("`vnfmctl lint {}` shows the places, without a server", path.display()),
         };
     }
-    let (why, next) = crate::client::parted(why);
     let what = format!("the server has not onboarded what lies there:\n{why}");
-    match next {
+    match problem["next"].as_str() {
         Some(next) => Failure::Hinted { what, hint: next.to_owned() },
         None => local(what),
     }

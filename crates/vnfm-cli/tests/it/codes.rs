@@ -1,6 +1,6 @@
 //! Exit codes, and errors that say what to do next.
 
-use crate::stub::{Ended, OP, Stub, VNF, accepted, events, ok, problem, progress, run};
+use crate::stub::{Ended, OP, Stub, VNF, accepted, events, hinted, ok, progress, run};
 use serde_json::json;
 
 const NAMED: &str = "GET /vnflcm/v2/vnf_instances/vnf%2Da";
@@ -15,9 +15,11 @@ fn ended_with(ended: &Ended, code: i32, said: &str) {
 
 #[tokio::test]
 async fn what_the_server_refuses_is_3_with_its_hint() {
-    let detail = "1 live VNF instance runs on the cluster: vnf-b; next: terminate it first";
+    let detail = "1 live VNF instance runs on the cluster: vnf-b";
     let task = format!("POST /vnflcm/v2/vnf_instances/{VNF}/terminate");
-    let stub = Stub::new([(NAMED, ok(&named())), (&task, problem(409, detail))]).await;
+    let stub =
+        Stub::new([(NAMED, ok(&named())), (&task, hinted(409, detail, "terminate it first"))])
+            .await;
     let ended = stub.run(&["vnf", "terminate", "vnf-a", "--graceful", "30"]).await;
     let said = "error: 1 live VNF instance runs on the cluster: vnf-b\nhint: terminate it first\n";
     ended_with(&ended, 3, said);
@@ -47,7 +49,7 @@ async fn a_name_that_nobody_has_is_3_and_one_that_several_have_is_1_with_their_i
 
 #[tokio::test]
 async fn a_server_that_fails_or_is_not_there_is_4() {
-    let stub = Stub::new([("GET /vnfm/v1/vims", problem(500, "a bug; next: read its log"))]).await;
+    let stub = Stub::new([("GET /vnfm/v1/vims", hinted(500, "a bug", "read its log"))]).await;
     let said = "error: the server failed with status 500: a bug\nhint: read its log\n";
     ended_with(&stub.run(&["vim", "list"]).await, 4, said);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -67,7 +69,7 @@ async fn an_operation_that_stops_is_1_with_the_ways_on() {
         "FAILED_TEMP",
         &json!({
             "step": "allocate",
-            "error": {"status": 500, "detail": "allocate: no host was found; next: make room"},
+            "error": {"status": 500, "detail": "allocate: no host was found", "next": "make room"},
             "waysOn": [{"task": "retry", "allowed": true, "what": "goes on"},
                        {"task": "cancel", "allowed": false, "what": "it does not run"}],
         }),

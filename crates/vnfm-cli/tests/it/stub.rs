@@ -60,6 +60,12 @@ pub(crate) fn problem(status: u16, detail: &str) -> Told {
     Told { status, headers: Vec::new(), body }
 }
 
+/// A problem that says what to do next.
+pub(crate) fn hinted(status: u16, detail: &str, next: &str) -> Told {
+    let body = json!({"status": status, "detail": detail, "next": next}).to_string().into();
+    Told { status, headers: Vec::new(), body }
+}
+
 /// Server-sent events.
 pub(crate) fn events(all: &[Value]) -> Told {
     let events: Vec<_> = all.iter().map(|one| format!("event: progress\ndata: {one}")).collect();

@@ -1,6 +1,6 @@
 //! Names and errors from a server or package cannot send control sequences to the user's terminal.
 
-use crate::stub::{Stub, ok, problem};
+use crate::stub::{Stub, hinted, ok};
 use serde_json::json;
 use std::path::Path;
 
@@ -29,7 +29,7 @@ async fn names_and_errors_of_the_server_are_shown_with_their_control_characters_
             );
         }
     }
-    let stub = Stub::new([(list, problem(409, EVIL))]).await;
+    let stub = Stub::new([(list, hinted(409, EVIL, EVIL))]).await;
     let ended = stub.run(&["package", "list"]).await;
     assert!(ended.said.contains("pwned") && !has_evil(&ended.said), "{:?}", ended.said);
 }

@@ -119,11 +119,10 @@ fn read(bytes: &[u8]) -> Answer<Value> {
 }
 
 fn refused(principal: &Principal, what: &str) -> Problem {
-    let what = format!(
-        "{what}; next: ask for it with a role in the tenant `{}` that is not narrowed so",
-        principal.tenant
-    );
-    Problem::new(StatusCode::FORBIDDEN, "access.narrowed", what)
+    let tenant = &principal.tenant;
+    Problem::new(StatusCode::FORBIDDEN, "access.narrowed", what).next(format!(
+        "send the request with a role in the tenant `{tenant}` that is not narrowed in this way"
+    ))
 }
 
 fn about(path: &str) -> About {
@@ -185,6 +184,7 @@ pub(super) async fn without_names(
     for name in &mut told.blocked_by {
         if !is_known(app, principal, name).await {
             told.detail = told.detail.replace(name.as_str(), UNSEEN);
+            told.next = told.next.map(|next| next.replace(name.as_str(), UNSEEN));
             UNSEEN.clone_into(name);
         }
     }

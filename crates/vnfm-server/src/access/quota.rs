@@ -170,10 +170,12 @@ impl Quotas {
         let own = watching.get(tenant).copied().unwrap_or_default();
         if own >= most {
             let what = format!(
-                "the quota `watchers` of the tenant `{tenant}` is {most}, and as many requests wait for events; next: \
-                 let fewer clients wait, or ask whoever looks after the server for more"
+                "the quota `watchers` of the tenant `{tenant}` is {most}, and as many requests wait for events"
             );
-            return Err(Problem::new(axum::http::StatusCode::FORBIDDEN, "access.quota", what));
+            let problem = Problem::new(axum::http::StatusCode::FORBIDDEN, "access.quota", what);
+            return Err(
+                problem.next("let fewer clients wait, or ask the operator for a larger quota")
+            );
         }
         watching.insert(tenant.to_owned(), own + 1);
         Ok(Watching { quotas: self.clone(), tenant: tenant.to_owned() })

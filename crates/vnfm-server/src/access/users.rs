@@ -170,7 +170,7 @@ impl Users {
         password: Secret,
         source: Source,
     ) -> Result<bool, Refused> {
-        let busy = |what: &str| Refused::Unavailable(format!("{what}; next: try again"));
+        let busy = |what: &str| Refused::Unavailable(format!("{what}; try again"));
         let queued = self.queue.enter(source);
         let queued = queued.ok_or_else(|| busy("too many passwords are being checked"))?;
         let place = self.places.clone().acquire_owned().await;

@@ -281,8 +281,9 @@ async fn answered(
 }
 
 fn too_many() -> Response {
-    let what = "too many requests at a time from one address; next: wait for the others to end";
-    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", what);
+    let what = "too many requests at a time from one address";
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "access.rate", what)
+        .next("wait for the others to end");
     let mut response = problem.into_response();
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     response

@@ -103,8 +103,9 @@ pub fn too_slow(error: &(dyn Error + 'static)) -> Option<Problem> {
     let mut at = Some(error);
     while let Some(error) = at {
         if error.is::<TooSlow>() {
-            let what = "the body of the request comes too slowly; next: send it faster, or have `limits.body_seconds` raised";
-            return Some(Problem::new(StatusCode::REQUEST_TIMEOUT, "request.too-slow", what));
+            let what = "the body of the request comes too slowly";
+            let problem = Problem::new(StatusCode::REQUEST_TIMEOUT, "request.too-slow", what);
+            return Some(problem.next("send it faster, or have `limits.body_seconds` raised"));
         }
         at = error.source();
     }

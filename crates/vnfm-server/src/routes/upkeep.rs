@@ -86,12 +86,12 @@ pub(super) async fn confirm(State(app): State<App>, request: Bytes) -> Answer<Js
     let comparison = app.engine.compare_all().await?;
     let silent: Vec<_> = comparison.not_asked.iter().map(|silent| silent.vim.as_str()).collect();
     if !silent.is_empty() && !force {
-        let what = format!(
-            "these VIMs could not be asked: {}; next: see to it that they answer, or confirm with `force`: an \
-             operation that goes on looks at its VIM first in any case",
-            silent.join(", ")
-        );
-        return Err(Problem::new(StatusCode::CONFLICT, "request.wrong-state", what));
+        let what = format!("these VIMs could not be asked: {}", silent.join(", "));
+        let problem = Problem::new(StatusCode::CONFLICT, "request.wrong-state", what);
+        return Err(problem.next(
+            "make sure that they answer, or confirm with `force`: an operation that goes on looks at its VIM first \
+             in any case",
+        ));
     }
     upkeep.confirm().await?;
     tracing::warn!(

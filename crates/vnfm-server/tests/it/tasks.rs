@@ -238,7 +238,8 @@ async fn a_vim_that_lives_are_on_stays_unless_forced() {
     assert_eq!(bench.send(forced.header("x-vnfm-operator", "ann")).await.status, 204);
     let heal = bench.post(&format!("{INSTANCES}/{id}/heal"), &json!({})).await;
     assert_eq!((heal.status, &heal.body["code"]), (422, &json!("request.unknown-vim")));
-    assert!(heal.detail().contains("--id") && heal.detail().contains("abandon"), "{heal:?}");
+    let next = heal.body["next"].as_str().unwrap();
+    assert!(next.contains("--id") && next.contains("abandon"), "{heal:?}");
     let orphans = bench.get("/vnfm/v1/orphans").await;
     assert_eq!(orphans.status, 200, "{orphans:?}");
 }

@@ -146,7 +146,7 @@ types! {
     PROBLEM_DETAILS = ProblemDetails {
         type: One Text; title: One Text; status [needed]: One Number; detail [needed]: One Text; instance: One
         Text; code: One Text; step: One Text; resource: One Text; requestId: One Text; retryable: One Truth;
-        blockedBy: List Text
+        blockedBy: List Text; next: One Text
     }
     AFFECTED_VNFC = AffectedVnfc {
         id [needed]: One Text; vduId [needed]: One Text; vnfdId: One Text; changeType [needed]: One Text;
