@@ -388,7 +388,7 @@ fn promised_cps(op: &Op) -> Vec<VnfExtCpInfo> {
 }
 
 /// In the metadata of an external CP that the VNFD declares and nobody has made.
-const NOT_MADE: &str = "vnfm/not-made";
+const NOT_MADE: &str = "notMade";
 
 /// The instance with what `made` holds, and with everything that a later terminate needs.
 fn instantiated(op: &Op, made: Allocated) -> Result<InstanceRecord, PortError> {

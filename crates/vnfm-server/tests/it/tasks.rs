@@ -112,7 +112,7 @@ async fn fail_answers_with_the_occurrence_and_rollback_leaves_nothing() {
         let shown = bench.get(&format!("{INSTANCES}/{id}")).await.body;
         let cps = &shown["instantiatedVnfInfo"]["extCpInfo"];
         match task {
-            "fail" => assert_eq!(cps[0]["metadata"]["vnfm/not-made"], true, "{shown:#}"),
+            "fail" => assert_eq!(cps[0]["metadata"]["notMade"], true, "{shown:#}"),
             _ => assert!(cps.is_null(), "{shown:#}"),
         }
     }
