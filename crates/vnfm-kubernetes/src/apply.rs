@@ -9,6 +9,7 @@ use crate::client::Session;
 use crate::errors::{self, FAILED, FOREIGN, KIND, NOT_READY, TERMINATING, VANISHED};
 use crate::labels::{self, MANAGER};
 use crate::manifests::{Item, Plan};
+use crate::names::segment;
 use crate::policy;
 use crate::ready::{Readiness, gave_up, readiness};
 use crate::trouble;
@@ -126,10 +127,12 @@ pub(crate) async fn look(
     session: &Session<'_>,
     target: &Target,
 ) -> Result<Option<ObjectMeta>, PortError> {
-    let doing = format!("look at {target}");
-    let found = session
-        .find(&doing, |client| async move { target.metadata(client).get(&target.name).await })
-        .await;
+    if !target.can_exist() {
+        return Ok(None);
+    }
+    let (doing, name) = (format!("look at {target}"), &segment(&target.name));
+    let found =
+        session.find(&doing, |client| async move { target.metadata(client).get(name).await }).await;
     Ok(found.map_err(|error| error.on(target.to_string()))?.map(|object| object.metadata))
 }
 
@@ -322,9 +325,10 @@ async fn patch(
     let doing = format!("apply {target}{place}");
     let how = PatchParams::apply(MANAGER).validation_strict();
     let how = &if force { how.force() } else { how };
+    let name = &segment(&target.name);
     let applied = session
         .call(&doing, |client| async move {
-            target.api(client).patch(&target.name, how, &Patch::Apply(object)).await
+            target.api(client).patch(name, how, &Patch::Apply(object)).await
         })
         .await;
     Ok(applied.map_err(|error| error.on(target.to_string()))?.metadata)

@@ -3,6 +3,7 @@
 
 use crate::client::Session;
 use crate::errors;
+use crate::names::{is_api_version, segment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIResource, APIResourceList};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
@@ -69,7 +70,7 @@ where
         + DeserializeOwned,
 {
     match namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        Some(namespace) => Api::namespaced_with(client, &segment(namespace), resource),
         None => Api::all_with(client, resource),
     }
 }
@@ -149,6 +150,9 @@ impl<'a> Catalog<'a> {
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).get(api_version)
         {
             return Ok(known.clone());
+        }
+        if !is_api_version(api_version) {
+            return Ok(Arc::default()); // no cluster can serve it
         }
         let doing = format!("look up the kinds of `{api_version}`");
         let served = self

@@ -5,10 +5,11 @@
 //! carries our labels afterwards (a `StatefulSet`'s claims) is swept up.
 
 use crate::apply::{Placed, look};
-use crate::catalog::{Catalog, Target, core};
+use crate::catalog::{Catalog, Target, api, core};
 use crate::client::Session;
 use crate::errors::{self, FINALIZER, STILL_THERE};
 use crate::labels;
+use crate::names::segment;
 use crate::owned::sweep;
 use crate::ready::text;
 use crate::watch::{End, Feed, Scene, Verdict, uid, until};
@@ -200,9 +201,9 @@ async fn hand_over(session: &Session<'_>, own: &Target, heir: &str) -> Result<()
         },
         &change,
     );
-    let doing = format!("hand {own} over to instance `{heir}`");
+    let (doing, name) = (format!("hand {own} over to instance `{heir}`"), &segment(&own.name));
     session
-        .call(&doing, |client| async move { own.api(client).patch(&own.name, how, change).await })
+        .call(&doing, |client| async move { own.api(client).patch(name, how, change).await })
         .await
         .map(drop)
 }
@@ -260,9 +261,9 @@ async fn delete(session: &Session<'_>, target: &Target, uid: &str) -> Result<(),
         ..DeleteParams::default()
     };
     let params = &params;
-    let doing = format!("delete {target}");
+    let (doing, name) = (format!("delete {target}"), &segment(&target.name));
     let deleted = session
-        .find(&doing, |client| async move { target.api(client).delete(&target.name, params).await })
+        .find(&doing, |client| async move { target.api(client).delete(name, params).await })
         .await;
     deleted.map(drop).map_err(|error| error.on(target.to_string()))
 }
@@ -295,10 +296,10 @@ async fn hurry(
         let (params, listed) = (&DeleteParams::default().grace_period(grace), &of_instance);
         session
             .call(&format!("end the pods in namespace `{namespace}`"), |client| async move {
-                let pods: Api<DynamicObject> =
-                    Api::namespaced_with(client, namespace, &core("Pod", "pods"));
+                let pods: Api<DynamicObject> = api(client, &core("Pod", "pods"), Some(namespace));
                 for pod in pods.list(listed).await?.items {
-                    match pods.delete(&pod.metadata.name.unwrap_or_default(), params).await {
+                    let name = segment(&pod.metadata.name.unwrap_or_default());
+                    match pods.delete(&name, params).await {
                         Err(error) if errors::status(&error) != 404 => return Err(error),
                         _ => {}
                     }

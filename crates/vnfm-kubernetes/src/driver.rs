@@ -1,5 +1,6 @@
 //! [`KubernetesDriver`]: the port, one short function per method.
 
+use crate::amount;
 use crate::apply::{self, How, NamespaceState, Placed, look_for_ours, namespace_state, place};
 use crate::catalog::{Catalog, Target};
 use crate::client::Session;
@@ -9,6 +10,7 @@ use crate::errors::{GRANT, MANIFEST, UNEXPECTED};
 use crate::heal::{heal, wait_whole};
 use crate::inventory::{inventory, is_short};
 use crate::manifests::Plan;
+use crate::names;
 use crate::owned::owned;
 use crate::policy;
 use async_trait::async_trait;
@@ -51,7 +53,7 @@ impl InfraDriver for KubernetesDriver {
             let text = format!("the VNFD has no flavour `{flavour}`");
             return Err(PortError::new(&MANIFEST, "use the request", text).on("flavourId"));
         }
-        within_budget(allocation, &Plan::read(allocation, "0", None)?)
+        checked(allocation, &Plan::read(allocation, "0", None)?)
     }
 
     fn permit(&self, allocation: &Allocation, policy: &VimPolicy) -> Result<(), PortError> {
@@ -96,7 +98,7 @@ impl InfraDriver for KubernetesDriver {
         honoured(&what.deployment.placement)?;
         let session = Session::within(cx, &self.to)?;
         let plan = planned(cx, what, session.namespace().await?).await?;
-        within_budget(what, &plan)?;
+        checked(what, &plan)?;
         let stages = placed(&session, &plan).await?;
         let state = namespace_state(&session, cx.ownership, &plan.namespace).await?;
         policy::permit_placed(&plan, &stages, cx.vim.policy(), Some(state))?;
@@ -122,7 +124,7 @@ impl InfraDriver for KubernetesDriver {
         let wanted = prepared.get("namespace").and_then(Value::as_str).map(str::to_owned);
         let wanted = if wanted.is_some() { wanted } else { session.namespace().await? };
         let plan = planned(cx, what, wanted).await?;
-        within_budget(what, &plan)?;
+        checked(what, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = place(&plan, &catalog).await?;
         policy::permit_placed(&plan, &stages, cx.vim.policy(), None)?;
@@ -163,7 +165,7 @@ impl InfraDriver for KubernetesDriver {
             None => session.namespace().await?,
         };
         let plan = planned(cx, what, wanted).await?;
-        within_budget(what, &plan)?;
+        checked(what, &plan)?;
         let catalog = Catalog::new(&session, plan.items().map(|item| &item.object));
         let stages = place(&plan, &catalog).await?;
         policy::permit_placed(&plan, &stages, cx.vim.policy(), None)?;
@@ -232,10 +234,10 @@ async fn planned(
     })
 }
 
-/// Refuses more objects or bytes than the budget has.
-fn within_budget(what: &Allocation, plan: &Plan) -> Result<(), PortError> {
-    let bytes: u64 = plan.items().map(|item| item.object.to_string().len() as u64).sum();
-    what.budget.allows("plan the objects", plan.items().count() as u64, bytes)
+/// Refuses a plan with a name that no cluster stores, or that comes to more than the budget has.
+fn checked(what: &Allocation, plan: &Plan) -> Result<(), PortError> {
+    names::check(plan)?;
+    amount::check(plan, &what.budget)
 }
 
 async fn placed(session: &Session<'_>, plan: &Plan) -> Result<Vec<Vec<Placed>>, PortError> {

@@ -23,6 +23,7 @@ use crate::client::Session;
 use crate::delete::Handle;
 use crate::errors::{self, HANGING, NOT_READY, STILL_THERE, TERMINATING};
 use crate::labels;
+use crate::names::segment;
 use crate::ready::{condition_is, text};
 use crate::trouble::{belongs, controller};
 use crate::watch::{End, Feed, Scene, Verdict, uid, until};
@@ -131,10 +132,12 @@ async fn failed(session: &Session<'_>, stages: &[Vec<Placed>]) -> Result<Vec<Mea
 }
 
 async fn get(session: &Session<'_>, target: &Target) -> Result<Option<DynamicObject>, PortError> {
-    let doing = format!("look at {target}");
-    let found = session
-        .find(&doing, |client| async move { target.api(client).get(&target.name).await })
-        .await;
+    if !target.can_exist() {
+        return Ok(None);
+    }
+    let (doing, name) = (format!("look at {target}"), &segment(&target.name));
+    let found =
+        session.find(&doing, |client| async move { target.api(client).get(name).await }).await;
     found.map_err(|error| error.on(target.to_string()))
 }
 
@@ -178,10 +181,10 @@ async fn delete(
         }),
         ..DeleteParams::background()
     };
-    let params = &params;
+    let (params, name) = (&params, &segment(&target.name));
     let deleted = session
         .find(&format!("delete {target}"), |client| async move {
-            target.api(client).delete(&target.name, params).await
+            target.api(client).delete(name, params).await
         })
         .await;
     match deleted {

@@ -7,7 +7,7 @@
 //! A pod's addresses are on the first connection point of its VDU. A pod whose workload is no VDU's is no VNFC;
 //! where the package has no VDUs (an ASD), the workload's name stands for one.
 
-use crate::catalog::{Catalog, Target, core};
+use crate::catalog::{Catalog, Target, api, core};
 use crate::client::Session;
 use crate::labels;
 use crate::ready::text;
@@ -97,9 +97,8 @@ async fn pods(
     let params = &params;
     let listed = session
         .call(&format!("list the pods in namespace `{namespace}`"), |client| async move {
-            let api: Api<DynamicObject> =
-                Api::namespaced_with(client, namespace, &core("Pod", "pods"));
-            api.list(params).await
+            let pods: Api<DynamicObject> = api(client, &core("Pod", "pods"), Some(namespace));
+            pods.list(params).await
         })
         .await?;
     let ended =

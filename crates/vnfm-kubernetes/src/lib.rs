@@ -15,6 +15,7 @@
 //! ```
 //! [`KubernetesDriver`] puts them together, one short function per method of the port.
 
+mod amount;
 mod apply;
 mod catalog;
 mod client;
@@ -28,6 +29,7 @@ mod http;
 mod inventory;
 mod labels;
 mod manifests;
+mod names;
 mod owned;
 mod pem;
 mod pod_security;

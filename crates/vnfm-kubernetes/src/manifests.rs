@@ -9,6 +9,7 @@
 //! member: see [`crate::template`].
 
 use crate::errors::{MANIFEST, VALUE, VARIABLE};
+use crate::names::is_label;
 use crate::template::{self, BytesLeft, Unfilled};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -129,14 +130,6 @@ fn values(
     }
     values.insert("namespace".to_owned(), Some(namespace.clone().into()));
     Ok((namespace, values))
-}
-
-fn is_label(name: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&name.len())
-        && name.chars().all(inner)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
 }
 
 fn read_file(
@@ -304,6 +297,20 @@ fn no_value(package: &Package, file: &str, missing: &MissingVariable) -> PortErr
     )
     .on(format!("additionalParams.{}", missing.name))
     .hint(format!("give `{}` in the request's `additionalParams`{default}", missing.name))
+}
+
+/// An object of a plan, at `f:1`.
+#[cfg(test)]
+pub(crate) fn for_test(object: Value) -> Item {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    Item {
+        api_version: text("/apiVersion").unwrap(),
+        kind: text("/kind").unwrap(),
+        name: text("/metadata/name").unwrap_or("it".into()),
+        namespace: text("/metadata/namespace"),
+        place: "f:1".into(),
+        object,
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! Most of it a request can tell. Whether a namespace is the instance's own, and whether a kind of somebody else's is
 //! outside of namespaces, only the cluster knows: [`permit_placed`] looks at the same plan with its answers.
 
+use crate::amount::pods_at_a_time;
 use crate::apply::{NamespaceState, Placed};
 use crate::errors::POLICY;
 use crate::manifests::{Item, Plan};
@@ -236,6 +237,11 @@ fn full_kind(item: &Item) -> String {
     if group.is_empty() { item.kind.clone() } else { format!("{group}/{}", item.kind) }
 }
 
+/// Whether it is of a kind that Kubernetes itself defines, and what it means is known.
+pub(crate) fn is_builtin(item: &Item) -> bool {
+    is_in(BUILTINS, item)
+}
+
 /// Whether it is the namespace that is made for the instance.
 fn is_own_namespace(item: &Item, plan: &Plan) -> bool {
     item.group().is_empty() && item.kind == "Namespace" && item.name == plan.namespace
@@ -273,7 +279,7 @@ fn permit_accounts(item: &Item, accounts: &BTreeSet<&str>) -> Result<(), PortErr
 fn permit_amount(plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
     let limits = policy.limits.clone().unwrap_or_default();
     let objects = plan.items().count() as u64;
-    let pods = plan.items().map(pods_of).fold(0, u64::saturating_add);
+    let pods = plan.items().map(pods_at_a_time).fold(0, u64::saturating_add);
     for (name, limit, count) in [("objects", limits.objects, objects), ("pods", limits.pods, pods)]
     {
         if let Some(limit) = limit.filter(|limit| count > *limit) {
@@ -283,20 +289,6 @@ fn permit_amount(plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
         }
     }
     Ok(())
-}
-
-/// How many pods an object may make at a time; a `DaemonSet` counts as one.
-fn pods_of(item: &Item) -> u64 {
-    let number = |pointer: &str, otherwise: u64| {
-        item.object.pointer(pointer).map_or(otherwise, |number| number.as_u64().unwrap_or(u64::MAX))
-    };
-    match item.kind.as_str() {
-        "HorizontalPodAutoscaler" => number("/spec/maxReplicas", 1),
-        "Job" => number("/spec/parallelism", 1),
-        "CronJob" => number("/spec/jobTemplate/spec/parallelism", 1),
-        _ if pods(&item.object).is_empty() => 0,
-        _ => number("/spec/replicas", 1),
-    }
 }
 
 fn refused(item: &Item, what: &str) -> PortError {

@@ -2,24 +2,12 @@
 
 use super::{permit, permit_namespace, user_of};
 use crate::apply::NamespaceState;
-use crate::manifests::{Item, Plan};
+use crate::manifests::{Plan, for_test};
 use serde_json::{Value, json};
 use vnfm_types::{InstanceLimits, Selection, VimPolicy};
 
-fn item(object: Value) -> Item {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    Item {
-        api_version: text("/apiVersion").unwrap(),
-        kind: text("/kind").unwrap(),
-        name: text("/metadata/name").unwrap_or("it".into()),
-        namespace: text("/metadata/namespace"),
-        place: "f:1".into(),
-        object,
-    }
-}
-
 fn plan(objects: &[Value]) -> Plan {
-    let items = objects.iter().cloned().map(item).collect();
+    let items = objects.iter().cloned().map(for_test).collect();
     Plan { namespace: "mine".into(), is_named: true, stages: vec![items] }
 }
 

@@ -1,8 +1,10 @@
-//! API servers that lie: endless answers, and a proxy inside.
+//! API servers that lie: endless answers, and a proxy inside. Packages whose manifests no cluster can take.
 
+use crate::faults::faulty_cluster;
+use crate::support::{CONFIG, deployment, package};
 use async_trait::async_trait;
-use serde_json::json;
-use vnfm_core::ports::{InfraDriver as _, PortError, SecretConnection, Vim, VimLogin};
+use serde_json::{Value, json};
+use vnfm_core::ports::{Allocation, InfraDriver as _, PortError, SecretConnection, Vim, VimLogin};
 use vnfm_kubernetes::KubernetesDriver;
 use vnfm_outbound::{Destinations, Networks};
 use vnfm_sim::liar::{Liar, Lie};
@@ -94,4 +96,68 @@ async fn a_cluster_from_before_keeps_its_address() {
     let error = check(&[], &kept).await;
     assert_ne!(error.name(), "kubernetes.address", "{error}");
     assert!(!cluster.seen().is_empty());
+}
+
+/// A ConfigMap whose metadata are these, between two that are well.
+fn with_metadata(metadata: &str) -> Allocation {
+    let odd = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {metadata}\n");
+    let last = CONFIG.replace("page", "last");
+    package(&[(1, CONFIG), (2, &odd), (3, &last)], "", json!({}))
+}
+
+#[tokio::test]
+async fn a_name_that_no_cluster_stores_is_refused_before_anything_is_made() {
+    let (world, cluster, _) = faulty_cluster().await;
+    for (metadata, object) in [
+        ("{name: '{{ 7 * 7 }}{% x %}'}", "ConfigMap `{{ 7 * 7 }}{% x %}`"),
+        ("{name: '../../secrets/a'}", "ConfigMap `../../secrets/a`"),
+        ("{name: a, namespace: '{% x %}'}", "ConfigMap `a`"),
+        ("{name: a, labels: {'{{ k }}': v}}", "ConfigMap `a`"),
+    ] {
+        let what = with_metadata(metadata);
+        let asked = world.driver.validate_request(&what).unwrap_err();
+        let planned = world.instantiate(&what, 20).await.unwrap_err();
+        for refusal in [asked, planned] {
+            assert_eq!(refusal.name(), "kubernetes.manifest-invalid", "{refusal}");
+            assert!(refusal.to_string().contains("Files/kubernetes/1.yaml:1"), "{refusal}");
+            assert_eq!(refusal.resource(), Some(object), "{refusal}");
+        }
+    }
+    assert!(cluster.get_json(&format!("/api/v1/namespaces/{}", world.namespace())).is_none());
+    world.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn what_was_begun_under_a_name_that_no_cluster_stores_is_released() {
+    for metadata in [
+        "{name: '{{ 7 * 7 }}{% x %}'}",
+        "{name: '{{ 7 * 7 }}'}",
+        "{name: a, namespace: '{{ ns }}'}",
+    ] {
+        let (world, _, _) = faulty_cluster().await;
+        let made = world.instantiate(&with_metadata("{name: odd}"), 20).await.unwrap();
+        // An earlier version stopped in the middle: there is no handle, or one with the name in it.
+        let what = with_metadata(metadata);
+        world.terminate(&what, Value::Null).await.unwrap();
+        let mut handle = made.handle;
+        handle["objects"][1]["name"] = "{{ 7 * 7 }}{% x %}".into();
+        handle["objects"][1]["namespace"] = "{{ ns }}".into();
+        world.driver.observe(&world.cx(20), &what, &handle).await.unwrap();
+        world.terminate(&what, handle).await.unwrap();
+        world.assert_nothing_left().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_cluster_would_make_of_a_manifest_is_counted_before_anything_is_made() {
+    let (world, cluster, _) = faulty_cluster().await;
+    let many = deployment(100_000_000, "");
+    let what = package(&[(1, CONFIG), (2, &many)], "", json!({}));
+    let asked = world.driver.validate_request(&what).unwrap_err();
+    let planned = world.instantiate(&what, 20).await.unwrap_err();
+    for refusal in [asked, planned] {
+        assert_eq!(refusal.name(), "plan.too-large", "{refusal}");
+        assert!(refusal.to_string().contains("`limits.resources` is 10000"), "{refusal}");
+    }
+    assert!(cluster.get_json(&format!("/api/v1/namespaces/{}", world.namespace())).is_none());
 }

@@ -1,0 +1,186 @@
+//! How much a plan comes to: its objects, and what the cluster makes of them.
+//!
+//! | object | counts as |
+//! |---|---|
+//! | each | itself |
+//! | with pods and `replicas` | so many pods; of a `StatefulSet` a claim more for each of its templates |
+//! | of any other kind with `replicas` | so many of whatever it makes |
+//! | `HorizontalPodAutoscaler` | `maxReplicas` pods |
+//! | `Job`, `CronJob` | the larger of `parallelism` and `completions`: pods that have ended are kept |
+//! | `DaemonSet`, `Pod` | one pod: how many nodes there are the plan does not tell |
+//!
+//! A number that is none is refused: what a cluster makes of it is not known.
+
+use crate::errors::MANIFEST;
+use crate::manifests::{Item, Plan};
+use crate::pod_security::pods;
+use serde_json::Value;
+use vnfm_core::ports::{Budget, PortError};
+
+/// Refuses more objects, pods and claims, or more bytes, than the budget has.
+///
+/// # Errors
+///
+/// `Refused`, naming the limit and its setting, or an object whose number is none.
+pub(crate) fn check(plan: &Plan, budget: &Budget) -> Result<(), PortError> {
+    let (mut resources, mut bytes) = (0, 0);
+    for item in plan.items() {
+        resources = u64::saturating_add(resources, 1).saturating_add(made_of(item)?);
+        bytes += item.object.to_string().len() as u64;
+    }
+    budget.allows("plan the objects", resources, bytes)
+}
+
+/// How many pods an object has at a time.
+pub(crate) fn pods_at_a_time(item: &Item) -> u64 {
+    let number = |pointer: &str| match item.object.pointer(pointer) {
+        None | Some(Value::Null) => 1,
+        // The plan is refused for it elsewhere; here it is more than any limit.
+        Some(number) => number.as_u64().unwrap_or(u64::MAX),
+    };
+    match item.kind.as_str() {
+        "HorizontalPodAutoscaler" => number("/spec/maxReplicas"),
+        "Job" => number("/spec/parallelism"),
+        "CronJob" => number("/spec/jobTemplate/spec/parallelism"),
+        _ if pods(&item.object).is_empty() => 0,
+        _ => number("/spec/replicas"),
+    }
+}
+
+/// What a cluster makes of an object, in number.
+fn made_of(item: &Item) -> Result<u64, PortError> {
+    match item.kind.as_str() {
+        "HorizontalPodAutoscaler" => number(item, "/spec/maxReplicas", 1),
+        "Job" => pods_of_job(item, "/spec"),
+        "CronJob" => pods_of_job(item, "/spec/jobTemplate/spec"),
+        _ => {
+            let has_pods = !pods(&item.object).is_empty();
+            let of_each = 1 + claims_of_each(item);
+            let replicas = number(item, "/spec/replicas", u64::from(has_pods))?;
+            Ok(replicas.saturating_mul(of_each))
+        }
+    }
+}
+
+fn pods_of_job(item: &Item, spec: &str) -> Result<u64, PortError> {
+    let at_a_time = number(item, &format!("{spec}/parallelism"), 1)?;
+    Ok(at_a_time.max(number(item, &format!("{spec}/completions"), 1)?))
+}
+
+fn claims_of_each(item: &Item) -> u64 {
+    let templates = item.object.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
+    templates.map_or(0, |templates| templates.len() as u64)
+}
+
+fn number(item: &Item, pointer: &str, otherwise: u64) -> Result<u64, PortError> {
+    let value = match item.object.pointer(pointer) {
+        None | Some(Value::Null) => return Ok(otherwise),
+        Some(value) => value,
+    };
+    // In an object of somebody else's kind a member of that name may be anything.
+    let is_known = crate::policy::is_builtin(item);
+    match value.as_u64() {
+        Some(number) => Ok(number),
+        None if !is_known && !value.is_number() => Ok(otherwise),
+        None => {
+            let object = format!("{} `{}`", item.kind, item.name);
+            let member = pointer.trim_start_matches('/').replace('/', ".");
+            let doing = format!("use {object} (`{}`) of the package", item.place);
+            let what = format!("`{member}` is not a whole number, 0 or more");
+            Err(PortError::new(&MANIFEST, doing, what).on(object))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::manifests::{Plan, for_test};
+    use serde_json::{Value, json};
+    use vnfm_core::ports::Budget;
+
+    const POD: fn() -> Value = || json!({"spec": {"containers": [{"name": "a", "image": "b"}]}});
+
+    fn refusal(objects: &[Value], resources: u64) -> Option<String> {
+        let items = objects.iter().cloned().map(for_test).collect();
+        let plan = Plan { namespace: "mine".into(), is_named: true, stages: vec![items] };
+        let budget = Budget { resources, ..Budget::default() };
+        check(&plan, &budget).err().map(|error| error.to_string())
+    }
+
+    fn workload(api: &str, kind: &str, mut spec: Value) -> Value {
+        if spec.get("template").is_none() && api != "autoscaling/v2" {
+            spec["template"] = POD();
+        }
+        json!({"apiVersion": api, "kind": kind, "metadata": {"name": "web"}, "spec": spec})
+    }
+
+    #[test]
+    fn what_a_cluster_makes_of_an_object_counts_as_the_object_does() {
+        const MANY: u64 = 100_000_000;
+        for (object, count) in [
+            (workload("apps/v1", "Deployment", json!({"replicas": MANY})), MANY + 1),
+            (workload("apps/v1", "ReplicaSet", json!({"replicas": MANY})), MANY + 1),
+            (workload("v1", "ReplicationController", json!({"replicas": MANY})), MANY + 1),
+            (
+                workload(
+                    "apps/v1",
+                    "StatefulSet",
+                    json!({"replicas": MANY, "volumeClaimTemplates": [{}, {}]}),
+                ),
+                3 * MANY + 1,
+            ),
+            (workload("batch/v1", "Job", json!({"parallelism": MANY})), MANY + 1),
+            (workload("batch/v1", "Job", json!({"parallelism": 1, "completions": MANY})), MANY + 1),
+            (
+                workload(
+                    "batch/v1",
+                    "CronJob",
+                    json!({"jobTemplate": {"spec": {"completions": MANY, "template": POD()}}}),
+                ),
+                MANY + 1,
+            ),
+            (
+                workload("autoscaling/v2", "HorizontalPodAutoscaler", json!({"maxReplicas": MANY})),
+                MANY + 1,
+            ),
+            (
+                workload("example.com/v1", "Fleet", json!({"replicas": MANY, "template": {}})),
+                MANY + 1,
+            ),
+            (workload("apps/v1", "Deployment", json!({"replicas": u64::MAX})), u64::MAX),
+        ] {
+            let refusal = refusal(std::slice::from_ref(&object), 10_000).unwrap_or_default();
+            let expected = format!("comes to {count} resources; `limits.resources` is 10000");
+            assert!(refusal.contains(&expected), "{object}: {refusal:?}");
+        }
+    }
+
+    #[test]
+    fn a_plan_fits_up_to_its_last_pod() {
+        let web = workload("apps/v1", "Deployment", json!({"replicas": 3}));
+        let job = workload("batch/v1", "Job", json!({}));
+        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
+        let all = [web, job, config];
+        assert_eq!(refusal(&all, 3 + 3 + 1), None);
+        assert!(refusal(&all, 6).unwrap().contains("comes to 7 resources"));
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_refused_where_the_kind_is_known() {
+        for replicas in [json!(1e8), json!(-1), json!("100000000"), json!([1])] {
+            let refusal =
+                refusal(&[workload("apps/v1", "Deployment", json!({"replicas": replicas}))], 10);
+            let refusal = refusal.unwrap();
+            assert!(
+                refusal.contains("Deployment `web`") && refusal.contains("`spec.replicas`"),
+                "{refusal}"
+            );
+        }
+        let own = |replicas: Value| {
+            workload("example.com/v1", "Fleet", json!({"replicas": replicas, "template": {}}))
+        };
+        assert_eq!(refusal(&[own(json!({"min": 1})), own(json!(null))], 10), None);
+        assert!(refusal(&[own(json!(1e8))], 10).is_some());
+    }
+}

@@ -1,0 +1,367 @@
+//! Names of objects: which ones a cluster can store, and how a name is written into the path of a request.
+//!
+//! | what | rule |
+//! |---|---|
+//! | objects of Kubernetes itself, custom resources of `*.k8s.io` | RFC 1123 subdomain |
+//! | Namespaces and Services | RFC 1123 label |
+//! | roles, bindings, signing requests, IP addresses, objects of other groups | path segment: not empty, `.` or `..`; no `/` or `%` |
+//! | namespaces of objects, versions, plurals | RFC 1123 label |
+//! | keys of labels and annotations | qualified name: `[SUBDOMAIN/]NAME` |
+//!
+//! <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>. [`check`] refuses a plan before anything
+//! is created. What an earlier version recorded without a check never fails a request: [`segment`] encodes it, and an
+//! object that no cluster can store ([`Target::can_exist`]) is absent.
+
+use crate::catalog::Target;
+use crate::errors::MANIFEST;
+use crate::manifests::{Item, Plan};
+use serde_json::Value;
+use vnfm_core::ports::PortError;
+
+/// Longest name of an object.
+const LONGEST: usize = 253;
+/// Longest RFC 1123 label.
+const LABEL: usize = 63;
+/// How much of a wrong name an error repeats.
+const SHOWN: usize = 80;
+
+/// What the name of an object may look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    Label,
+    Subdomain,
+    Segment,
+}
+
+impl Rule {
+    fn of(item: &Item) -> Self {
+        match (item.group().as_str(), item.kind.as_str()) {
+            ("", "Namespace" | "Service") => Self::Label,
+            ("rbac.authorization.k8s.io" | "certificates.k8s.io", _)
+            | ("networking.k8s.io", "IPAddress") => Self::Segment,
+            ("" | "apps" | "autoscaling" | "batch" | "policy", _) => Self::Subdomain,
+            (group, _) if group.ends_with(".k8s.io") => Self::Subdomain,
+            _ => Self::Segment,
+        }
+    }
+
+    fn allows(self, name: &str) -> bool {
+        match self {
+            Self::Label => is_label(name),
+            Self::Subdomain => is_subdomain(name),
+            Self::Segment => is_segment(name),
+        }
+    }
+
+    /// What is allowed, in words.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Label => {
+                "at most 63 lower-case letters, digits and `-`, a letter or digit at both ends"
+            }
+            Self::Subdomain => {
+                "at most 253 lower-case letters, digits, `-` and `.`, a letter or digit at both ends of each part"
+            }
+            Self::Segment => "at most 253 characters without `/` and `%`, and neither `.` nor `..`",
+        }
+    }
+}
+
+/// Refuses a plan in which a name is none that a cluster can store.
+///
+/// # Errors
+///
+/// `Refused`, naming file, object and rule.
+pub(crate) fn check(plan: &Plan) -> Result<(), PortError> {
+    plan.items().try_for_each(|item| {
+        let wrong = wrong_version(item)
+            .or_else(|| wrong_name(item))
+            .or_else(|| wrong_keys(item))
+            .or_else(|| wrong_definition(item));
+        wrong.map_or(Ok(()), |wrong| Err(refused(item, &wrong)))
+    })
+}
+
+fn refused(item: &Item, wrong: &str) -> PortError {
+    let object = format!("{} `{}`", shown(&item.kind), shown(&item.name));
+    let doing = format!("use {object} (`{}`) of the package", item.place);
+    PortError::new(&MANIFEST, doing, wrong).on(object)
+}
+
+fn wrong_version(item: &Item) -> Option<String> {
+    (!is_api_version(&item.api_version)).then(|| {
+        format!("`apiVersion: {}` is not of the form `GROUP/VERSION`", shown(&item.api_version))
+    })
+}
+
+fn wrong_name(item: &Item) -> Option<String> {
+    let rule = Rule::of(item);
+    if !rule.allows(&item.name) {
+        let (name, words) = (shown(&item.name), rule.words());
+        return Some(format!("`metadata.name` cannot be `{name}`: {words}"));
+    }
+    let namespace = item.namespace.as_deref().filter(|name| !is_label(name))?;
+    let (name, words) = (shown(namespace), Rule::Label.words());
+    Some(format!("`metadata.namespace` cannot be `{name}`: {words}"))
+}
+
+fn wrong_keys(item: &Item) -> Option<String> {
+    let members = |name: &str| {
+        item.object
+            .get("metadata")?
+            .get(name)?
+            .as_object()
+            .map(|all| all.iter().collect::<Vec<_>>())
+    };
+    for member in ["labels", "annotations"] {
+        // Of annotations the case of a prefix does not matter.
+        let lower =
+            |key: &str| if member == "labels" { key.to_owned() } else { key.to_lowercase() };
+        let mut keys = members(member).into_iter().flatten().map(|(key, _)| key);
+        if let Some(key) = keys.find(|key| !is_qualified(&lower(key))) {
+            return Some(format!(
+                "`metadata.{member}` cannot have the key `{}`: at most 63 letters, digits, `-`, `_` and `.`, a letter or \
+                 digit at both ends, with or without `SUBDOMAIN/` before them",
+                shown(key)
+            ));
+        }
+    }
+    let labels = members("labels").into_iter().flatten();
+    let mut texts = labels.filter_map(|(key, value)| Some((key, value.as_str()?)));
+    let (key, value) = texts.find(|(_, value)| !value.is_empty() && !is_plain(value))?;
+    Some(format!(
+        "label `{key}` cannot be `{}`: at most 63 letters, digits, `-`, `_` and `.`, a letter or digit at both ends",
+        shown(value)
+    ))
+}
+
+/// What a definition of custom resources would add to the paths of the cluster.
+fn wrong_definition(item: &Item) -> Option<String> {
+    if item.group() != "apiextensions.k8s.io" || item.kind != "CustomResourceDefinition" {
+        return None;
+    }
+    let text = |pointer: &str| item.object.pointer(pointer).and_then(Value::as_str);
+    let versions = item.object.pointer("/spec/versions").and_then(Value::as_array);
+    let versions = versions.into_iter().flatten().filter_map(|one| one.get("name")?.as_str());
+    let group = text("/spec/group").filter(|group| !is_subdomain(group));
+    let plural = text("/spec/names/plural").filter(|plural| !is_label(plural));
+    let mut versions = versions.filter(|version| !is_label(version));
+    let (member, value, rule) = group
+        .map(|group| ("spec.group", group, Rule::Subdomain))
+        .or_else(|| plural.map(|plural| ("spec.names.plural", plural, Rule::Label)))
+        .or_else(|| versions.next().map(|one| ("spec.versions[].name", one, Rule::Label)))?;
+    Some(format!("`{member}` cannot be `{}`: {}", shown(value), rule.words()))
+}
+
+impl Target {
+    /// Whether a cluster can hold such an object: it cannot where its name is no name.
+    pub(crate) fn can_exist(&self) -> bool {
+        is_segment(&self.name)
+            && self.namespace.as_deref().is_none_or(is_label)
+            && is_label(&self.resource.plural)
+            && is_api_version(&self.resource.api_version)
+    }
+}
+
+/// A name as a segment of a path: whatever it is, the path stays one.
+pub(crate) fn segment(name: &str) -> String {
+    const PLAIN: &[u8] = b"-._~!$&'()*+,;=:@";
+    let mut written = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
+            written.push(char::from(byte));
+        } else {
+            written.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    written
+}
+
+/// Whether it is `VERSION` or `GROUP/VERSION`.
+pub(crate) fn is_api_version(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((group, version)) => is_subdomain(group) && is_label(version),
+        None => is_label(text),
+    }
+}
+
+/// Whether it is an RFC 1123 label.
+pub(crate) fn is_label(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=LABEL).contains(&name.len())
+        && name.chars().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
+/// Whether it is an RFC 1123 subdomain as Kubernetes reads it: its parts may be longer than a label.
+fn is_subdomain(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_part = |part: &str| {
+        !part.is_empty()
+            && part.chars().all(inner)
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    name.len() <= LONGEST && name.split('.').all(is_part)
+}
+
+fn is_segment(name: &str) -> bool {
+    (1..=LONGEST).contains(&name.len())
+        && !matches!(name, "." | "..")
+        && !name.contains(['/', '%'])
+        && !name.contains(char::is_control)
+}
+
+fn is_qualified(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((prefix, name)) => is_subdomain(prefix) && is_plain(name),
+        None => is_plain(key),
+    }
+}
+
+/// Whether it is the name in a qualified name, or the value of a label.
+fn is_plain(name: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let is_end = |c: char| c.is_ascii_alphanumeric();
+    (1..=LABEL).contains(&name.len())
+        && name.chars().all(inner)
+        && name.starts_with(is_end)
+        && name.ends_with(is_end)
+}
+
+/// What an error shows of a text that somebody else wrote.
+fn shown(text: &str) -> String {
+    let mut shown: String = text.escape_debug().take(SHOWN).collect();
+    if text.escape_debug().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check, is_segment, is_subdomain, segment};
+    use crate::catalog::{Target, core};
+    use crate::manifests::{Plan, for_test};
+    use serde_json::{Value, json};
+
+    fn refusal(object: Value) -> Option<String> {
+        let plan =
+            Plan { namespace: "mine".into(), is_named: true, stages: vec![vec![for_test(object)]] };
+        check(&plan).err().map(|error| {
+            assert_eq!(error.name(), "kubernetes.manifest-invalid");
+            assert!(error.to_string().contains("f:1"), "{error}");
+            error.to_string()
+        })
+    }
+
+    fn named(api: &str, kind: &str, name: &str) -> Value {
+        json!({"apiVersion": api, "kind": kind, "metadata": {"name": name}})
+    }
+
+    #[test]
+    fn names_that_no_cluster_stores_are_refused_by_object_and_rule() {
+        for (api, kind, name) in [
+            ("v1", "ConfigMap", "{{ 7 * 7 }}{% x %}"),
+            ("v1", "ConfigMap", "a/../../secrets/b"),
+            ("v1", "ConfigMap", "Web"),
+            ("v1", "ConfigMap", "a..b"),
+            ("apps/v1", "Deployment", "a_b"),
+            ("v1", "Namespace", "a.b"),
+            ("v1", "Service", "a.b"),
+            ("gateway.networking.k8s.io/v1", "Gateway", "a b"),
+            ("example.com/v1", "Thing", ".."),
+            ("example.com/v1", "Thing", "a%2fb"),
+            ("rbac.authorization.k8s.io/v1", "Role", "a/b"),
+        ] {
+            let refusal = refusal(named(api, kind, name)).unwrap_or_default();
+            assert!(refusal.contains(&format!("{kind} `{name}`")), "{kind} {name}: {refusal:?}");
+            assert!(refusal.contains("`metadata.name` cannot be"), "{refusal}");
+        }
+        let long = refusal(named("v1", "ConfigMap", &"a".repeat(100_000))).unwrap();
+        assert!(long.len() < 1000, "{long}");
+    }
+
+    #[test]
+    fn names_that_clusters_store_are_taken() {
+        for (api, kind, name) in [
+            ("v1", "ConfigMap", "kube-root-ca.crt"),
+            ("v1", "Service", "web"),
+            ("rbac.authorization.k8s.io/v1", "ClusterRole", "system:web"),
+            ("networking.k8s.io/v1", "IPAddress", "2001:db8::1"),
+            ("apiregistration.k8s.io/v1", "APIService", "v1.example.com"),
+            ("example.com/v1", "Thing", "Thing{1}"),
+        ] {
+            assert_eq!(refusal(named(api, kind, name)), None, "{kind} {name}");
+        }
+    }
+
+    #[test]
+    fn versions_namespaces_keys_and_definitions_are_checked_too() {
+        let with =
+            |metadata: Value| json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
+        let definition = |spec: Value| {
+            json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": "things.example.com"}, "spec": spec})
+        };
+        for (object, member) in [
+            (named("{{ 1 }}/v1", "Thing", "a"), "`apiVersion: {{ 1 }}/v1`"),
+            (named("v1/../../x", "Thing", "a"), "`apiVersion: v1/../../x`"),
+            (with(json!({"name": "a", "namespace": "{% x %}"})), "`metadata.namespace` cannot be"),
+            (
+                with(json!({"name": "a", "labels": {"{{ k }}": "v"}})),
+                "`metadata.labels` cannot have",
+            ),
+            (with(json!({"name": "a", "labels": {"k": "{{ v }}"}})), "label `k` cannot be"),
+            (with(json!({"name": "a", "annotations": {"a/b/c": "v"}})), "`metadata.annotations`"),
+            (definition(json!({"group": "{{ g }}"})), "`spec.group` cannot be"),
+            (definition(json!({"names": {"plural": "a/b"}})), "`spec.names.plural` cannot be"),
+            (
+                definition(json!({"versions": [{"name": "v1"}, {"name": "v 2"}]})),
+                "`spec.versions[].name`",
+            ),
+        ] {
+            let refusal = refusal(object.clone()).unwrap_or_default();
+            assert!(refusal.contains(member), "{object}: {refusal:?}");
+        }
+        let fine = with(
+            json!({"name": "a", "namespace": "b", "annotations": {"example.com/note": "{{ any }}"},
+            "labels": {"app.kubernetes.io/name": "Web_1", "tier": ""}}),
+        );
+        assert_eq!(refusal(fine), None);
+    }
+
+    #[test]
+    fn whatever_a_name_is_a_path_stays_a_path() {
+        for (name, written) in [
+            ("web-0", "web-0"),
+            ("system:web", "system:web"),
+            ("{{ 7 * 7 }}", "%7B%7B%207%20*%207%20%7D%7D"),
+            ("a/../b?c#d%", "a%2F..%2Fb%3Fc%23d%25"),
+            ("ü\n", "%C3%BC%0A"),
+        ] {
+            assert_eq!(segment(name), written);
+            http::Uri::try_from(format!("/api/v1/{}", segment(name))).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_no_cluster_stores_does_not_exist() {
+        let target = |plural: &str, namespace: &str, name: &str| Target {
+            resource: core("Thing", plural),
+            namespace: Some(namespace.to_owned()),
+            name: name.to_owned(),
+        };
+        assert!(target("things", "a", "b").can_exist());
+        for wrong in [
+            target("things", "a", "{% x %}"),
+            target("things", "{{a}}", "b"),
+            target("a/b", "a", "b"),
+        ] {
+            assert!(!wrong.can_exist(), "{wrong:?}");
+        }
+        assert!(is_segment(&"a".repeat(253)) && !is_segment(&"a".repeat(254)));
+        assert!(is_subdomain("a.b-c.0") && !is_subdomain("") && !is_subdomain("a."));
+    }
+}
