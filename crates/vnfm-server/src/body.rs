@@ -13,6 +13,8 @@ use serde_json::error::Category;
 use serde_json::{Map, Value};
 use vnfm_types::v1::{self, Edition};
 
+mod objects;
+
 /// The largest JSON body, in bytes.
 pub const LARGEST: usize = 1024 * 1024;
 
@@ -71,7 +73,7 @@ async fn read(body: Body) -> Result<bytes::Bytes, Problem> {
 ///
 /// 400 where it is not JSON, 422 where it is not of this type.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    // Serde takes a list of members for an object where all of them may be absent.
+    // A list would be read as the members of an object, in order.
     if bytes.trim_ascii_start().starts_with(b"[") {
         let what = "the body is not what this resource takes: it is a list instead of an object";
         return Err(problem(is_json(bytes), what));
@@ -82,15 +84,28 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     deserializer.end().map_err(|error| {
         Problem::bad_request(format!("there is something after the JSON body: {error}"))
     })?;
+    let again = serde_json::from_slice(bytes).ok();
+    refuse_lists::<T>(again.as_ref())?;
     Ok(value)
+}
+
+/// Refuses a list where a `T` has an object, at any depth.
+fn refuse_lists<T: DeserializeOwned>(body: Option<&Value>) -> Result<(), Problem> {
+    match body.and_then(objects::list_for_object::<T>) {
+        Some((place, what)) => Err(problem(true, format!("`{}`: {what}", cut(&place, LOGGED)))),
+        None => Ok(()),
+    }
 }
 
 /// The same for a body of `vnflcm/v1`.
 fn parse_v1<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut body = parse::<Map<String, Value>>(bytes)?;
     v1::request(&mut body).map_err(|what| problem(true, what))?;
-    serde_path_to_error::deserialize(Value::Object(body))
-        .map_err(|error| problem(true, placed(&error)))
+    let body = Value::Object(body);
+    let value =
+        serde_path_to_error::deserialize(&body).map_err(|error| problem(true, placed(&error)))?;
+    refuse_lists::<T>(Some(&body))?;
+    Ok(value)
 }
 
 /// Whether all of a body is JSON. One whose first member has the wrong type may be cut off behind it.
@@ -222,6 +237,32 @@ mod tests {
     fn a_list_is_no_object() {
         let problem = parse::<VnfInfoModificationRequest>(b" []").unwrap_err();
         assert!(problem.details().detail.contains("a list"), "{:?}", problem.details());
+    }
+
+    #[test]
+    fn a_list_is_no_object_at_any_depth() {
+        for (body, place) in [
+            (
+                r#"{"flavourId": "f", "vimConnectionInfo": {"vim1": []}}"#,
+                "`vimConnectionInfo.vim1`",
+            ),
+            (
+                r#"{"flavourId": "f", "vimConnectionInfo": {"vim1": ["id", "vim", "type"]}}"#,
+                "`vimConnectionInfo.vim1`",
+            ),
+            (r#"{"flavourId": "f", "extVirtualLinks": [[]]}"#, "`extVirtualLinks[0]`"),
+        ] {
+            let problem = parse::<InstantiateVnfRequest>(body.as_bytes()).unwrap_err();
+            let details = problem.details();
+            assert_eq!(details.status, 422, "{details:?}");
+            assert!(details.detail.starts_with(place), "{details:?}");
+        }
+        for policy in ["[]", r#"[["web"]]"#, r#"{"limits": []}"#, r#"{"kinds": [["BUILTIN"]]}"#] {
+            let problem = parse::<vnfm_types::VimPolicy>(policy.as_bytes()).unwrap_err();
+            assert_eq!(problem.details().status, 422, "{policy}: {:?}", problem.details());
+        }
+        let good = br#"{"namespaces": ["OWN"], "kinds": {"allow": ["BUILTIN"]}, "podSecurity": "baseline", "limits": {"pods": 3}}"#;
+        parse::<vnfm_types::VimPolicy>(good).unwrap();
     }
 
     #[test]

@@ -8,41 +8,47 @@ use crate::access::Principal;
 use crate::problem::{Answer, Problem};
 use crate::query;
 use crate::state::App;
-use axum::Json;
 use axum::extract::{Query, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use vnfm_core::ports::{News, OutboxRow, StoreError};
 use vnfm_core::query::Query as Filtered;
 
 /// How many events one answer has at most.
 const EVENTS: usize = 500;
-/// How many rows are read at once.
-const ROWS: usize = 500;
+/// How many bytes they have at most, unless the first one alone has more. A connection holds no more than this while a
+/// slow client reads.
+const BYTES: usize = 64 << 10;
+/// How many rows are read at once: a row has the whole notification, an event a few of its members.
+const ROWS: usize = 50;
 /// The longest that a request may wait, in seconds.
 const LONGEST: u64 = 60;
+/// So many requests read rows at a time, however many wait for events: as many as the database has readers.
+static READING: Semaphore = Semaphore::const_new(4);
 
 /// Events with a higher number than `after`; where there is none, what comes within `wait_seconds`.
 pub(super) async fn list(
     State(app): State<App>,
     who: Principal,
     Query(asked): Query<BTreeMap<String, String>>,
-) -> Answer<Json<Value>> {
+) -> Answer<Response> {
     query::known(&asked, &["after", "wait_seconds"])?;
-    let mut next = number(&asked, "after", u64::MAX)?;
+    let mut page = Page::after(number(&asked, "after", u64::MAX)?);
     let wait = Duration::from_secs(number(&asked, "wait_seconds", LONGEST)?);
-    let mut events = Vec::new();
-    read(&app, &who, &mut next, &mut events).await?;
-    if events.is_empty() && !wait.is_zero() {
+    page.read(&app, &who).await?;
+    if page.count == 0 && !wait.is_zero() {
         let _watching = app.access.watch(&who.tenant)?;
         let looking = async {
             let mut seen = News::default();
             loop {
                 // What came since the look above is news as well.
                 seen = app.engine.store().news(seen).await;
-                read(&app, &who, &mut next, &mut events).await?;
-                if !events.is_empty() {
+                page.read(&app, &who).await?;
+                if page.count > 0 {
                     return Ok::<_, StoreError>(());
                 }
             }
@@ -51,33 +57,57 @@ pub(super) async fn list(
             found?;
         }
     }
-    Ok(Json(json!({"events": events, "next": next})))
+    let Page { events, next, .. } = page;
+    let body = format!(r#"{{"events":[{events}],"next":{next}}}"#);
+    Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// What there is behind `next`, which is then the last that was looked at.
-async fn read(
-    app: &App,
-    who: &Principal,
-    next: &mut u64,
-    events: &mut Vec<Value>,
-) -> Result<(), StoreError> {
-    while events.len() < EVENTS {
-        let rows = app.engine.store().events(&who.tenant, *next, ROWS).await?;
-        let is_last = rows.len() < ROWS;
-        for row in rows {
-            if events.len() == EVENTS {
+/// The events of an answer, written as they are read: nothing else of their rows is kept.
+struct Page {
+    /// The last that was looked at.
+    next: u64,
+    events: String,
+    count: usize,
+}
+
+impl Page {
+    fn after(next: u64) -> Self {
+        Self { next, events: String::new(), count: 0 }
+    }
+
+    /// Takes what there is behind `next`, as far as there is room.
+    async fn read(&mut self, app: &App, who: &Principal) -> Result<(), StoreError> {
+        // It is never closed.
+        let _reading = READING.acquire().await.ok();
+        loop {
+            let rows = app.engine.store().events(&who.tenant, self.next, ROWS).await?;
+            let is_last = rows.len() < ROWS;
+            for row in rows {
+                let is_seen =
+                    who.only.sees(&row.about) && !is_hidden(app, who, &row.instance_id).await?;
+                if is_seen && !self.takes(&event(&row).to_string()) {
+                    return Ok(());
+                }
+                self.next = row.seq;
+            }
+            if is_last {
                 return Ok(());
             }
-            *next = row.seq;
-            let is_seen =
-                who.only.sees(&row.about) && !is_hidden(app, who, &row.instance_id).await?;
-            events.extend(is_seen.then(|| event(&row)));
-        }
-        if is_last {
-            break;
         }
     }
-    Ok(())
+
+    /// Adds an event, if there is room for it.
+    fn takes(&mut self, event: &str) -> bool {
+        if self.count == EVENTS || (self.count > 0 && self.events.len() + event.len() >= BYTES) {
+            return false;
+        }
+        if self.count > 0 {
+            self.events.push(',');
+        }
+        self.events.push_str(event);
+        self.count += 1;
+        true
+    }
 }
 
 /// Whether an instance is there, and somewhere by now where it is not seen: what it was before is not told either.

@@ -1,6 +1,7 @@
 //! Our own view of an operation: what it does, why it waits, its log, as JSON and as server-sent events.
 
 use crate::access::Tenant;
+use crate::access::quota::Watching;
 use crate::problem::{Answer, Problem};
 use crate::query;
 use crate::state::App;
@@ -41,7 +42,8 @@ pub(super) async fn events(
     Path(id): Path<String>,
 ) -> Answer<Sse<impl Stream<Item = Result<Event, Infallible>>>> {
     let first = app.engine.progress(&tenant, &id).await?;
-    let seen = Seen { app, tenant, id, last: None, next: Some(first) };
+    let watching = app.access.watch(&tenant)?;
+    let seen = Seen { app, tenant, id, last: None, next: Some(first), _watching: watching };
     Ok(Sse::new(stream::unfold(seen, following)).keep_alive(KeepAlive::default()))
 }
 
@@ -51,6 +53,8 @@ struct Seen {
     id: String,
     last: Option<Progress>,
     next: Option<Progress>,
+    /// Its place among the requests of the tenant that wait.
+    _watching: Watching,
 }
 
 async fn following(mut seen: Seen) -> Option<(Result<Event, Infallible>, Seen)> {

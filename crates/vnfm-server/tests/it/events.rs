@@ -55,3 +55,34 @@ async fn nobody_sees_what_happens_to_others() {
     let seen = bench.get(EVENTS).await.body;
     assert_eq!(seen, json!({"events": [], "next": 0}), "nor how many there are");
 }
+
+#[tokio::test]
+async fn an_answer_is_bounded_and_the_next_one_goes_on_behind_it() {
+    let bench = Bench::new().await;
+    let (_, vnfd) = bench.onboard("vnf-b-cnf").await;
+    let name = "n".repeat(4_000);
+    let mut made = Vec::new();
+    for index in 0..40 {
+        let body = json!({"vnfdId": vnfd, "vnfInstanceName": format!("{index}-{name}")});
+        made.push(bench.post(INSTANCES, &body).await.made());
+    }
+    let (mut seen, mut after, mut answers) = (Vec::new(), json!(0), 0);
+    loop {
+        let answer = bench.get(&format!("{EVENTS}?after={after}")).await;
+        let events = answer.body["events"].as_array().unwrap();
+        if events.is_empty() {
+            break;
+        }
+        assert!(
+            answer.body.to_string().len() <= (64 << 10) + 64,
+            "an answer of {} events",
+            events.len()
+        );
+        let ids = events.iter().map(|event| event["vnfInstanceId"].as_str().unwrap().to_owned());
+        seen.extend(ids);
+        after = answer.body["next"].clone();
+        answers += 1;
+    }
+    assert_eq!(seen, made, "each once, in order");
+    assert!(answers >= 3, "{answers} answers for 160 kB");
+}

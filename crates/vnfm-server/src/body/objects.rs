@@ -1,0 +1,121 @@
+//! Lists where an object is expected. Serde reads `[]` as an object whose members are all absent, and `["a", "b"]` as one
+//! with its first two members, at any depth: `"policy": []` would take a policy away. Here a body is read once more, and
+//! a list is refused wherever a type of ours is an object.
+//!
+//! What serde reads aside before it knows the type (flattened members) is not seen here; it holds maps alone.
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess,
+    SeqAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
+use serde_json::{Error, Map, Value};
+
+/// What an error says; no other error of a second reading counts.
+const LIST: &str = "it is a list instead of an object";
+
+/// The place of a list that stands where a `T` has an object, and what is wrong with it.
+pub(super) fn list_for_object<T: DeserializeOwned>(
+    value: &Value,
+) -> Option<(String, &'static str)> {
+    let read = serde_path_to_error::deserialize::<_, T>(Strict(value));
+    let error = read.err().filter(|error| error.inner().to_string() == LIST)?;
+    Some((error.path().to_string(), LIST))
+}
+
+/// Reads a value as serde does, but an object from an object alone.
+struct Strict<'de>(&'de Value);
+
+impl<'de> Deserializer<'de> for Strict<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.0 {
+            Value::Array(items) => visitor.visit_seq(Items(items.iter())),
+            Value::Object(members) => visitor.visit_map(Members::of(members)),
+            scalar => scalar.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        if self.0.is_array() { Err(Error::custom(LIST)) } else { self.deserialize_any(visitor) }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        match self.0 {
+            Value::Object(members) => {
+                visitor.visit_enum(MapAccessDeserializer::new(Members::of(members)))
+            }
+            scalar => scalar.deserialize_enum(name, variants, visitor),
+        }
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
+        tuple_struct map identifier ignored_any
+    }
+}
+
+struct Items<'de>(std::slice::Iter<'de, Value>);
+
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        self.0.next().map(|item| seed.deserialize(Strict(item))).transpose()
+    }
+}
+
+struct Members<'de> {
+    left: serde_json::map::Iter<'de>,
+    value: Option<&'de Value>,
+}
+
+impl<'de> Members<'de> {
+    fn of(members: &'de Map<String, Value>) -> Self {
+        Self { left: members.iter(), value: None }
+    }
+}
+
+impl<'de> MapAccess<'de> for Members<'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
+        let Some((name, value)) = self.left.next() else { return Ok(None) };
+        self.value = Some(value);
+        seed.deserialize(name.as_str().into_deserializer()).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        seed.deserialize(Strict(self.value.take().unwrap_or(&Value::Null)))
+    }
+}
