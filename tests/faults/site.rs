@@ -112,15 +112,15 @@ fn stock(control: &Control) -> Result<BTreeMap<(String, String), Value>> {
 /// An installation with both packages and both VIMs.
 fn furnish(world: &World, folder: &Path) -> Result<Facts> {
     std::fs::create_dir_all(folder)?;
-    let vnfds = Vnf::ALL.map(|vnf| store_package(folder, vnf));
-    let [a, b] = vnfds;
-    let vnfds = [a?, b?];
     let cloud: VimConnectionInfo = serde_json::from_value(json!({
         "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3",
         "interfaceInfo": {"endpoint": world.endpoint("authUrl")},
         "accessInfo": {"username": "nfv", "password": PLANTED, "project": "nfv"}}))?;
     let cluster = cluster_of(Path::new(world.endpoint("kubeconfig")))?;
+    // The database comes first: packages without one are a sign that it was lost.
     let process = Process::start(folder, world.control())?;
+    let [a, b] = Vnf::ALL.map(|vnf| store_package(folder, vnf));
+    let vnfds = [a?, b?];
     let engine = process.engine()?;
     let (cloud, cluster) = process.finish(async {
         for (vnf, vnfd) in Vnf::ALL.into_iter().zip(&vnfds) {

@@ -247,7 +247,7 @@ mod tests {
                 "`vimConnectionInfo.vim1`",
             ),
             (
-                r#"{"flavourId": "f", "vimConnectionInfo": {"vim1": ["id", "vim", "type"]}}"#,
+                r#"{"flavourId": "f", "vimConnectionInfo": {"vim1": ["id", "type"]}}"#,
                 "`vimConnectionInfo.vim1`",
             ),
             (r#"{"flavourId": "f", "extVirtualLinks": [[]]}"#, "`extVirtualLinks[0]`"),
