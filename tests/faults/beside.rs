@@ -79,7 +79,13 @@ pub(crate) fn run(choice: &Choice) -> Result<Report> {
     let moments = MOMENTS.div_ceil(u32::try_from(choice.share).unwrap_or(MOMENTS)).max(1);
     let wanted = |name: &str| choice.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     for act in ACTS {
-        let took = learn(&site, act).with_context(|| format!("{} without any fault", act.name))?;
+        let took = match learn(&site, act) {
+            Ok(took) => took,
+            Err(why) => {
+                keep(&mut report, act.name, "none", || Err(why));
+                continue;
+            }
+        };
         for moment in 0..moments {
             let fault = format!("KilledAt {} of {moments} in {}", moment + 1, act.name);
             if wanted(&fault) {
