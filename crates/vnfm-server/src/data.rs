@@ -1,8 +1,8 @@
 //! The data folder: for its owner alone, and what is done where files of it are lost.
 
 use anyhow::Context as _;
-use std::fs::{self, DirBuilder, Permissions};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::fs::{self, DirBuilder, Metadata, Permissions};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use vnfm_core::ports::Clock;
 
@@ -25,7 +25,8 @@ pub fn make_private(dir: &Path) -> anyhow::Result<()> {
 }
 
 /// The data folder, made where there is none. What others may do in it is taken away; only its owner can do that. A folder
-/// that others seem to use as well (it has folders that are not ours, or everybody writes to it) stays as it is.
+/// that others seem to use as well (it has folders that are not ours, or everybody writes to it) stays as it is, and so does
+/// one that root made for our group.
 ///
 /// # Errors
 ///
@@ -33,7 +34,8 @@ pub fn make_private(dir: &Path) -> anyhow::Result<()> {
 pub fn claim(data: &Path) -> anyhow::Result<()> {
     make_private(data)?;
     let looked = || format!("cannot look at the data folder `{}`", data.display());
-    let mode = data.metadata().with_context(looked)?.permissions().mode() & 0o7777;
+    let found = data.metadata().with_context(looked)?;
+    let mode = found.permissions().mode() & 0o7777;
     let others = mode & 0o077;
     if others == 0 {
         return Ok(());
@@ -50,10 +52,27 @@ pub fn claim(data: &Path) -> anyhow::Result<()> {
         );
         return Ok(());
     }
+    if mode & 0o007 == 0 && is_of_our_group(&found) {
+        tracing::info!(
+            "the data folder `{folder}` is root's and group {}'s, which this process is in; each file is for its owner alone",
+            found.gid()
+        );
+        return Ok(());
+    }
     anyhow::bail!(
         "cannot use the data folder `{folder}`: it has mode {mode:04o}, so others get at the keys and the database; hint: give \
          the server a folder of its own (`--data DIR`), or run `chmod 700 {folder}` as its owner"
     );
+}
+
+/// Whether root made the folder for our group, as Kubernetes makes a volume with `fsGroup` (`root:GID`, mode 2770). Its mode
+/// is not ours to change, and whoever shares the group was let in by root.
+fn is_of_our_group(folder: &Metadata) -> bool {
+    use rustix::process::{getegid, geteuid, getgroups};
+    let is_in = |gid| getgroups().is_ok_and(|groups| groups.iter().any(|one| one.as_raw() == gid));
+    folder.uid() == 0
+        && !geteuid().is_root()
+        && (getegid().as_raw() == folder.gid() || is_in(folder.gid()))
 }
 
 /// `vnfm-server accept-loss`: gives up what was lost of the data folder, so that the server starts again.

@@ -42,6 +42,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use paced::Paced;
 use places::Place;
+use rustix::io::Errno;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -106,7 +107,7 @@ pub struct Door {
     pub clock: Arc<dyn Clock>,
 }
 
-/// Serves until `stop` says so or its sender is gone; then connections end when their answers are sent, and those that
+/// Serves until `stop` says so, its sender is gone, or the socket takes no more connections; then connections end when their answers are sent, and those that
 /// take longer than `last_answers` are dropped.
 pub async fn serve(
     listener: TcpListener,
@@ -131,6 +132,10 @@ pub async fn serve(
             }
             // The client has gone already.
             Err(error) if is_of_the_client(&error) => {}
+            Err(error) if is_of_the_socket(&error) => {
+                tracing::error!(%error, "the listening socket is broken: nobody can connect any more");
+                break;
+            }
             Err(error) => {
                 if !std::mem::replace(&mut failed, true) {
                     tracing::error!(%error, "connections cannot be accepted; it is tried again");
@@ -177,6 +182,12 @@ async fn next(
 fn is_of_the_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+/// Whether it would be the same at each try. Too few descriptors and a network that is down pass.
+fn is_of_the_socket(error: &io::Error) -> bool {
+    let broken = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::FAULT];
+    Errno::from_io_error(error).is_some_and(|error| broken.contains(&error))
 }
 
 /// One connection, from its handshake to its end.

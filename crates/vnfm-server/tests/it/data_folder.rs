@@ -4,7 +4,9 @@ use crate::process::{Server, command, started};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const INSTANCES: &str = "/vnflcm/v2/vnf_instances";
@@ -114,4 +116,40 @@ async fn readiness_names_files_that_are_gone() {
     let (status, ready) = call(&server, Method::GET, "/readyz").await;
     assert_eq!((status, &ready["parts"]["files"]), (503, &json!("not ready")), "{ready}");
     assert_eq!(ready["parts"]["integrity"], "ready", "{ready}");
+}
+
+/// A folder as Kubernetes makes a volume with `fsGroup`: root's, and a group's.
+fn volume(home: &Path, gid: u32, mode: u32) -> PathBuf {
+    let data = home.join(format!("{gid}-{mode:o}"));
+    fs::create_dir_all(data.join("lost+found")).unwrap();
+    std::os::unix::fs::chown(&data, Some(0), Some(gid)).unwrap();
+    fs::set_permissions(&data, fs::Permissions::from_mode(mode)).unwrap();
+    data
+}
+
+#[test]
+fn a_volume_that_root_made_for_the_group_of_the_server_is_taken_as_it_is() {
+    const GROUP: u32 = 65_532;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can make a folder of another group");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let as_pod = |data: &Path| {
+        let mut command = command(data);
+        command.uid(GROUP).gid(GROUP).env("HOME", home.path());
+        command
+    };
+    let data = volume(home.path(), GROUP, 0o2770);
+    drop(started(&mut as_pod(&data)));
+    drop(started(&mut as_pod(&data)));
+    assert_eq!(data.metadata().unwrap().mode() & 0o7777, 0o2770, "OnRootMismatch compares it");
+    for file in ["vnfm.db", "secrets.key"] {
+        assert_eq!(data.join(file).metadata().unwrap().mode() & 0o777, 0o600, "{file}");
+    }
+    for (gid, mode) in [(GROUP, 0o2775), (GROUP + 1, 0o2770)] {
+        let said = refused(as_pod(&volume(home.path(), gid, mode)));
+        assert!(said.contains("data folder"), "{said}");
+    }
 }

@@ -323,3 +323,64 @@ async fn an_operation_acts_as_its_tenant_s_account() {
     let told = ended["error"]["detail"].as_str().unwrap();
     assert!(told.contains("system:serviceaccount:tenants:acme"), "{told}");
 }
+
+#[tokio::test]
+async fn what_a_request_would_make_is_counted_in_pods_and_bytes() {
+    let stage = Stage::new().await;
+    stage.bench.log_in("acme-admin");
+    let vim = stage.vim(json!({})).await;
+    let vnfd = stage.onboard("").await;
+    let instance = stage.bench.create(&vnfd).await;
+    let refused = |answer: Answer, setting: &str| {
+        assert_eq!(
+            (answer.status, &answer.body["code"]),
+            (422, &json!("plan.too-large")),
+            "{answer:?}"
+        );
+        assert!(answer.detail().contains(setting), "{}", answer.detail());
+    };
+    let many = stage.instantiate(&instance, &vim, json!({"replicas": 100_000_000})).await;
+    refused(many, "`limits.resources` is 10000");
+    let engine = &stage.bench.app.engine;
+    let (before, mut limits) = (engine.limits(), engine.limits());
+    limits.plan.bytes = 700;
+    engine.set_limits(limits);
+    let large = stage.instantiate(&instance, &vim, json!({"greeting": "g".repeat(100)})).await;
+    refused(large, "`limits.plan_bytes` is 700");
+    engine.set_limits(before);
+    stage.completes(&instance, &vim, json!({"replicas": 1})).await;
+}
+
+#[tokio::test]
+async fn a_name_that_no_cluster_stores_is_refused_by_file_and_object() {
+    let stage = Stage::new().await;
+    stage.bench.log_in("acme-admin");
+    let vim = stage.vim(json!({})).await;
+    let odd = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ 7 * 7 }}{% x %}'}\n";
+    let vnfd = stage.onboard(odd).await;
+    let instance = stage.bench.create(&vnfd).await;
+    let refused = stage.instantiate(&instance, &vim, json!({})).await;
+    let code = &refused.body["code"];
+    assert_eq!((refused.status, code), (422, &json!("kubernetes.manifest-invalid")), "{refused:?}");
+    for part in ["service.yaml:", "ConfigMap `{{ 7 * 7 }}{% x %}`", "`metadata.name`"] {
+        assert!(refused.detail().contains(part), "{part} in {}", refused.detail());
+    }
+    let gone = stage.bench.delete(&format!("{INSTANCES}/{instance}")).await;
+    assert_eq!(gone.status, 204, "{gone:?}");
+}
+
+#[tokio::test]
+async fn a_list_takes_no_policy_away() {
+    let stage = Stage::new().await;
+    stage.bench.log_in("acme-admin");
+    let vim = stage.vim(json!({"policy": {"namespaces": ["web"], "limits": {"pods": 3}}})).await;
+    let path = format!("{VIMS}/{vim}");
+    for policy in [json!([]), json!([["kube-system"]]), json!({"limits": []})] {
+        let change = stage.bench.request(Method::PATCH, &path).json(&json!({"policy": policy}));
+        let answer = stage.bench.send(change).await;
+        assert_eq!(answer.status, 422, "{policy}: {answer:?}");
+        assert!(answer.detail().contains("a list instead of an object"), "{answer:?}");
+    }
+    let kept = stage.bench.get(&path).await.body;
+    assert_eq!(kept["policy"], json!({"namespaces": ["web"], "limits": {"pods": 3}}), "{kept:#}");
+}

@@ -1,6 +1,11 @@
 //! A part of the server that fails: the server says which and why, `/healthz` is red, and whoever runs it is told to end.
 
+use crate::process::{command, started};
 use clap::Parser as _;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use std::io::Read as _;
+use std::net::{Shutdown, TcpStream};
+use std::process::Child;
 use vnfm_server::compose::Server;
 use vnfm_server::config::{Config, Flags};
 
@@ -25,4 +30,37 @@ async fn a_part_that_panics_turns_healthz_red_and_ends_the_server_with_its_name(
     assert_eq!(healthz(&server.url()).await, 503);
     part.abort();
     server.stop().await;
+}
+
+/// The socket at which a process listens: its own descriptor, taken over.
+fn listening_socket(process: &Child, port: u16) -> TcpStream {
+    let id = process.id();
+    let tcp = std::fs::read_to_string(format!("/proc/{id}/net/tcp")).unwrap();
+    let place = format!("0100007F:{port:04X}");
+    let is_it = |words: &Vec<&str>| words[1] == place && words[3] == "0A";
+    let line = tcp.lines().skip(1).map(|line| line.split_whitespace().collect()).find(is_it);
+    let target = format!("socket:[{}]", line.expect("it listens")[9]);
+    let open = std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().map(Result::unwrap);
+    let leads_there = |file: &std::fs::DirEntry| {
+        std::fs::read_link(file.path()).is_ok_and(|path| path.to_str() == Some(&target))
+    };
+    let descriptor = open.filter(leads_there).find_map(|file| file.file_name().into_string().ok());
+    let descriptor = descriptor.expect("it is open").parse().unwrap();
+    let process = pidfd_open(Pid::from_child(process), PidfdFlags::empty()).unwrap();
+    pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty()).unwrap().into()
+}
+
+#[test]
+fn the_program_ends_with_1_and_says_why_when_a_part_of_it_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = started(&mut command(&folder.path().join("data")));
+    let port = server.url.rsplit(':').next().unwrap().parse().unwrap();
+    listening_socket(&server.process, port).shutdown(Shutdown::Both).unwrap();
+    let status = server.process.wait().unwrap();
+    let mut said = String::new();
+    server.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("the listening socket is broken"), "{said}");
+    let last = said.lines().last().unwrap();
+    assert_eq!(last, "error: the part `listener` of the server ended by itself");
 }
