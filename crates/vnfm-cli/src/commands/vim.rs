@@ -6,11 +6,15 @@ use crate::commands::vnf;
 use crate::output::{Column, Output, cell, tell};
 use crate::vimfile;
 use reqwest::Method;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
+use std::io::Read as _;
 use std::path::Path;
 use vnfm_types::{VimConnectionInfo, VimPolicy};
 
 const VIMS: &str = "/vnfm/v1/vims";
+/// The most bytes that a policy may have: what the server takes as a body.
+const LARGEST_POLICY: u64 = 1 << 20;
 const COLUMNS: &[Column] = &[
     ("name", "/name"),
     ("id", "/id"),
@@ -89,7 +93,7 @@ fn found(report: &Value) -> String {
 async fn register(
     client: &Client,
     output: Output,
-    (name, id, shared, policy): (String, Option<String>, bool, Option<VimPolicy>),
+    (name, id, shared, policy): (String, Option<String>, bool, Option<Value>),
     (source, from_vnf): (Source, Option<String>),
 ) -> Outcome<()> {
     let mut body = match from_vnf {
@@ -113,16 +117,27 @@ async fn register(
     output.done(&format!("registered VIM {name} as {id}"), &vim)
 }
 
-/// The policy in a YAML file; an empty file limits nothing.
-fn policy_of(file: &Path) -> Outcome<VimPolicy> {
+/// The policy in a YAML file; an empty file limits nothing. It is sent as it is written, so that the server sees what a
+/// type would let pass.
+fn policy_of(file: &Path) -> Outcome<Value> {
     let read =
         |error: String| local(format!("cannot read the policy `{}`: {error}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| read(error.to_string()))?;
-    let policy: Option<VimPolicy> =
-        serde_yaml::from_str(&text).map_err(|error| read(error.to_string()))?;
-    let policy = policy.unwrap_or_default();
-    policy.checked().map_err(read)?;
-    Ok(policy)
+    let mut text = String::new();
+    let opened = std::fs::File::open(file).map_err(|error| read(error.to_string()))?;
+    let taken = opened.take(LARGEST_POLICY + 1).read_to_string(&mut text);
+    if taken.map_err(|error| read(error.to_string()))? as u64 > LARGEST_POLICY {
+        return Err(read(format!("it is larger than {LARGEST_POLICY} bytes")));
+    }
+    let policy: Value = serde_yaml::from_str(&text).map_err(|error| read(error.to_string()))?;
+    match policy {
+        Value::Null => Ok(json!({})),
+        Value::Object(_) => {
+            let known = VimPolicy::deserialize(&policy).map_err(|error| read(error.to_string()))?;
+            known.checked().map_err(read)?;
+            Ok(policy)
+        }
+        _ => Err(read("it is not a mapping of rules, such as `podSecurity: baseline`".to_owned())),
+    }
 }
 
 fn connection(source: &Source) -> Outcome<VimConnectionInfo> {
@@ -137,7 +152,7 @@ fn connection(source: &Source) -> Outcome<VimConnectionInfo> {
 fn changed(
     source: &Source,
     password_stdin: bool,
-    (name, shared, policy): (Option<String>, Option<bool>, Option<VimPolicy>),
+    (name, shared, policy): (Option<String>, Option<bool>, Option<Value>),
 ) -> Outcome<Value> {
     let mut body = json!({});
     if let Some(shared) = shared {

@@ -121,6 +121,26 @@ async fn what_is_wrong_here_is_1_and_a_wrong_command_line_is_2() {
 }
 
 #[tokio::test]
+async fn a_policy_is_a_mapping_in_a_file_of_bounded_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = async |policy: &str| {
+        let file = folder.path().join("policy.yaml");
+        std::fs::write(&file, policy).unwrap();
+        let ended = run(&["vim", "update", "x", "--policy", file.to_str().unwrap()], "").await;
+        assert_eq!(ended.code, 1, "{}", ended.said);
+        ended.said
+    };
+    let list = refused("[]").await;
+    assert!(list.contains("cannot read the policy") && list.contains("not a mapping"), "{list}");
+    let slip = refused("podsecurity: baseline").await;
+    assert!(slip.contains("podsecurity"), "{slip}");
+    let large = refused(&format!("# {}", "a".repeat(1 << 20))).await;
+    assert!(large.contains("larger than 1048576 bytes"), "{large}");
+    let endless = run(&["vim", "update", "x", "--policy", "/dev/zero"], "").await;
+    assert!(endless.said.contains("larger than 1048576 bytes"), "{}", endless.said);
+}
+
+#[tokio::test]
 async fn help_shows_the_codes() {
     let ended = run(&["--help"], "").await;
     for line in

@@ -34,22 +34,33 @@ fn command(folder: &Path) -> Command {
     command
 }
 
+/// A process on this folder, where it listens, and its log.
+fn begun(folder: &Path, environment: &[(&str, &str)]) -> (Child, String, BufReader<ChildStderr>) {
+    let mut command = command(folder);
+    command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
+    let mut process = command.envs(environment.iter().copied()).spawn().unwrap();
+    let mut words = BufReader::new(process.stderr.take().unwrap());
+    let mut line = String::new();
+    BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let Some(url) = line.trim().strip_prefix("listening on ").map(ToOwned::to_owned) else {
+        let mut said = String::new();
+        words.read_to_string(&mut said).unwrap();
+        panic!("it does not start: {line}{said}");
+    };
+    (process, url, words)
+}
+
 impl Server {
     fn start(configuration: &str, environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("vnfm.yaml"), configuration).unwrap();
-        let mut command = command(folder.path());
-        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.path().join("data"));
-        let mut process = command.envs(environment.iter().copied()).spawn().unwrap();
-        let mut words = BufReader::new(process.stderr.take().unwrap());
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let Some(url) = line.trim().strip_prefix("listening on ").map(ToOwned::to_owned) else {
-            let mut said = String::new();
-            words.read_to_string(&mut said).unwrap();
-            panic!("it does not start: {line}{said}");
-        };
+        let (process, url, words) = begun(folder.path(), environment);
         Self { process, url, words, folder }
+    }
+
+    /// Starts it once more, on the same folder.
+    fn begin(&mut self) {
+        (self.process, self.url, self.words) = begun(self.folder.path(), &[]);
     }
 
     /// SIGHUP with another configuration; the line that says what came of it, which holds this.
@@ -237,6 +248,80 @@ async fn behind_a_proxy_links_lead_where_the_client_asked() {
     let public = Server::start(public, &[]);
     let answer = public.post(PACKAGES, &forwarded, &json!({})).await;
     assert_eq!(location(&answer), "https://public.example.com");
+}
+
+/// `uriPrefix` of SOL013 7.1.6: where the client found the server, with a slash at the end.
+#[tokio::test]
+async fn behind_a_proxy_the_prefix_of_an_interface_is_where_the_client_asked() {
+    let x_forwarded = [
+        ("x-forwarded-host", "vnfm.example.com"),
+        ("x-forwarded-proto", "https"),
+        ("x-forwarded-prefix", "/nfv"),
+    ];
+    let forwarded = [("forwarded", "for=192.0.2.9;host=vnfm.example.com;proto=https")];
+    let prefix = async |server: &Server, headers: &[(&str, &str)]| {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let request = client.get(format!("{}/vnflcm/v2/api_versions", server.url));
+        let request =
+            headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let body: Value = request.send().await.unwrap().json().await.unwrap();
+        body["uriPrefix"].as_str().unwrap().to_owned()
+    };
+    let server = Server::start("trusted_proxies: [127.0.0.0/8]", &[]);
+    assert_eq!(prefix(&server, &[]).await, format!("{}/vnflcm/v2/", server.url));
+    assert_eq!(prefix(&server, &forwarded).await, "https://vnfm.example.com/vnflcm/v2/");
+    assert_eq!(prefix(&server, &x_forwarded).await, "https://vnfm.example.com/nfv/vnflcm/v2/");
+    let stranger = Server::start("trusted_proxies: [10.0.0.0/8]", &[]);
+    for headers in [&forwarded[..], &x_forwarded] {
+        let own = format!("{}/vnflcm/v2/", stranger.url);
+        assert_eq!(prefix(&stranger, headers).await, own, "{headers:?}");
+    }
+}
+
+/// Makes a database as an earlier version left it, with a VIM whose address was not checked.
+fn as_before(database: &Path) {
+    let db = rusqlite::Connection::open(database).unwrap();
+    db.execute_batch(
+        r#"DROP TABLE kept_addresses; DELETE FROM schema_version WHERE version >= 15;
+        DELETE FROM meta WHERE key = 'addresses';
+        INSERT INTO vims (tenant, id, version, name, vim) VALUES ('default', 'old', 1, 'old', '{
+            "id": "old", "name": "old", "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3",
+            "createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z",
+            "interfaceInfo": {"endpoint": "http://127.0.0.1:5000/v3"}}')"#,
+    )
+    .unwrap();
+}
+
+#[test]
+fn addresses_that_vims_keep_from_before_are_listed_with_the_setting_to_write() {
+    const SAID: [&str; 3] = [
+        "VIM `old` of tenant `default` at `http://127.0.0.1:5000/v3`",
+        "it goes on as before",
+        "write `vims.networks: [default, 127.0.0.1]`",
+    ];
+    let configuration = "vims: {networks: [default]}";
+    let mut server = Server::start(configuration, &[]);
+    server.process.kill().unwrap();
+    server.process.wait().unwrap();
+    let folder = server.folder.path().to_owned();
+    as_before(&folder.join("data/vnfm.db"));
+    let check = |configuration: &str| {
+        std::fs::write(folder.join("vnfm.yaml"), configuration).unwrap();
+        let mut command = command(&folder);
+        let output = command.arg("--data").arg(folder.join("data")).arg("check-config").output();
+        String::from_utf8(output.unwrap().stderr).unwrap()
+    };
+    // Before the new version has opened the database, at its start, and afterwards.
+    let before = check(configuration);
+    server.begin();
+    let started = server.said("vims.networks");
+    let after = check(configuration);
+    for (when, said) in [("before", before), ("at start", started.clone()), ("after", after)] {
+        SAID.iter().for_each(|part| assert!(said.contains(part), "{when}: {part} in {said}"));
+    }
+    assert!(started.contains("WARN"), "{started}");
+    let allowed = check("vims: {networks: [default, 127.0.0.1]}");
+    assert!(!allowed.contains("127.0.0.1:5000"), "{allowed}");
 }
 
 #[tokio::test]
