@@ -211,6 +211,33 @@ fn answers_of_neighbours_are_read_in_one_place() {
     assert!(found.is_empty(), "call neighbours through vnfm-outbound:\n{}", found.join("\n"));
 }
 
+/// A client's own readers take an answer of any size, and a stream of it is bounded by nobody. `vnfm_outbound::read` and
+/// `Pieces` bound it. Where rustfmt breaks a line does not matter.
+#[test]
+fn no_answer_of_a_neighbour_is_read_without_a_bound() {
+    const READERS: [&str; 6] = [
+        ".text().await",
+        ".bytes().await",
+        ".chunk().await",
+        ".json().await",
+        ".json::<",
+        ".bytes_stream(",
+    ];
+    // They read answers of our own server, of the world itself, or do the bounding.
+    let apart = ["crates/vnfm-outbound/", "crates/vnfm-cli/", "crates/vnfm-sim/"];
+    let sources = files(&["crates", "plugins"], ".rs").unwrap();
+    let read = |source: &&Source| {
+        !source.is_test() && !apart.iter().any(|place| source.path.starts_with(place))
+    };
+    let unbounded = |source: &Source| {
+        let text: String = source.code().map(|(_, line)| line.trim()).collect();
+        let found = READERS.iter().find(|reader| text.contains(**reader))?;
+        Some(format!("{}: `{found}`", source.path))
+    };
+    let found: Vec<_> = sources.iter().filter(read).filter_map(unbounded).collect();
+    assert!(found.is_empty(), "read answers with vnfm_outbound:\n{}", found.join("\n"));
+}
+
 #[test]
 fn kinds_of_vim_are_spelt_in_one_place() {
     let sources = files(&["crates"], ".rs").unwrap();

@@ -16,6 +16,7 @@ use crate::catalog::Target;
 use crate::errors::MANIFEST;
 use crate::manifests::{Item, Plan};
 use serde_json::Value;
+use std::fmt::Write as _;
 use vnfm_core::ports::PortError;
 
 /// Longest name of an object.
@@ -171,7 +172,7 @@ pub(crate) fn segment(name: &str) -> String {
         if byte.is_ascii_alphanumeric() || PLAIN.contains(&byte) {
             written.push(char::from(byte));
         } else {
-            written.push_str(&format!("%{byte:02X}"));
+            let _ = write!(written, "%{byte:02X}"); // a String takes all
         }
     }
     written

@@ -8,6 +8,8 @@ use vnfm_core::ports::Clock;
 
 /// What only a data folder of ours has.
 const OURS: [&str; 3] = ["vnfm.db", "secrets.key", "vnfm.db.lock"];
+/// What those may do who are neither the owner nor of the group.
+const OTHERS: u32 = 0o007;
 /// The bit of folders that everybody writes to, such as `/tmp`.
 const STICKY: u32 = 0o1000;
 
@@ -52,7 +54,7 @@ pub fn claim(data: &Path) -> anyhow::Result<()> {
         );
         return Ok(());
     }
-    if mode & 0o007 == 0 && is_of_our_group(&found) {
+    if mode & OTHERS == 0 && is_of_our_group(&found) {
         tracing::info!(
             "the data folder `{folder}` is root's and group {}'s, which this process is in; each file is for its owner alone",
             found.gid()

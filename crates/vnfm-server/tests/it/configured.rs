@@ -317,7 +317,9 @@ fn addresses_that_vims_keep_from_before_are_listed_with_the_setting_to_write() {
     let started = server.said("vims.networks");
     let after = check(configuration);
     for (when, said) in [("before", before), ("at start", started.clone()), ("after", after)] {
-        SAID.iter().for_each(|part| assert!(said.contains(part), "{when}: {part} in {said}"));
+        for part in SAID {
+            assert!(said.contains(part), "{when}: {part} in {said}");
+        }
     }
     assert!(started.contains("WARN"), "{started}");
     let allowed = check("vims: {networks: [default, 127.0.0.1]}");

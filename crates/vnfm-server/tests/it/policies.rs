@@ -384,3 +384,28 @@ async fn a_list_takes_no_policy_away() {
     let kept = stage.bench.get(&path).await.body;
     assert_eq!(kept["policy"], json!({"namespaces": ["web"], "limits": {"pods": 3}}), "{kept:#}");
 }
+
+#[tokio::test]
+async fn an_instance_of_a_narrowed_role_is_made_of_the_same_under_a_wider_one() {
+    let stage = Stage::new().await;
+    stage.bench.log_in("acme-admin");
+    let vim = stage.vim(json!({})).await;
+    let vnfd = stage.onboard("").await;
+    let instance = stage.bench.create(&vnfd).await;
+    stage.bench.log_in("narrow");
+    let evil = format!("x\n---\n{IN_THE_SYSTEM}#");
+    stage.completes(&instance, &vim, json!({"namespace": "web", "greeting": evil})).await;
+    stage.bench.log_in("acme-admin");
+    let path = format!("{INSTANCES}/{instance}/heal");
+    // What else the wider role asks for is its own affair: the instance stays where it is.
+    let healed =
+        stage.bench.post(&path, &json!({"additionalParams": {"namespace": "kube-system"}})).await;
+    assert_eq!(healed.status, 202, "{healed:?}");
+    let ended = stage.bench.ended(&healed.made()).await;
+    assert_eq!(ended["operationState"], "COMPLETED", "{ended:#}");
+    stage.nothing_is_there();
+    for (namespace, is_there) in [("web", true), ("kube-system", false)] {
+        let page = format!("/api/v1/namespaces/{namespace}/configmaps/page");
+        assert_eq!(stage.cluster.get_json(&page).is_some(), is_there, "{page}");
+    }
+}

@@ -39,13 +39,13 @@ fn listening_socket(process: &Child, port: u16) -> TcpStream {
     let place = format!("0100007F:{port:04X}");
     let is_it = |words: &Vec<&str>| words[1] == place && words[3] == "0A";
     let line = tcp.lines().skip(1).map(|line| line.split_whitespace().collect()).find(is_it);
-    let target = format!("socket:[{}]", line.expect("it listens")[9]);
+    let target = format!("socket:[{}]", line.unwrap()[9]);
     let open = std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().map(Result::unwrap);
     let leads_there = |file: &std::fs::DirEntry| {
         std::fs::read_link(file.path()).is_ok_and(|path| path.to_str() == Some(&target))
     };
     let descriptor = open.filter(leads_there).find_map(|file| file.file_name().into_string().ok());
-    let descriptor = descriptor.expect("it is open").parse().unwrap();
+    let descriptor = descriptor.unwrap().parse().unwrap();
     let process = pidfd_open(Pid::from_child(process), PidfdFlags::empty()).unwrap();
     pidfd_getfd(process, descriptor, PidfdGetfdFlags::empty()).unwrap().into()
 }
