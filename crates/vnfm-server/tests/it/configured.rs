@@ -58,11 +58,6 @@ impl Server {
         Self { process, url, words, folder }
     }
 
-    /// Starts it once more, on the same folder.
-    fn begin(&mut self) {
-        (self.process, self.url, self.words) = begun(self.folder.path(), &[]);
-    }
-
     /// SIGHUP with another configuration; the line that says what came of it, which holds this.
     fn reload(&mut self, configuration: &str, part: &str) -> String {
         std::fs::write(self.folder.path().join("vnfm.yaml"), configuration).unwrap();
@@ -278,16 +273,23 @@ async fn behind_a_proxy_the_prefix_of_an_interface_is_where_the_client_asked() {
     }
 }
 
-/// Makes a database as an earlier version left it, with a VIM whose address was not checked.
-fn as_before(database: &Path) {
-    let db = rusqlite::Connection::open(database).unwrap();
+/// A data folder as version 0.1.0 left it, with one VIM, whose address was not checked, and nothing to drive.
+fn from_before(data: &Path) {
+    let state = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/upgrade/0.1.0/state.zip");
+    let mut archive = zip::ZipArchive::new(std::fs::File::open(state).unwrap()).unwrap();
+    std::fs::create_dir(data).unwrap();
+    for name in ["vnfm.db", "secrets.key"] {
+        let mut bytes = Vec::new();
+        archive.by_name(name).unwrap().read_to_end(&mut bytes).unwrap();
+        std::fs::write(data.join(name), bytes).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(data.join(name), private).unwrap();
+    }
+    let db = rusqlite::Connection::open(data.join("vnfm.db")).unwrap();
     db.execute_batch(
-        r#"DROP TABLE kept_addresses; DELETE FROM schema_version WHERE version >= 15;
-        DELETE FROM meta WHERE key = 'addresses';
-        INSERT INTO vims (tenant, id, version, name, vim) VALUES ('default', 'old', 1, 'old', '{
-            "id": "old", "name": "old", "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3",
-            "createdAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z",
-            "interfaceInfo": {"endpoint": "http://127.0.0.1:5000/v3"}}')"#,
+        "PRAGMA foreign_keys = OFF;
+         DELETE FROM journal; DELETE FROM ops; DELETE FROM instances; DELETE FROM vims WHERE id <> 'cloud';
+         UPDATE vims SET vim = json_set(vim, '$.interfaceInfo', json('{\"endpoint\": \"http://127.0.0.1:5000/v3\"}'))",
     )
     .unwrap();
 }
@@ -295,16 +297,14 @@ fn as_before(database: &Path) {
 #[test]
 fn addresses_that_vims_keep_from_before_are_listed_with_the_setting_to_write() {
     const SAID: [&str; 3] = [
-        "VIM `old` of tenant `default` at `http://127.0.0.1:5000/v3`",
+        "VIM `cloud` of tenant `default` at `http://127.0.0.1:5000/v3`",
         "it goes on as before",
         "write `vims.networks: [default, 127.0.0.1]`",
     ];
     let configuration = "vims: {networks: [default]}";
-    let mut server = Server::start(configuration, &[]);
-    server.process.kill().unwrap();
-    server.process.wait().unwrap();
-    let folder = server.folder.path().to_owned();
-    as_before(&folder.join("data/vnfm.db"));
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().to_owned();
+    from_before(&folder.join("data"));
     let check = |configuration: &str| {
         std::fs::write(folder.join("vnfm.yaml"), configuration).unwrap();
         let mut command = command(&folder);
@@ -313,15 +313,16 @@ fn addresses_that_vims_keep_from_before_are_listed_with_the_setting_to_write() {
     };
     // Before the new version has opened the database, at its start, and afterwards.
     let before = check(configuration);
-    server.begin();
+    let (process, url, words) = begun(&folder, &[]);
+    let mut server = Server { process, url, words, folder: home };
     let started = server.said("vims.networks");
+    assert!(started.contains("WARN"), "{started}");
     let after = check(configuration);
-    for (when, said) in [("before", before), ("at start", started.clone()), ("after", after)] {
+    for (when, said) in [("before", before), ("at start", started), ("after", after)] {
         for part in SAID {
             assert!(said.contains(part), "{when}: {part} in {said}");
         }
     }
-    assert!(started.contains("WARN"), "{started}");
     let allowed = check("vims: {networks: [default, 127.0.0.1]}");
     assert!(!allowed.contains("127.0.0.1:5000"), "{allowed}");
 }
