@@ -232,10 +232,16 @@ async fn planned(
     })
 }
 
-/// Refuses more objects or bytes than the budget has.
+/// Refuses more objects, with the pods that they make, or more bytes than the budget has.
 fn within_budget(what: &Allocation, plan: &Plan) -> Result<(), PortError> {
     let bytes: u64 = plan.items().map(|item| item.object.to_string().len() as u64).sum();
-    what.budget.allows("plan the objects", plan.items().count() as u64, bytes)
+    what.budget.allows("plan the objects", resources(plan), bytes)
+}
+
+/// Objects, and the pods that they make: a number in one of them is as large as a list.
+fn resources(plan: &Plan) -> u64 {
+    let pods = plan.items().map(|item| policy::pods_of(item, 0)).fold(0, u64::saturating_add);
+    pods.saturating_add(plan.items().count() as u64)
 }
 
 async fn placed(session: &Session<'_>, plan: &Plan) -> Result<Vec<Vec<Placed>>, PortError> {
@@ -313,8 +319,30 @@ fn honoured(granted: &Granted) -> Result<(), PortError> {
 
 #[cfg(test)]
 mod tests {
-    use super::honoured;
+    use super::{Plan, honoured, resources};
+    use crate::manifests::Item;
+    use serde_json::json;
     use vnfm_core::ports::Granted;
+
+    #[test]
+    fn the_pods_that_an_object_makes_count() {
+        let plan = |replicas| {
+            let object =
+                json!({"spec": {"replicas": replicas, "template": {"spec": {"containers": []}}}});
+            let item = Item {
+                api_version: "apps/v1".into(),
+                kind: "Deployment".into(),
+                name: "web".into(),
+                namespace: None,
+                object,
+                place: "web.yaml:1".into(),
+            };
+            Plan { namespace: "vnf-1".into(), is_named: false, stages: vec![vec![item]] }
+        };
+        assert_eq!(resources(&plan(json!(3))), 4);
+        assert_eq!(resources(&plan(json!(100_000_000))), 100_000_001);
+        assert_eq!(resources(&plan(json!("three"))), 1, "the cluster refuses it");
+    }
 
     #[test]
     fn what_a_cluster_cannot_do_is_refused_by_name() {

@@ -28,6 +28,7 @@ mod http;
 mod inventory;
 mod labels;
 mod manifests;
+mod names;
 mod owned;
 mod pem;
 mod pod_security;

@@ -9,6 +9,7 @@
 //! member: see [`crate::template`].
 
 use crate::errors::{MANIFEST, VALUE, VARIABLE};
+use crate::names::{self, is_label};
 use crate::template::{self, BytesLeft, Unfilled};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -131,14 +132,6 @@ fn values(
     Ok((namespace, values))
 }
 
-fn is_label(name: &str) -> bool {
-    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&name.len())
-        && name.chars().all(inner)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
-}
-
 fn read_file(
     what: &Allocation,
     path: &str,
@@ -240,6 +233,9 @@ fn collect(object: Value, place: &str, items: &mut Vec<Item>) -> Result<(), Port
         };
         return Err(unusable(place, format!("a {kind} without `metadata.name`{hint}")));
     };
+    if let Some(why) = names::unfit(&object) {
+        return Err(unusable(place, why));
+    }
     let namespace = text("/metadata/namespace");
     items.push(Item { api_version, kind, name, namespace, place: place.to_owned(), object });
     Ok(())
@@ -364,26 +360,14 @@ mod tests {
                 "apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n",
                 "cannot use `f:1` of the package: a Pod without `metadata.name`; `generateName` cannot be applied twice",
             ),
+            (
+                "apiVersion: v1\nkind: Pod\nmetadata: {name: ../kube-system/pods/a}\n",
+                "cannot use `f:1` of the package: `metadata.name` cannot be `../kube-system/pods/a`: letters, digits, `-`, `.` and `:`, at most 253",
+            ),
         ] {
             assert_eq!(items(text).unwrap_err(), expected);
         }
         let broken = items("# a\n---\nb: 1\nc: d: 2\n").unwrap_err();
         assert!(broken.starts_with("4: "), "{broken}");
-    }
-
-    #[test]
-    fn names_of_namespaces() {
-        for (name, fits) in [
-            ("a", true),
-            ("vnf-1", true),
-            ("", false),
-            ("A", false),
-            ("-a", false),
-            ("a-", false),
-            ("a.b", false),
-        ] {
-            assert_eq!(is_label(name), fits, "{name}");
-        }
-        assert!(is_label(&"a".repeat(63)) && !is_label(&"a".repeat(64)));
     }
 }

@@ -273,7 +273,7 @@ fn permit_accounts(item: &Item, accounts: &BTreeSet<&str>) -> Result<(), PortErr
 fn permit_amount(plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
     let limits = policy.limits.clone().unwrap_or_default();
     let objects = plan.items().count() as u64;
-    let pods = plan.items().map(pods_of).fold(0, u64::saturating_add);
+    let pods = plan.items().map(|item| pods_of(item, u64::MAX)).fold(0, u64::saturating_add);
     for (name, limit, count) in [("objects", limits.objects, objects), ("pods", limits.pods, pods)]
     {
         if let Some(limit) = limit.filter(|limit| count > *limit) {
@@ -285,10 +285,12 @@ fn permit_amount(plan: &Plan, policy: &VimPolicy) -> Result<(), PortError> {
     Ok(())
 }
 
-/// How many pods an object may make at a time; a `DaemonSet` counts as one.
-fn pods_of(item: &Item) -> u64 {
+/// How many pods an object may make at a time; a `DaemonSet` counts as one, and what is no number as `unreadable`.
+pub(crate) fn pods_of(item: &Item, unreadable: u64) -> u64 {
     let number = |pointer: &str, otherwise: u64| {
-        item.object.pointer(pointer).map_or(otherwise, |number| number.as_u64().unwrap_or(u64::MAX))
+        item.object
+            .pointer(pointer)
+            .map_or(otherwise, |number| number.as_u64().unwrap_or(unreadable))
     };
     match item.kind.as_str() {
         "HorizontalPodAutoscaler" => number("/spec/maxReplicas", 1),
