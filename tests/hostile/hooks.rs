@@ -213,3 +213,26 @@ fn with_id(text: &str, id: &str) -> String {
     let old: String = text[from..].chars().take_while(is_part).collect();
     text.replace(&old, id)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::services;
+    use vnfm_tests::sources;
+
+    #[test]
+    fn every_host_service_of_the_engine_is_asked_for() {
+        let file = sources::root().join("crates/vnfm-core/src/ports/service.rs");
+        let text = std::fs::read_to_string(file).unwrap();
+        let (_, rest) = text.split_once("pub enum HookCall {").unwrap();
+        let (calls, _) = rest.split_once("\n}").unwrap();
+        // Each call is described by the name of its service.
+        let described: Vec<_> =
+            calls.lines().filter_map(|line| line.trim().strip_prefix("/// `")).collect();
+        let services = services().unwrap();
+        assert_eq!(services.len(), described.len(), "{services:?}, {described:?}");
+        for line in described {
+            let name = line.split('`').next().unwrap();
+            assert!(services.iter().any(|one| one == name), "nobody asks for `{name}`");
+        }
+    }
+}
