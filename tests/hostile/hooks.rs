@@ -188,8 +188,8 @@ fn play(ground: &mut Ground, attempt: &str, dice: &mut Dice) -> Result<()> {
     ensure!(found.is_empty(), "the script reached {found:?}");
     ensure!(grown < ON_DISK, "a hook adds {} MiB to the database", grown >> 20);
     // A script that did not run has tried nothing: then the error says which requirement is missing.
-    let detail = end["error"]["detail"].as_str().unwrap_or_default();
-    let is_named = end["operationState"] == "COMPLETED" || detail.contains("next: ");
+    let says_what_to_do = end["error"]["next"].as_str().is_some_and(|next| !next.is_empty());
+    let is_named = end["operationState"] == "COMPLETED" || says_what_to_do;
     ensure!(is_named, "the hook did not run, and nothing says why: {end}");
     Ok(())
 }
