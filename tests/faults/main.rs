@@ -37,6 +37,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use report::Report;
+use vnfm_tests::machine;
 use vnfm_types::LcmOperationType;
 
 #[derive(Parser)]
@@ -90,14 +91,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    machine::ended(run())
 }
 
 fn run() -> Result<bool> {
@@ -126,7 +120,7 @@ fn run() -> Result<bool> {
     };
     let report =
         if arguments.beside { beside::run(&choice)? } else { single(&arguments, &choice)? };
-    eprint!("{}", report.costs());
+    eprint!("{}", report.kinds.lines());
     println!(
         "{} cases in {:.0} s, {} failed (seed {}; {} calls did not come again)",
         report.cases,
@@ -135,7 +129,7 @@ fn run() -> Result<bool> {
         report.seed,
         report.missed
     );
-    report.write(arguments.json.as_deref())?;
+    machine::write(&report, arguments.json.as_deref())?;
     if let Some(file) = &arguments.journal {
         std::fs::write(file, report.journal.join("\n"))
             .with_context(|| format!("cannot write `{}`", file.display()))?;

@@ -1,10 +1,8 @@
 //! What a run found, for people and as JSON.
 
-use anyhow::{Context as _, Result};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
+use vnfm_tests::machine::{self, Costs};
 
 /// A case that did not hold.
 #[derive(Debug, Clone, Serialize)]
@@ -33,29 +31,10 @@ pub(crate) struct Report {
     /// Cases whose call did not come this time: looks at what is waited for vary in number.
     pub(crate) missed: usize,
     /// What cases of each kind of fault have cost.
-    pub(crate) kinds: BTreeMap<String, Cost>,
+    pub(crate) kinds: Costs,
     /// What was called in pairs and crowds, in order.
     #[serde(skip)]
     pub(crate) journal: Vec<String>,
-}
-
-/// What cases that held have cost.
-#[derive(Debug, Default, Clone, Copy, Serialize)]
-pub(crate) struct Cost {
-    /// How many there were.
-    cases: u32,
-    /// All together, in seconds.
-    seconds: f64,
-    /// The longest one, in seconds.
-    longest: f64,
-}
-
-impl Cost {
-    fn add(&mut self, other: Self) {
-        self.cases += other.cases;
-        self.seconds += other.seconds;
-        self.longest = self.longest.max(other.longest);
-    }
 }
 
 impl Report {
@@ -66,13 +45,9 @@ impl Report {
 
     /// A case of this kind held.
     pub(crate) fn hold(&mut self, kind: &str, took: Duration) {
-        let seconds = took.as_secs_f64();
-        let cost = Cost { cases: 1, seconds, longest: seconds };
-        self.kinds.entry(kind.to_owned()).or_default().add(cost);
+        self.kinds.add(kind, took, false);
         self.cases += 1;
-        if self.cases.is_multiple_of(100) {
-            eprintln!("{} cases, {} failed", self.cases, self.failed.len());
-        }
+        machine::say(self.cases, self.failed.len());
     }
 
     /// A case's call did not come.
@@ -100,27 +75,6 @@ impl Report {
         self.failed.extend(other.failed);
         self.missed += other.missed;
         self.journal.extend(other.journal);
-        for (kind, cost) in other.kinds {
-            self.kinds.entry(kind).or_default().add(cost);
-        }
-    }
-
-    /// What each kind of fault has cost, for people.
-    pub(crate) fn costs(&self) -> String {
-        let line = |(kind, cost): (&String, &Cost)| {
-            let each = cost.seconds / f64::from(cost.cases.max(1));
-            format!(
-                "{kind:12} {:5} cases, {each:.2} s each, {:.1} s at most\n",
-                cost.cases, cost.longest
-            )
-        };
-        self.kinds.iter().map(line).collect()
-    }
-
-    /// Writes it where it was asked for.
-    pub(crate) fn write(&self, file: Option<&Path>) -> Result<()> {
-        let Some(file) = file else { return Ok(()) };
-        std::fs::write(file, serde_json::to_string_pretty(self)?)
-            .with_context(|| format!("cannot write `{}`", file.display()))
+        self.kinds.extend(other.kinds);
     }
 }

@@ -5,20 +5,44 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
+
+use crate::network;
 
 /// What a canary answers: a user who reads it has read what lies on an inner address.
 pub(crate) const INNER: &str = "inner-secret-of-the-canary-91d2";
 /// How long a caller may take to say what it wants.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// A listener on a loopback address that no policy names.
+/// Listeners on addresses that no policy names.
 pub(crate) struct Canary {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<String>>>,
 }
 
+/// Ports that are tried, until one is free at each address.
+const PORTS: usize = 50;
+
 impl Canary {
+    /// Listens at a loopback address, and at the same port of the other addresses of our own network, if we have one.
+    ///
+    /// # Errors
+    /// Where it cannot.
+    pub(crate) fn open() -> Result<Self> {
+        let others: &[&str] = if network::is_own() { network::ADDRESSES } else { &[] };
+        'ports: for _ in 0..PORTS {
+            let canary = Self::at("127.99.0.1")?;
+            for other in others {
+                let Ok(listener) = TcpListener::bind((*other, canary.address.port())) else {
+                    continue 'ports;
+                };
+                watch(listener, canary.seen.clone());
+            }
+            return Ok(canary);
+        }
+        bail!("no port is free at all of {others:?}")
+    }
+
     /// Listens at a free port of this address, for as long as the process lives.
     ///
     /// # Errors
@@ -28,16 +52,7 @@ impl Canary {
             .with_context(|| format!("cannot listen at `{address}`"))?;
         let address = listener.local_addr()?;
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
-        let books = seen.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let books = books.clone();
-                std::thread::spawn(move || {
-                    let said = listen(stream);
-                    books.lock().unwrap_or_else(PoisonError::into_inner).push(said);
-                });
-            }
-        });
+        watch(listener, seen.clone());
         Ok(Self { address, seen })
     }
 
@@ -50,6 +65,19 @@ impl Canary {
     pub(crate) fn seen(&self) -> Vec<String> {
         std::mem::take(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Notes what each caller says.
+fn watch(listener: TcpListener, books: Arc<Mutex<Vec<String>>>) {
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let books = books.clone();
+            std::thread::spawn(move || {
+                let said = listen(stream);
+                books.lock().unwrap_or_else(PoisonError::into_inner).push(said);
+            });
+        }
+    });
 }
 
 /// What a caller says; it is answered as if everything were well.

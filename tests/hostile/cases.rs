@@ -6,7 +6,9 @@ use vnfm_tests::dice::Dice;
 use crate::ground::Ground;
 use crate::neighbours::Learnt;
 use crate::processes::Limits;
-use crate::{destinations, doors, floods, hooks, neighbours, packages, values};
+use crate::{
+    destinations, disks, doors, floods, hooks, neighbours, packages, quotas, tokens, values,
+};
 
 /// What a case does; what does not hold is its error.
 pub(crate) type Act = Box<dyn Fn(&mut Ground, &mut Dice) -> Result<()> + Send + Sync>;
@@ -19,6 +21,8 @@ pub(crate) struct Case {
     pub(crate) act: Act,
     /// It needs the machine for itself, and a server with these limits.
     pub(crate) alone: Option<Limits>,
+    /// The limits of its server otherwise.
+    pub(crate) ground: Limits,
 }
 
 impl Case {
@@ -28,7 +32,12 @@ impl Case {
         what: String,
         act: impl Fn(&mut Ground, &mut Dice) -> Result<()> + Send + Sync + 'static,
     ) -> Self {
-        Self { number: 0, class, what, act: Box::new(act), alone: None }
+        Self { number: 0, class, what, act: Box::new(act), alone: None, ground: Limits::default() }
+    }
+
+    /// The limits of its server.
+    pub(crate) fn limits(&self) -> Limits {
+        self.alone.unwrap_or(self.ground)
     }
 
     /// The dice of the case.
@@ -53,6 +62,10 @@ pub(crate) fn all(seed: u64, learnt: &Learnt, most: usize) -> Result<Vec<Case>> 
         destinations::cases(),
         hooks::cases(),
         floods::cases(),
+        tokens::cases(),
+        quotas::cases(),
+        disks::files(learnt),
+        disks::full(),
     ];
     for pile in &mut piles {
         dice.shuffle(pile);

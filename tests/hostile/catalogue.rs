@@ -250,3 +250,26 @@ fn collect(value: &Value, at: &str, all: bool, found: &mut Vec<String>) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Document, samples};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn operations_are_those_that_the_server_routes() {
+        let operations: BTreeSet<_> = Document::read().unwrap().operations().into_iter().collect();
+        let routes = vnfm_server::access::roles::NEEDS.iter().filter_map(|(path, methods)| {
+            let name = path.strip_prefix("/vnflcm/v2/vnf_instances/{vnfInstanceId}/")?;
+            methods.iter().any(|(method, _)| *method == "post").then(|| name.to_owned())
+        });
+        assert_eq!(operations, routes.collect());
+    }
+
+    #[test]
+    fn every_driver_has_a_sample_that_is_played() {
+        let all = samples().unwrap();
+        let clusters = all.iter().filter(|sample| sample.is_kubernetes()).count();
+        assert!(clusters > 0 && clusters < all.len(), "{clusters} of {}", all.len());
+    }
+}

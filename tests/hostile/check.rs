@@ -68,8 +68,13 @@ pub(crate) fn canary(ground: &Ground) -> Result<()> {
 }
 
 /// I9, while nothing is going on: the victim's small story.
-fn victim(ground: &Ground) -> Result<()> {
+fn victim(ground: &mut Ground) -> Result<()> {
     let began = Instant::now();
+    let own = |after: u64| ground.clients.page("vera", &format!("/vnfm/v1/events?after={after}"));
+    let number = |page: &serde_json::Value| page["next"].as_u64().unwrap_or_default();
+    let events = own(ground.fixture.calm_events).context("I9: the victim")?;
+    let is_calm = events["events"] == json!([]) && number(&events) == ground.fixture.calm_events;
+    ensure!(is_calm, "the victim's events tell of what others do: {events}");
     let list = "/vnflcm/v2/vnf_instances";
     let seen = ground.clients.page("vera", list).context("I9: the victim")?;
     ensure!(seen == ground.fixture.calm, "I9: the victim sees another list: {seen}");
@@ -78,8 +83,10 @@ fn victim(ground: &Ground) -> Result<()> {
     let path = format!("{list}/{made}");
     let gone = ground.clients.send("vera", ("DELETE", &path), None)?;
     ensure!(gone.status == 204, "I9: the victim's DELETE is {}", gone.status);
+    let events = number(&own(ground.fixture.calm_events)?);
     let took = began.elapsed();
     ensure!(took < SERVED, "I9: the victim's story takes {took:?}");
+    ground.fixture.calm_events = events;
     Ok(())
 }
 

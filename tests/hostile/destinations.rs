@@ -4,9 +4,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use vnfm_tests::dice::Dice;
+
+use crate::canary::Canary;
 use crate::cases::Case;
 use crate::ground::Ground;
 use crate::processes::CLOUD_PASSWORD;
@@ -30,7 +33,8 @@ const SPELLINGS: &[&str] = &[
     "http://0:@P/v3",
     "http://localhost:@P/v3",
     "http://127.evil.example:@P/v3",
-    "http://169.254.169.254/latest/meta-data",
+    "http://198.51.100.9:@P/v3",
+    "http://169.254.169.254:@P/latest/meta-data",
 ];
 
 /// Members that name an address.
@@ -74,7 +78,57 @@ pub(crate) fn cases() -> Vec<Case> {
             }));
         }
     }
+    all.push(Case::new("destination", "a token in clear text".into(), clear_text));
+    for member in ["interfaceInfo/endpoint", "extra/proxy", "interfaceInfo/identityUri"] {
+        let what = format!("a stored login, and another `{member}` that is allowed");
+        let act = move |ground: &mut Ground, _: &mut Dice| stored(ground, member);
+        all.push(Case::new("destination", what, act));
+    }
     all
+}
+
+/// A VIM gets another address, where VIMs may be: the login that is stored does not go there.
+fn stored(ground: &mut Ground, member: &str) -> Result<()> {
+    let wire = Canary::at("127.0.0.1")?;
+    let true_one = ground.endpoint("authUrl").to_owned();
+    let body = json!({"name": "bound", "connection": connection(ground, "openstack", &true_one)});
+    let vim = ground.make("ann", "/vnfm/v1/vims", &body)?;
+    let path = format!("/vnfm/v1/vims/{vim}");
+    let url = format!("http://{}", wire.address());
+    let url = if member.ends_with("proxy") { url } else { format!("{url}/v3") };
+    let (group, name) = member.split_once('/').unwrap_or((member, ""));
+    let change = json!({ "connection": { group: { name: url } } });
+    ground.clients.json("ann", ("PATCH", &path), &change)?;
+    ground.clients.send("ann", ("POST", &format!("{path}/check")), None)?;
+    let gone = ground.clients.send("ann", ("DELETE", &path), None)?;
+    ensure!(gone.is_success(), "a VIM does not go: {}", gone.text());
+    let seen = wire.seen();
+    let found = seen.iter().find(|said| said.contains(CLOUD_PASSWORD));
+    ensure!(found.is_none(), "I10: a stored login goes to another `{member}`");
+    Ok(())
+}
+
+/// A cluster at a name that begins as loopback addresses do, by a proxy that shows what passes: no token goes there.
+fn clear_text(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
+    let wire = Canary::at("127.0.0.1")?;
+    for host in ["127.evil.example", "127.0.0.1.evil.example", "localhost.evil.example"] {
+        let connection = json!({"vimType": "ETSINFV.KUBERNETES.V_1",
+            "interfaceInfo": {"endpoint": format!("http://{host}:6443")},
+            "accessInfo": {"bearer_token": crate::grammar::SECRET},
+            "extra": {"proxy": format!("http://{}", wire.address())}});
+        let (sample, vnfd) = ground.samples[0].clone();
+        let mut request = sample.request("instantiate", "");
+        request["vimConnectionInfo"] = json!({"vim1": connection});
+        let instance = story::create(ground, "olga", &vnfd)?;
+        let begun = story::begin(ground, "olga", (&instance, "instantiate"), &request)?;
+        if let Begun::Op(op) = begun {
+            story::settle(ground, "olga", &op, PATIENCE)?;
+        }
+        story::away(ground, "olga", &instance, dice)?;
+        let leaked = wire.seen().iter().any(|said| said.contains(crate::grammar::SECRET));
+        ensure!(!leaked, "I10: a token for `{host}` goes over the wire in clear text");
+    }
+    Ok(())
 }
 
 fn spell(spelling: &str, address: SocketAddr) -> String {

@@ -7,6 +7,7 @@
 //!          nina operate in namespace `web`         a subscription
 //! other    bob operate, beth admin                 a sample
 //! calm     vera admin                              an instance: whoever is attacked by nobody
+//! tiny     tina admin                              quotas that are soon used up
 //! ```
 
 use std::collections::BTreeMap;
@@ -25,8 +26,9 @@ use crate::catalogue::{Sample, samples};
 use crate::http::{Clients, PASSWORD};
 use crate::memory::Memory;
 use crate::processes::{
-    CLOUD_PASSWORD, Limits, allow_scripts, configure, planted, start_server, start_world,
+    ANYWHERE, CLOUD_PASSWORD, Limits, allow_scripts, configure, planted, start_server, start_world,
 };
+use crate::tokens::Issuer;
 use crate::{neighbours, story};
 
 /// The processes, and what was made in them at the beginning.
@@ -34,6 +36,9 @@ pub(crate) struct Ground {
     pub(crate) clients: Clients,
     pub(crate) memory: Memory,
     pub(crate) canary: Canary,
+    pub(crate) issuer: Issuer,
+    /// What its server is limited to.
+    pub(crate) limits: Limits,
     pub(crate) planted: Planted,
     pub(crate) endpoints: Value,
     pub(crate) fixture: Fixture,
@@ -58,6 +63,8 @@ pub(crate) struct Fixture {
     pub(crate) calm_vnfd: String,
     /// The fingerprints of the server's keys.
     pub(crate) keys: Value,
+    /// The victim's events that were looked at.
+    pub(crate) calm_events: u64,
     /// The events that were looked at.
     pub(crate) events: u64,
 }
@@ -71,18 +78,19 @@ impl Ground {
         let folder = tempfile::Builder::new().prefix("vnfm-hostile").tempdir()?;
         let (world, line) = start_world(folder.path(), limits);
         let endpoints: Value = serde_json::from_str(&line).context("what `vnfm-sim` says")?;
-        let canary = Canary::at("127.99.0.1")?;
-        configure(folder.path(), &endpoints)?;
+        let canary = Canary::open()?;
+        let issuer = Issuer::open()?;
+        configure(folder.path(), (&endpoints, &issuer), limits)?;
         allow_scripts(folder.path())?;
-        let (server, line) = start_server(folder.path(), limits)?;
-        let url = line.split_whitespace().find(|word| word.starts_with("http"));
-        let url = url.with_context(|| format!("no address in `{line}`"))?;
+        let (server, line) = start_server(folder.path(), limits, ANYWHERE)?;
         let planted = planted(folder.path())?;
         let memory = Memory::of(server.id());
         let mut ground = Self {
-            clients: Clients::new(url, planted.clone()),
+            clients: Clients::new(url(&line)?, planted.clone()),
             memory,
             canary,
+            issuer,
+            limits,
             planted,
             endpoints,
             fixture: Fixture::default(),
@@ -94,6 +102,42 @@ impl Ground {
         };
         ground.furnish()?;
         Ok(ground)
+    }
+
+    /// Kills the server: nothing in it comes to an end.
+    ///
+    /// # Errors
+    /// Where it cannot be killed.
+    pub(crate) fn kill(&mut self) -> Result<()> {
+        self.server.kill()?;
+        self.server.wait()?;
+        Ok(())
+    }
+
+    /// Starts a server on what the last one has left.
+    ///
+    /// # Errors
+    /// What it says where it does not start.
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        let folder = self.folder.path();
+        let (server, _) = start_server(folder, self.limits, self.clients.address())?;
+        self.server = server;
+        self.memory = Memory::of(self.server.id());
+        Ok(())
+    }
+
+    /// Gives the server's disk so many MiB.
+    ///
+    /// # Errors
+    /// Where it has none of its own.
+    pub(crate) fn enlarge(&self, mebibytes: u64) -> Result<()> {
+        let mut command = Command::new("nsenter");
+        command.args(["--mount", "--target", &self.process().to_string(), "mount"]);
+        command.args(["-o", &format!("remount,size={mebibytes}m")]).arg(self.data());
+        let output = command.output().context("cannot start nsenter")?;
+        let words = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "the disk does not grow: {words}");
+        Ok(())
     }
 
     /// Registers VIMs, onboards packages, makes what is there before each case.
@@ -110,7 +154,7 @@ impl Ground {
         let cloud = file.to_string_lossy().into_owned();
         self.fixture.cloud =
             self.register("ann", &["--name", "cloud", "--config-file", &cloud, "--cloud", "nfv"])?;
-        let config = self.folder.path().join("world/kubeconfig").to_string_lossy().into_owned();
+        let config = self.kubeconfig();
         let shared = ["--name", "shared", "--shared", "--config-file", &config];
         self.fixture.cluster = self.register("root", &shared)?;
         for sample in samples()? {
@@ -123,6 +167,8 @@ impl Ground {
         self.fixtures()?;
         self.fixture.seeded = self.stock(true)?;
         self.fixture.keys = self.clients.page("root", "/vnfm/v1/secrets")?["keys"].clone();
+        let events = self.clients.page("vera", "/vnfm/v1/events?after=0")?;
+        self.fixture.calm_events = events["next"].as_u64().unwrap_or_default();
         let found = self.clients.found();
         ensure!(found.is_empty(), "before the first case: {found:?}");
         Ok(())
@@ -159,7 +205,8 @@ impl Ground {
 
     /// An operation that has ended, of an instance that stays.
     fn operation(&mut self) -> Result<String> {
-        let (sample, vnfd) = self.samples[0].clone();
+        // An NFVO refuses to grant what names no resources, as ASDs do.
+        let (sample, vnfd) = self.samples.last().context("no sample")?.clone();
         let instance = story::create(self, "olga", &vnfd)?;
         let mut last = String::new();
         let vim = neighbours::vim_of(self, &sample);
@@ -167,7 +214,8 @@ impl Ground {
             let request = sample.request(name, &vim);
             let begun = story::begin(self, "olga", (&instance, name), &request)?;
             let story::Begun::Op(op) = begun else { bail!("`{}`: {name} is refused", sample.name) };
-            story::settle(self, "olga", &op, Duration::from_secs(20))?;
+            let end = story::settle(self, "olga", &op, Duration::from_secs(20))?;
+            ensure!(end["operationState"] == "COMPLETED", "`{}`: {name}: {end}", sample.name);
             last = op;
         }
         Ok(last)
@@ -217,7 +265,16 @@ impl Ground {
         Ok(Err(why))
     }
 
-    fn register(&self, user: &str, words: &[&str]) -> Result<String> {
+    /// The file with a login to the world's cluster.
+    pub(crate) fn kubeconfig(&self) -> String {
+        self.folder.path().join("world/kubeconfig").to_string_lossy().into_owned()
+    }
+
+    /// Registers a VIM; its id.
+    ///
+    /// # Errors
+    /// Where it is refused.
+    pub(crate) fn register(&self, user: &str, words: &[&str]) -> Result<String> {
         let mut all = vec!["-o", "json", "vim", "register"];
         all.extend(words);
         let said = self.vnfmctl(user, &all)?;
@@ -325,6 +382,9 @@ impl Ground {
     /// # Errors
     /// Where it does not run.
     pub(crate) fn is_alive(&mut self) -> Result<()> {
+        if let Some(status) = self.world.try_wait()? {
+            bail!("the world died ({status}): what was asked of it was too much");
+        }
         if let Some(status) = self.server.try_wait()? {
             let log = std::fs::read_to_string(self.log()).unwrap_or_default();
             let lines: Vec<_> = log.lines().collect();
@@ -354,6 +414,12 @@ impl Ground {
     pub(crate) fn process(&self) -> u32 {
         self.server.id()
     }
+}
+
+/// The address in the line that a server prints.
+fn url(line: &str) -> Result<&str> {
+    let url = line.split_whitespace().find(|word| word.starts_with("http"));
+    url.with_context(|| format!("no address in `{line}`"))
 }
 
 impl Drop for Ground {

@@ -188,8 +188,8 @@ fn play(ground: &mut Ground, attempt: &str, dice: &mut Dice) -> Result<()> {
     ensure!(found.is_empty(), "the script reached {found:?}");
     ensure!(grown < ON_DISK, "a hook adds {} MiB to the database", grown >> 20);
     // A script that did not run has tried nothing: then the error says which requirement is missing.
-    let detail = end["error"]["detail"].as_str().unwrap_or_default();
-    let is_named = end["operationState"] == "COMPLETED" || detail.contains("next: ");
+    let says_what_to_do = end["error"]["next"].as_str().is_some_and(|next| !next.is_empty());
+    let is_named = end["operationState"] == "COMPLETED" || says_what_to_do;
     ensure!(is_named, "the hook did not run, and nothing says why: {end}");
     Ok(())
 }
@@ -212,4 +212,27 @@ fn with_id(text: &str, id: &str) -> String {
     let is_part = |one: &char| one.is_ascii_hexdigit() || *one == '-';
     let old: String = text[from..].chars().take_while(is_part).collect();
     text.replace(&old, id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::services;
+    use vnfm_tests::sources;
+
+    #[test]
+    fn every_host_service_of_the_engine_is_asked_for() {
+        let file = sources::root().join("crates/vnfm-core/src/ports/service.rs");
+        let text = std::fs::read_to_string(file).unwrap();
+        let (_, rest) = text.split_once("pub enum HookCall {").unwrap();
+        let (calls, _) = rest.split_once("\n}").unwrap();
+        // Each call is described by the name of its service.
+        let described: Vec<_> =
+            calls.lines().filter_map(|line| line.trim().strip_prefix("/// `")).collect();
+        let services = services().unwrap();
+        assert_eq!(services.len(), described.len(), "{services:?}, {described:?}");
+        for line in described {
+            let name = line.split('`').next().unwrap();
+            assert!(services.iter().any(|one| one == name), "nobody asks for `{name}`");
+        }
+    }
 }

@@ -16,6 +16,7 @@ mod cases;
 mod catalogue;
 mod check;
 mod destinations;
+mod disks;
 mod doors;
 mod floods;
 mod grammar;
@@ -24,10 +25,13 @@ mod hooks;
 mod http;
 mod memory;
 mod neighbours;
+mod network;
 mod packages;
 mod processes;
+mod quotas;
 mod report;
 mod story;
+mod tokens;
 mod values;
 
 use std::path::PathBuf;
@@ -42,6 +46,7 @@ use clap::Parser;
 use ground::Ground;
 use processes::Limits;
 use report::{Failure, Report};
+use vnfm_tests::machine;
 
 #[derive(Parser)]
 #[command(about = "The built programs, with neighbours, packages, values and clients that lie")]
@@ -79,14 +84,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    machine::ended(run())
 }
 
 fn run() -> Result<bool> {
@@ -94,11 +92,18 @@ fn run() -> Result<bool> {
     if arguments.dummy {
         return floods::serve_dummy().map(|()| true);
     }
+    network::enter();
     floods::SHARED.store(arguments.shared_machine, Ordering::Relaxed);
     let began = Instant::now();
     let learnt = {
         let mut ground = Ground::start(Limits::default())?;
-        neighbours::learn(&mut ground).context("cannot learn what operations do")?
+        let mut learnt =
+            neighbours::learn(&mut ground).context("cannot learn what operations do")?;
+        drop(ground);
+        let mut ground = Ground::start(Limits { nfvo: true, ..Limits::default() })?;
+        neighbours::learn_nfvo(&mut ground, &mut learnt)
+            .context("cannot learn what an NFVO is asked")?;
+        learnt
     };
     let mut cases = cases::all(arguments.seed, &learnt, arguments.cases)?;
     let total = cases.len();
@@ -124,16 +129,11 @@ fn run() -> Result<bool> {
     let report = Mutex::new(Report { seed: arguments.seed, ..Report::default() });
     let (apart, together): (Vec<_>, Vec<_>) =
         cases.into_iter().partition(|case| case.alone.is_some());
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..arguments.workers.max(1) {
-            scope.spawn(|| Lane::new(arguments.seed, &report).run(&together, &next));
-        }
-    });
+    beside(&arguments, together, &report);
     alone(&arguments, apart, &report)?;
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.seconds = began.elapsed().as_secs_f64();
-    eprint!("{}", report.costs());
+    eprint!("{}", report.classes.lines());
     println!(
         "{} cases in {:.0} s, {} failed (seed {}; memory grew by {} %)",
         report.cases,
@@ -142,8 +142,19 @@ fn run() -> Result<bool> {
         report.seed,
         report.growth_percent
     );
-    report.write(arguments.json.as_deref())?;
+    machine::write(&report, arguments.json.as_deref())?;
     Ok(report.failed.is_empty())
+}
+
+/// What may be side by side: cases of the same limits in a row, so that they share servers.
+fn beside(arguments: &Arguments, mut cases: Vec<Case>, report: &Mutex<Report>) {
+    cases.sort_by_key(|case| case.ground);
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..arguments.workers.clamp(1, cases.len().max(1)) {
+            scope.spawn(|| Lane::new(arguments.seed, report).run(&cases, &next));
+        }
+    });
 }
 
 /// What needs the machine for itself: those of the same limits in a row, so that they share a server.
@@ -177,6 +188,9 @@ impl<'a> Lane<'a> {
     fn run(mut self, cases: &[Case], next: &AtomicUsize) {
         while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
             let began = Instant::now();
+            if let Some(ground) = self.ground.take_if(|ground| ground.limits != case.limits()) {
+                self.close(&ground, cases);
+            }
             let why = self.play(case).err().map(|error| format!("{error:#}"));
             let failure = why.map(|why| self.failure(case, why));
             let has_failed = failure.is_some();
@@ -196,7 +210,7 @@ impl<'a> Lane<'a> {
     fn play(&mut self, case: &Case) -> Result<()> {
         let mut ground = match self.ground.take() {
             Some(ground) => ground,
-            None => Ground::start(case.alone.unwrap_or_default())?,
+            None => Ground::start(case.limits())?,
         };
         let played = (case.act)(&mut ground, &mut case.dice(self.seed));
         let alive = ground.is_alive();

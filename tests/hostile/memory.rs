@@ -51,6 +51,13 @@ impl Memory {
         looks.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0)
     }
 
+    /// The most that was held since then.
+    pub(crate) fn peak_since(&self, then: Instant) -> u64 {
+        let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = looks.iter().rev().take_while(|(at, _)| *at >= then);
+        since.map(|(_, bytes)| *bytes).max().unwrap_or(0)
+    }
+
     /// What is held now.
     pub(crate) fn now(&self) -> u64 {
         resident(self.process).unwrap_or(0)

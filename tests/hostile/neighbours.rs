@@ -2,21 +2,31 @@
 //! in each hostile way, once and again and again. Which calls there are the machine learns from the world's books.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use uuid::Uuid;
 use vnfm_tests::dice::Dice;
 
+use crate::canary::INNER;
 use crate::cases::Case;
 use crate::catalogue::{Document, Sample};
 use crate::ground::Ground;
-use crate::story;
+use crate::processes::{ANYWHERE, Limits, start_server};
+use crate::quotas::padded;
+use crate::{story, tokens};
 
 /// How long an operation may take while a neighbour lies.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// How long it may take where nobody lies.
 const HONEST: Duration = Duration::from_secs(30);
+/// How long a server may take to start, or to give up.
+const TO_START: Duration = Duration::from_secs(30);
+/// Longer than between two looks at what the NFVO has.
+const LOOK: Duration = Duration::from_millis(1200);
+/// The memory that an answer may take, as it is read and understood.
+const AN_ANSWER: u64 = 192 << 20;
 /// As often as anybody asks.
 const EVER: u32 = 1_000_000;
 
@@ -49,6 +59,12 @@ pub(crate) enum Scene {
     Ask(&'static str, &'static str, &'static str),
     /// A subscription with a token, told of an instance.
     Subscribe,
+    /// A request with a token that Keystone is to judge.
+    Token,
+    /// A server starts, whose key lies in Barbican.
+    Start,
+    /// The NFVO has forgotten our subscription, and offers a package of which an instance is to be made.
+    Offer,
 }
 
 /// Requests that ask a neighbour something: who, method and path.
@@ -64,8 +80,10 @@ const ASKS: &[(&str, &str, &str)] = &[
 pub(crate) struct Learnt {
     /// The samples that can be instantiated, with their `vnfdId`.
     pub(crate) samples: Vec<(Sample, String)>,
-    /// Each call that was seen, and the first scene that makes it.
-    calls: Vec<(Scene, String)>,
+    /// Each call that was seen, the first scene that makes it, and whether the server has an NFVO then.
+    calls: Vec<(Scene, String, bool)>,
+    /// The files of a data folder that is in use.
+    pub(crate) files: Vec<String>,
 }
 
 /// Plays every scene once with honest neighbours, and notes the calls.
@@ -73,7 +91,7 @@ pub(crate) struct Learnt {
 /// # Errors
 /// Where a sample does not come up.
 pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
-    let mut learnt = Learnt { samples: Vec::new(), calls: Vec::new() };
+    let mut learnt = Learnt::default();
     let mut known = BTreeSet::new();
     let operations = Document::read()?.operations();
     let (mut dice, mut after) = (Dice::new(0), 0);
@@ -105,11 +123,36 @@ pub(crate) fn learn(ground: &mut Ground) -> Result<Learnt> {
     }
     ensure!(learnt.samples.len() >= 4, "only {} samples come up", learnt.samples.len());
     let asks = ASKS.iter().map(|(user, method, path)| Scene::Ask(user, method, path));
-    for scene in asks.chain([Scene::Subscribe]) {
+    for scene in asks.chain([Scene::Subscribe, Scene::Token, Scene::Start]) {
         play(ground, (&scene, &learnt.samples), &mut dice)?;
         note(&scene, fresh(ground, &mut after)?, &mut known, &mut learnt);
     }
+    learnt.files = crate::disks::listed(&ground.data())?;
     Ok(learnt)
+}
+
+/// Plays what an NFVO takes part in, and notes the calls of it.
+///
+/// # Errors
+/// Where a sample does not come up.
+pub(crate) fn learn_nfvo(ground: &mut Ground, learnt: &mut Learnt) -> Result<()> {
+    let mut known: BTreeSet<_> = learnt.calls.iter().map(|(_, call, _)| call.clone()).collect();
+    let (mut dice, mut after) = (Dice::new(0), 0);
+    let before = learnt.calls.len();
+    // What it is asked at the start is asked again and again.
+    let last = learnt.samples.len().saturating_sub(1);
+    for scene in [Scene::Offer, Scene::Life(last, "terminate".to_owned())] {
+        play(ground, (&scene, &learnt.samples), &mut dice)?;
+        note(&scene, fresh(ground, &mut after)?, &mut known, learnt);
+    }
+    for call in &mut learnt.calls[before..] {
+        call.2 = true;
+    }
+    let names: Vec<_> = learnt.calls[before..].iter().map(|(_, call, _)| call.as_str()).collect();
+    for wanted in ["nfvo.grant", "nfvo.package", "nfvo.subscribe"] {
+        ensure!(names.iter().any(|name| name.starts_with(wanted)), "no `{wanted}` among {names:?}");
+    }
+    Ok(())
 }
 
 /// The calls since the last look.
@@ -125,7 +168,7 @@ fn note(scene: &Scene, calls: Vec<Value>, known: &mut BTreeSet<String>, learnt: 
         let name = call["call"].as_str().unwrap_or_default();
         // What the world does by itself is nobody's answer.
         if !name.starts_with("host.") && known.insert(name.to_owned()) {
-            learnt.calls.push((scene.clone(), name.to_owned()));
+            learnt.calls.push((scene.clone(), name.to_owned(), false));
         }
     }
 }
@@ -169,7 +212,63 @@ fn play(
             Ok(())
         }
         Scene::Subscribe => subscribe(ground),
+        Scene::Token => tokens::of_keystone(ground),
+        Scene::Start => start(ground),
+        Scene::Offer => offer(ground, dice),
     }
+}
+
+/// A server of its own starts, with its key in Barbican, or gives up; the lie does not end it.
+fn start(ground: &Ground) -> Result<()> {
+    let folder = tempfile::Builder::new().prefix("second").tempdir_in(ground.folder())?;
+    let password = ground.folder().join("keystone-password");
+    let barbican = json!({"endpoint": ground.endpoint("authUrl"), "user": "nfv", "project": "nfv",
+        "password_file": password, "wait_seconds": 1});
+    let config = json!({"secrets": {"barbican": barbican}});
+    std::fs::write(folder.path().join("server.yaml"), serde_yaml::to_string(&config)?)?;
+    let began = Instant::now();
+    match start_server(folder.path(), Limits::default(), ANYWHERE) {
+        Ok((mut child, _)) => {
+            let _ = child.kill(); // it may have ended by itself
+            let _ = child.wait();
+        }
+        Err(why) => {
+            let why = format!("{why:#}");
+            let is_named = !why.contains("signal") && !why.contains("panicked");
+            ensure!(is_named && !why.contains(INNER), "the start of a server ends badly: {why}");
+        }
+    }
+    let took = began.elapsed();
+    ensure!(took < TO_START, "a server needs {took:?} to start, or to give up");
+    Ok(())
+}
+
+/// The NFVO forgets who has subscribed, offers a package, and takes it away again.
+fn offer(ground: &mut Ground, dice: &mut Dice) -> Result<()> {
+    let (id, archive) = (Uuid::new_v4().to_string(), padded(ground, 1 << 10, dice)?);
+    let file = ground.folder().join("offered.csar");
+    std::fs::write(&file, &archive)?;
+    let vnfd = vnfm_descriptor::Package::from_bytes(archive, &vnfm_descriptor::Limits::default());
+    let vnfd = vnfd.map_err(|why| anyhow::anyhow!("{why}"))?.vnfd().descriptor_id.clone();
+    ground.act(&json!({"action": "forget-subscriptions"}))?;
+    ground
+        .act(&json!({"action": "offer-package", "vnfPkgId": id, "vnfdId": vnfd, "path": file}))?;
+    let path = "/vnflcm/v2/vnf_instances";
+    let made = ground.clients.json("olga", ("POST", path), &json!({"vnfdId": vnfd}))?;
+    // Between two looks at subscription and packages is a second.
+    std::thread::park_timeout(LOOK);
+    ground.disarm()?;
+    if let Some(instance) = made.made().filter(|_| made.status == 201) {
+        story::away(ground, "olga", &instance, dice)?;
+    }
+    ground.act(&json!({"action": "withdraw-package", "vnfPkgId": id}))?;
+    let filter = format!("/vnfpkgm/v2/vnf_packages?filter=(eq,vnfdId,{vnfd})");
+    for one in ground.clients.page("olga", &filter)?.as_array().into_iter().flatten() {
+        let path = format!("/vnfpkgm/v2/vnf_packages/{}", one["id"].as_str().unwrap_or_default());
+        ground.clients.json("olga", ("PATCH", &path), &json!({"operationalState": "DISABLED"}))?;
+        ground.clients.send("olga", ("DELETE", &path), None)?;
+    }
+    Ok(())
 }
 
 fn subscribe(ground: &mut Ground) -> Result<()> {
@@ -197,23 +296,29 @@ fn subscribe(ground: &mut Ground) -> Result<()> {
 /// Each call × each lie, once and for ever.
 pub(crate) fn cases(learnt: &Learnt) -> Vec<Case> {
     let mut all = Vec::new();
-    for (scene, call) in &learnt.calls {
+    for (scene, call, nfvo) in &learnt.calls {
         for lie in LIES {
             for times in [1, EVER] {
                 let often = if times == 1 { "once" } else { "always" };
                 let what = format!("{call} answers {lie} {often} ({scene:?})");
                 let (scene, call) = (scene.clone(), call.clone());
                 let samples = learnt.samples.clone();
-                all.push(Case::new("neighbour", what, move |ground, dice| {
+                let mut case = Case::new("neighbour", what, move |ground, dice| {
                     let lie = lie.replace('@', &ground.canary.address().to_string());
                     let lie: Value = serde_json::from_str(&lie)?;
                     let nth = if times == 1 { 1 + dice.below(2) } else { 1 };
                     ground.arm(&json!({"call": call, "nth": nth, "times": times,
                         "fault": {"hostile": lie}}))?;
+                    let (began, before) = (Instant::now(), ground.memory.now());
                     let played = play(ground, (&scene, &samples), dice);
                     ground.disarm()?;
+                    // An answer that is read without an end takes longer to kill the server than we wait.
+                    let taken = ground.memory.peak_since(began).saturating_sub(before);
+                    ensure!(taken < AN_ANSWER, "memory: an answer takes {} MiB", taken >> 20);
                     played
-                }));
+                });
+                case.ground.nfvo = *nfvo;
+                all.push(case);
             }
         }
     }

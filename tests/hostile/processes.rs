@@ -1,19 +1,22 @@
 //! How the processes of a ground are started, and what they are told at the beginning.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use vnfm_tests::planted::Planted;
 use vnfm_tests::programs::{self, program};
 
 use crate::http::{PASSWORD, USERS};
+use crate::tokens::Issuer;
 
 /// The password of the cloud, at which nobody but the cloud's Keystone may look.
 pub(crate) const CLOUD_PASSWORD: &str = "planted-password-of-the-cloud-7c30";
+/// The password of the NFVO.
+pub(crate) const NFVO_PASSWORD: &str = "planted-nfvo-password-2c77";
 /// What a server may have of addresses: an answer without end meets it within seconds.
 const ADDRESSES: u64 = 3 << 30;
 /// What the world may have of them: a bomb that gets through to it ends it, and with it the case.
@@ -30,6 +33,10 @@ pub(crate) struct Limits {
     pub(crate) core: Option<usize>,
     /// Whether it runs as another user than root.
     pub(crate) unprivileged: bool,
+    /// Whether an NFVO grants operations, and is a source of packages.
+    pub(crate) nfvo: bool,
+    /// MiB of the disk that the data folder lies on.
+    pub(crate) disk: Option<u64>,
 }
 
 pub(crate) fn start_world(folder: &Path, limits: Limits) -> (Child, String) {
@@ -38,10 +45,21 @@ pub(crate) fn start_world(folder: &Path, limits: Limits) -> (Child, String) {
     programs::start(&mut command, &folder.join("world.log"))
 }
 
-pub(crate) fn start_server(folder: &Path, limits: Limits) -> Result<(Child, String)> {
+/// Where a server listens that has not listened before: an address that no policy for neighbours names.
+pub(crate) const ANYWHERE: &str = "127.98.0.1:0";
+
+pub(crate) fn start_server(folder: &Path, limits: Limits, listen: &str) -> Result<(Child, String)> {
     let mut command = bound(ADDRESSES);
     if let Some(descriptors) = limits.descriptors {
         command.arg(format!("--nofile={descriptors}:{descriptors}"));
+    }
+    if let Some(mebibytes) = limits.disk {
+        // In a mount namespace of its own, so that the disk is gone when the server is.
+        command.args(["unshare", "--mount", "--propagation", "private", "sh", "-c"]);
+        command.arg(format!(
+            "mount -t tmpfs -o mode=0700,size={mebibytes}m disk \"$0\" && exec \"$@\""
+        ));
+        command.arg(folder.join("data"));
     }
     if let Some(core) = limits.core {
         command.args(["taskset", "-c", &core.to_string()]);
@@ -53,11 +71,27 @@ pub(crate) fn start_server(folder: &Path, limits: Limits) -> Result<(Child, Stri
         command.args(["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
         command.args(["--pdeathsig", "KILL"]);
     }
-    // An address that no policy for neighbours names.
-    command.arg(program("vnfm-server")).args(["--listen", "127.98.0.1:0"]);
+    command.arg(program("vnfm-server")).args(["--listen", listen]);
     command.arg("--data").arg(folder.join("data"));
     command.arg("--config").arg(folder.join("server.yaml")).env("TMPDIR", folder);
-    Ok(programs::start(&mut command, &folder.join("server.log")))
+    begin(&mut command, &folder.join("server.log"))
+}
+
+/// Starts a program, with the first line of what it prints; what it says instead of that is the error.
+fn begin(command: &mut Command, log: &Path) -> Result<(Child, String)> {
+    let words = std::fs::File::options().create(true).append(true).open(log)?;
+    let said = words.metadata()?.len();
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(words);
+    let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().context("no standard output")?).read_line(&mut line)?;
+    if line.trim().is_empty() {
+        let status = child.wait()?;
+        let words = std::fs::read(log)?;
+        let words = words.get(usize::try_from(said)?..).unwrap_or_default();
+        bail!("it does not start ({status}): {}", String::from_utf8_lossy(words).trim());
+    }
+    Ok((child, line.trim().to_owned()))
 }
 
 /// Allows the plugin that runs scripts.
@@ -89,7 +123,11 @@ fn bound(addresses: u64) -> Command {
 }
 
 /// Writes the server's configuration; members that this server does not know are left out.
-pub(crate) fn configure(folder: &Path, endpoints: &Value) -> Result<()> {
+pub(crate) fn configure(
+    folder: &Path,
+    (endpoints, issuer): (&Value, &Issuer),
+    limits: Limits,
+) -> Result<()> {
     let hash = hash()?;
     let mut users = Vec::new();
     for (name, tenant) in USERS {
@@ -108,13 +146,18 @@ pub(crate) fn configure(folder: &Path, endpoints: &Value) -> Result<()> {
     let quota = json!({"instances": 500, "operations": 200, "package_bytes": 64 << 20});
     let mut config = json!({
         "limits": {"lease_seconds": 2, "step_seconds": 60, "hook_seconds": 60},
-        "notifications": {"networks": ["127.0.0.1/32"], "answer_seconds": 2},
+        "notifications": {"networks": ["default", "127.0.0.1/32"], "answer_seconds": 2},
         "plugins": {"scripts": {"allow": "all"}},
-        "access": {"users": users, "quota": quota},
+        "packages": {"external": [issuer.archives()]},
+        "access": {"users": users, "quota": quota, "tenants": crate::quotas::tenants(),
+            "oauth2": [issuer.settings()], "keystone": keystone(folder, endpoints)?},
     });
+    if limits.nfvo {
+        config["nfvo"] = nfvo(folder, endpoints)?;
+    }
     let optional = [
-        ("vims", json!({"networks": ["127.0.0.1/32", block]})),
-        ("hooks", json!({"networks": ["127.0.0.1/32"]})),
+        ("vims", json!({"networks": ["default", "127.0.0.1/32", block]})),
+        ("hooks", json!({"networks": ["default", "127.0.0.1/32"]})),
     ];
     for (name, value) in optional {
         let mut more = config.clone();
@@ -125,6 +168,26 @@ pub(crate) fn configure(folder: &Path, endpoints: &Value) -> Result<()> {
         }
     }
     write(folder, &config)
+}
+
+/// The cloud's Keystone, which says whose a token is.
+fn keystone(folder: &Path, endpoints: &Value) -> Result<Value> {
+    let file = folder.join("keystone-password");
+    std::fs::write(&file, CLOUD_PASSWORD)?;
+    Ok(json!({"endpoint": endpoints["authUrl"], "user": "nfv", "project": "nfv",
+        "password_file": file, "cache_seconds": 0,
+        "rules": [{"project": "nfv", "gets": {"tenant": "acme", "role": "read"}}]}))
+}
+
+/// The world's NFVO, for operations of everybody, and for packages of `acme`.
+fn nfvo(folder: &Path, endpoints: &Value) -> Result<Value> {
+    let file = folder.join("nfvo-password");
+    std::fs::write(&file, NFVO_PASSWORD)?;
+    let endpoint = endpoints["nfvo"].as_str().context("no NFVO")?;
+    let login = json!({"token_endpoint": format!("{endpoint}/token"), "client_id": "vnfm",
+        "client_password_file": file});
+    Ok(json!({"endpoint": endpoint, "oauth2": login, "answer_seconds": 2, "grant_seconds": 5,
+        "packages": {"tenants": ["acme"], "wait_seconds": 2, "look_seconds": 1}}))
 }
 
 fn write(folder: &Path, config: &Value) -> Result<()> {
@@ -146,6 +209,7 @@ pub(crate) fn planted(folder: &Path) -> Result<Planted> {
     planted.add("a user's password", PASSWORD);
     planted.add("the cloud's password", CLOUD_PASSWORD);
     planted.add("the cluster's token", token);
+    planted.add("the NFVO's password", NFVO_PASSWORD);
     planted.add("what lies on an inner address", crate::canary::INNER);
     planted.add("a secret of a request", crate::grammar::SECRET);
     Ok(planted)

@@ -15,6 +15,7 @@ pub mod dice;
 pub mod faulty;
 pub mod inside;
 pub mod live;
+pub mod machine;
 pub mod planted;
 pub mod programs;
 pub mod search;

@@ -22,6 +22,7 @@
 //!
 //! Needs a tokio runtime with time and I/O enabled where hooks are called; the embedder owns it.
 
+mod allocator;
 mod child;
 mod config;
 mod driver;
@@ -36,6 +37,7 @@ mod registry;
 mod runner;
 mod services;
 
+pub use allocator::return_freed_memory;
 pub use child::plugin_runner;
 pub use config::{
     AllowedScripts, Config, PluginConfig, ProcessConfig, ProcessLimits, Runner, Scripts, Users,

@@ -41,6 +41,7 @@ fn report(error: &anyhow::Error) {
 const LAST_THREADS: Duration = Duration::from_secs(2);
 
 fn run() -> anyhow::Result<()> {
+    vnfm_plugin_host::return_freed_memory();
     let mut flags = Flags::parse();
     let command = flags.command.take();
     if matches!(command, Some(Command::HashPassword)) {

@@ -242,7 +242,11 @@ fn begins_something(method: &Method, path: &str) -> bool {
         "/confirm",
         "/check",
     ];
-    *method != Method::DELETE && !ENDS.iter().any(|end| path.ends_with(end))
+    // A package is disabled before it is deleted.
+    let is_change_of_a_package =
+        *method == Method::PATCH && path.starts_with("/vnfpkgm/v2/vnf_packages/");
+    let makes_room = *method == Method::DELETE || is_change_of_a_package;
+    !makes_room && !ENDS.iter().any(|end| path.ends_with(end))
 }
 
 /// How long each kind is kept, as configured.
@@ -277,5 +281,8 @@ mod tests {
         assert!(!begins_something(&Method::POST, &format!("{vnf}/i/terminate")));
         assert!(!begins_something(&Method::POST, "/vnflcm/v2/vnf_lcm_op_occs/o/rollback"));
         assert!(!begins_something(&Method::POST, "/vnfm/v1/prune"));
+        let package = "/vnfpkgm/v2/vnf_packages/p";
+        assert!(!begins_something(&Method::PATCH, package), "it is disabled, then deleted");
+        assert!(begins_something(&Method::PATCH, &format!("{vnf}/i")));
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 const CONNECTIONS: usize = 10_000;
 /// The most descriptors that are kept in reserve.
 const RESERVE: usize = 4_096;
-/// The least connections of one address where nothing else is configured, if there are as many.
+/// The least connections of one address where nothing else is configured, if three quarters are as many.
 const FEW: usize = 64;
 /// The limit that is taken where there is none.
 const UNLIMITED: u64 = 1 << 20;
@@ -52,7 +52,10 @@ impl Descriptors {
         let left = limit.saturating_sub(open);
         let reserve = (left / 2).min(RESERVE);
         let connections = all.unwrap_or(CONNECTIONS).min(left - reserve).max(1);
-        let of_one = of_one.unwrap_or((connections / 4).max(FEW)).clamp(1, connections);
+        // Nobody gets all of them, however few there are: whoever comes from elsewhere finds a quarter.
+        let others = connections / 4;
+        let own = others.max(FEW).min(connections - others);
+        let of_one = of_one.unwrap_or(own).clamp(1, connections);
         Self { limit, open, reserve, connections, of_one }
     }
 }
@@ -79,7 +82,7 @@ mod tests {
                 Descriptors::shared(limit, open, wanted);
             (reserve, connections, of_one)
         };
-        assert_eq!(of(64, 34, (None, None)), (15, 15, 15));
+        assert_eq!(of(64, 34, (None, None)), (15, 15, 12));
         assert_eq!(of(1_024, 34, (None, None)), (495, 495, 123));
         assert_eq!(of(65_536, 36, (None, None)), (4_096, 10_000, 2_500));
         assert_eq!(
@@ -87,6 +90,7 @@ mod tests {
             (495, 495, 495),
             "no more than there are"
         );
+        assert_eq!(of(100, 34, (None, None)), (33, 33, 25), "others find a quarter");
         assert_eq!(of(1_024, 34, (Some(100), Some(10))), (495, 100, 10));
         assert_eq!(of(8, 34, (None, None)), (0, 1, 1), "it serves all the same");
     }

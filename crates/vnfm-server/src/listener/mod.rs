@@ -55,7 +55,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 use vnfm_core::ports::Clock;
-use watched::{Activity, Busy, Watched};
+use watched::{Activity, Busy, Idleness, Watched};
 
 /// How long clients may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +88,8 @@ impl Default for Timeouts {
 const HEADERS: usize = 128 * 1024;
 /// How long a connection that is to end may take to say so.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// The same where its client owes us a request: enough to write what is ready.
+const AT_ONCE: Duration = Duration::from_millis(1);
 /// How long after a failure the next connection is accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -246,9 +248,11 @@ async fn spoken<S>(
         return;
     }
     serving.as_mut().graceful_shutdown();
+    // A body that does not come is not worth a wait: whoever makes room for others makes it at once.
+    let last_words = if activity.idleness() == Idleness::AtWork { LAST_WORDS } else { AT_ONCE };
     tokio::select! {
         _ = serving => {}
-        () = door.clock.sleep(LAST_WORDS) => {}
+        () = door.clock.sleep(last_words) => {}
     }
 }
 

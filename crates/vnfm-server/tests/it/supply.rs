@@ -297,7 +297,7 @@ async fn only_the_nfvo_tells_of_its_packages() {
     assert_eq!(scene.bench.get(NOTIFICATIONS).await.status, 401);
     assert_eq!(scene.calls("nfvo.packages"), 0, "nothing was done of it");
     let none = Bench::new().await;
-    assert_eq!(none.send(none.request(Method::POST, NOTIFICATIONS).json(&body)).await.status, 404);
+    assert_eq!(none.send(none.request(Method::POST, NOTIFICATIONS).json(&body)).await.status, 401);
 }
 
 /// A server whose `nfvo` is this beside its packages.
