@@ -19,6 +19,7 @@ const OURS: &[&str] = &[
     "requestId",
     "retryable",
     "blockedBy",
+    "next",
 ];
 
 #[test]

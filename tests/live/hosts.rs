@@ -155,7 +155,8 @@ impl Suffering {
     /// It stops with these words; what it says.
     fn stops(&self, words: &[&str]) -> Value {
         let end = self.stage.ends_as(&self.op, "FAILED_TEMP");
-        let why = end["error"]["detail"].as_str().unwrap();
+        let said = ["detail", "next"].map(|member| end["error"][member].as_str().unwrap());
+        let why = said.join("\n");
         println!("{why}");
         assert!(words.iter().all(|word| why.contains(word)), "{words:?} in {why}");
         end

@@ -110,8 +110,9 @@ impl Stage {
 
     /// An operation's error says all of this and what comes next, in the answer and in `op explain`.
     pub fn explains(&self, op: &str, error: &Value, says: &[&str]) {
-        let detail = error["detail"].as_str().unwrap();
-        assert!(detail.contains("next: ") && error["step"].is_string(), "{error:#}");
+        let next = error["next"].as_str().unwrap_or_default();
+        assert!(!next.is_empty() && error["step"].is_string(), "{error:#}");
+        let detail = format!("{}\n{next}", error["detail"].as_str().unwrap());
         let explained = self.server.run(&["op", "explain", op]).data;
         for part in says {
             assert!(detail.contains(part), "no `{part}` in {detail}");

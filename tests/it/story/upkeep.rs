@@ -132,7 +132,7 @@ fn an_older_backup_doubles_nothing_and_deletes_nothing() {
     let vnfs = "/vnflcm/v2/vnf_instances";
     let (status, problem) = stage.server.http("POST", vnfs, r#"{"vnfdId": "any"}"#);
     assert_eq!((status, &problem["code"]), (503, &json!("server.recovery")), "{problem}");
-    assert!(problem["detail"].as_str().unwrap().contains("vnfmctl recovery show"), "{problem}");
+    assert!(problem["next"].as_str().unwrap().contains("vnfmctl recovery show"), "{problem}");
 
     let comparison = stage.server.ctl(&["recovery", "show"]);
     assert_eq!(comparison["recovering"], true);

@@ -217,7 +217,12 @@ async fn every_route_is_refused_to_those_whose_role_is_too_small_and_to_no_other
                 };
                 let answer = ask(&bench, method, &path).await;
                 let what = format!("{user}: {method} {path}: {answer:?}");
-                assert_ne!(answer.status, 401, "{what}");
+                // There the NFVO logs in, with a login of its own.
+                let is_of_the_nfvo = path == "/vnfm/v1/nfvo_notifications";
+                assert_eq!(answer.status == 401, is_of_the_nfvo, "{what}");
+                if is_of_the_nfvo {
+                    continue;
+                }
                 assert_eq!(answer.status == 403, !is_enough, "{what}");
                 if answer.status == 403 {
                     assert_eq!(answer.body["code"], "access.forbidden", "{what}");
