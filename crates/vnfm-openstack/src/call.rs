@@ -4,7 +4,7 @@
 //! an answer that got lost, a 502, 503 or 504 is tried again, with growing pauses. A connection that was
 //! never made is tried again for every call. Tokens and their renewal are not here but in `session.rs`.
 
-use crate::errors::{ADDRESS, ANSWER, CERTIFICATE, UNREACHABLE};
+use crate::errors::{ADDRESS, ANSWER, CERTIFICATE, NOT_FOUND, UNREACHABLE, shortened};
 use crate::image_body::Image;
 use crate::session::Cloud;
 use futures::future::{Either, select};
@@ -25,6 +25,8 @@ const UPLOAD: SignedDuration = SignedDuration::from_mins(60);
 const TRIES: u32 = 5;
 /// The first pause between tries; each is twice the one before.
 const PAUSE: Duration = Duration::from_millis(200);
+/// The longest URL, in bytes: servers answer a longer one with 414, or close the connection, which looks like an outage.
+const MAX_URL_LEN: usize = 8_000;
 
 /// The type of an answer that is no JSON.
 const TEXT: &str = "text/plain";
@@ -142,6 +144,7 @@ pub(crate) async fn send(
 ) -> Result<Reply, PortError> {
     let Cloud { clock, deadline, .. } = *cloud;
     let url = format!("{base}{}", call.path);
+    check_length(call, &url)?;
     let mut pause = PAUSE;
     for attempt in 1.. {
         let turn = turn(cloud, call).await?;
@@ -163,6 +166,18 @@ pub(crate) async fn send(
         pause *= 2;
     }
     unreachable!("the loop ends by returning")
+}
+
+/// Refuses a URL that no service reads. Only a name or an id out of a request or a package makes one that long.
+fn check_length(call: &Call, url: &str) -> Result<(), PortError> {
+    if url.len() <= MAX_URL_LEN {
+        return Ok(());
+    }
+    let what = format!(
+        "a name or an id is too long: the URL would have {} bytes, of at most {MAX_URL_LEN}",
+        url.len()
+    );
+    Err(PortError::new(&NOT_FOUND, shortened(&call.doing, 200), what))
 }
 
 /// The VIM's turn for a call, which has to come before the deadline.
@@ -293,6 +308,7 @@ pub(crate) fn encoded(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vnfm_core::ports::ErrorKind;
 
     #[test]
     fn only_what_is_harmless_is_sent_twice() {
@@ -311,5 +327,17 @@ mod tests {
     #[test]
     fn names_are_encoded() {
         assert_eq!(encoded("a b/c?d"), "a%20b%2Fc%3Fd");
+    }
+
+    #[test]
+    fn a_url_that_is_too_long_is_refused_and_not_tried_again() {
+        let id = "n".repeat(70_000);
+        let call = Call::get(format!("/networks/{id}"), format!("find network `{id}`"));
+        let error = check_length(&call, &call.path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        let text = error.to_string();
+        assert!(text.contains("too long: the URL would have 70010 bytes"), "{text}");
+        assert!(text.len() < 1_000, "the name is cut in the message: {} bytes", text.len());
+        assert!(check_length(&Call::get("/networks", "list"), "http://vim/networks").is_ok());
     }
 }

@@ -372,7 +372,7 @@ fn without_markup(text: &str) -> String {
     plain
 }
 
-fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{} …", &text[..at]),
         None => text.to_owned(),
